@@ -13,7 +13,15 @@ from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, World, open_daemon, open_world, prepare
 from goclaw.clock import RealClock
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import Basis, CompactionPorts, Job, Source, Summarizer, SummaryPorts, compact
+from goclaw.context.compaction import (
+    Basis,
+    CompactionGoal,
+    CompactionPorts,
+    Summarizer,
+    SummaryPorts,
+    SummarySource,
+    compact,
+)
 from goclaw.context.window import Window
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, Usage
 from goclaw.messages import AssistantMessage
@@ -97,13 +105,13 @@ async def _bookkeeping(transcripts: Transcripts, session: str) -> float:
     async def spent(done: Finished) -> None:
         pass
 
-    def failed(source: Source, reason: str) -> None:
+    def failed(source: SummarySource, reason: str) -> None:
         raise RuntimeError(f"no summary by {source}: {reason}")
 
     ports = CompactionPorts(keep, originals, SummaryPorts(RealClock(), spent, failed))
-    job = Job(window.tokens(0), 0, budget=model.context_window // 2)
+    job = CompactionGoal(window.tokens(0), 0, budget=model.context_window // 2)
     began = time.perf_counter()
-    await compact(window, [Summarizer(Source.LLM, model)], CompactionSettings(), job, ports)
+    await compact(window, [Summarizer(SummarySource.LLM, model)], CompactionSettings(), job, ports)
     return 1000 * (time.perf_counter() - began - model.seconds)
 
 

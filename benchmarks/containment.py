@@ -12,7 +12,7 @@ import psutil
 from benchmarks.figures import Figure, Options, spread
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.sandbox.select import open_sandbox
 
 COMMANDS = 60
@@ -58,7 +58,7 @@ async def true_times(sandbox: Sandbox, workspace: Path, options: Options) -> lis
 async def run_true(sandbox: Sandbox, workspace: Path) -> float:
     """Milliseconds of one command."""
     began = time.perf_counter()
-    async with sandbox.run(Command(("/bin/true",), workspace, PATH), Policy(workspace)) as process:
+    async with sandbox.run(SandboxCommand(("/bin/true",), workspace, PATH), Policy(workspace)) as process:
         if code := await process.wait():
             raise RuntimeError(f"true ended with {code}")
     return 1000 * (time.perf_counter() - began)
@@ -87,7 +87,7 @@ async def _look(late: list[float]) -> None:
 
 async def death_of_a_tree(sandbox: Sandbox, workspace: Path) -> float:
     """Milliseconds from the order to kill until nothing of the tree is left."""
-    async with sandbox.run(Command(("/bin/bash", "-c", TREE), workspace, PATH), Policy(workspace)) as process:
+    async with sandbox.run(SandboxCommand(("/bin/bash", "-c", TREE), workspace, PATH), Policy(workspace)) as process:
         await anext(process.output)
         began = time.perf_counter()
         await process.kill()
@@ -98,7 +98,7 @@ async def growth_of_a_flood(sandbox: Sandbox, workspace: Path) -> int:
     """Bytes by which this process grew at most while a command wrote 1 GiB."""
     before = psutil.Process().memory_info().rss
     most = looked = total = 0
-    flood = Command(("/usr/bin/head", "-c", "1G", "/dev/zero"), workspace, PATH)
+    flood = SandboxCommand(("/usr/bin/head", "-c", "1G", "/dev/zero"), workspace, PATH)
     async with sandbox.run(flood, Policy(workspace)) as process:
         async for chunk in process.output:
             total += len(chunk)

@@ -24,10 +24,10 @@ from goclaw.logs import open_logs
 from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
-from goclaw.toolkit.scheduling import Access as Accesses
+from goclaw.toolkit.scheduling import ResourceUse as Accesses
 from goclaw.toolkit.scheduling import slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.sources import BUILT_IN, Fixed, Named, Sources
@@ -120,7 +120,7 @@ async def _open(config: Config) -> AsyncIterator[Dispatcher]:
         yield Dispatcher(Registry([sources], access), access, environment)
 
 
-async def _nobody_approves(wanted: Wanted) -> Consent:
+async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
     raise ToolError("nobody is asked here")
 
 

@@ -15,7 +15,7 @@ from benchmarks.figures import Figure, Options, percentile
 from benchmarks.real_tokenizers import TokenizersMissing, count
 from benchmarks.texts import texts
 from goclaw.context.calibration import Calibration
-from goclaw.context.thinning import Entry
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.window import Window
 from goclaw.llm.base import Finished, Stop, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
@@ -102,7 +102,7 @@ def follow(talk: Conversation, provider: Provider, calibration: Calibration, fou
                 estimated = window.scale * sum(entry.tokens for entry in new)
                 found[NEW].append(off(estimated, sum(provider.of(entry.message) for entry in new)))
                 found[NEXT].append(off(window.tokens(overhead), asked))
-        window.append(Entry(row, message))
+        window.append(ContextEntry(row, message))
         if isinstance(message, AssistantMessage):
             done = Finished(message, Usage(asked, provider.of(message)), Stop.END, provider.name)
             calibration.take(done, window, overhead)

@@ -15,9 +15,9 @@ from benchmarks.figures import Figure, Options, percentile
 from benchmarks.lag_probe import look
 from goclaw.clock import RealClock
 from goclaw.config.schema import MemorySettings
-from goclaw.memory.shelves import notes
-from goclaw.memory.shelves.database import IndexFile, open_index
-from goclaw.memory.sweeping import Sweeper, name_of
+from goclaw.memory.file_indexer import FileIndexer, name_of
+from goclaw.memory.index import notes
+from goclaw.memory.index.database import IndexFile, open_index
 from goclaw.memory.watching import watched
 from goclaw.supervise import background
 from goclaw.workspace import Workspace
@@ -84,7 +84,7 @@ class Span:
 class _Stage:
     workspace: Workspace
     index: IndexFile
-    sweeper: Sweeper
+    sweeper: FileIndexer
 
     async def sweep(self) -> None:
         await self.sweeper.sweep(self.workspace)
@@ -144,7 +144,7 @@ async def _open(count: int) -> AsyncIterator[_Stage]:
         root = Path(name) / "workspace"
         await asyncio.to_thread(_make, root, count)
         async with Workspace(root) as workspace, open_index(Path(name) / "memory.db") as index:
-            yield _Stage(workspace, index, Sweeper(index, MemorySettings()))
+            yield _Stage(workspace, index, FileIndexer(index, MemorySettings()))
 
 
 def _make(root: Path, count: int) -> None:

@@ -17,7 +17,7 @@ from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.events import Actor, Address, Delivery, Inbound
 from goclaw.messages import AssistantMessage, UserMessage
-from goclaw.store.database import Bound, Database, Result, open_database
+from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.testing import MemoryChannel
 
@@ -34,10 +34,10 @@ class Relaxed(Database):
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         return await self._database.write(*statements)
 
-    async def read(self, statement: Bound) -> list[Row]:
+    async def read(self, statement: BoundStatement) -> list[Row]:
         return await self._database.read(statement)
 
 

@@ -26,16 +26,16 @@ from benchmarks.figures import Figure, Json, Options, percentile
 from benchmarks.lag_probe import look
 from benchmarks.recall.dataset import conversations, given_folder
 from benchmarks.stage import ROOT, pss_kibibytes
-from goclaw.memory.base import Wanted
+from goclaw.memory.base import TranscriptQuery
 from goclaw.memory.excerpts import quotes
+from goclaw.memory.index import talk
+from goclaw.memory.index.database import IndexFile, open_index
+from goclaw.memory.index.schema import place_of
+from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.talk import IndexedRow
+from goclaw.memory.index.vectors import LOADED_AT_ONCE, Embedded
 from goclaw.memory.ranking import REACH, WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.shelves import talk
-from goclaw.memory.shelves.database import IndexFile, open_index
-from goclaw.memory.shelves.schema import place_of
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.shelves.talk import Said
-from goclaw.memory.shelves.vectors import LOADED_AT_ONCE, Embedded
 from goclaw.memory.similar import Held
 
 SEARCHES = 200
@@ -112,10 +112,10 @@ async def _fill(index: IndexFile, passages: int) -> None:
         await index.write(partial(talk.put, rows=rows))
 
 
-def _said(row: int, speaker: str, text: str) -> Said:
+def _said(row: int, speaker: str, text: str) -> IndexedRow:
     # A message a minute, a pause of two hours after twenty.
     at = 1_500_000_000.0 + 60 * row + 7_200 * (row // 20)
-    return Said(row, f"s{row // PER_SESSION}", f"t{row // 2}", "user", text, speaker, speaker, at)
+    return IndexedRow(row, f"s{row // PER_SESSION}", f"t{row // 2}", "user", text, speaker, speaker, at)
 
 
 def _texts(chance: random.Random) -> Iterator[tuple[str, str]]:
@@ -155,7 +155,7 @@ async def search_all(folder: Path, passages: int, searches: int) -> Json:
     late: list[tuple[float, float]] = []
     before: list[tuple[float, float]] = []
     async with open_index(folder / "memory.db") as index:
-        scope = await index.read(partial(talk.scope, wanted=Wanted("", sessions)))
+        scope = await index.read(partial(talk.scope, wanted=TranscriptQuery("", sessions)))
         for query in queries[:5]:
             await _search(index, query, scope)
         async with watched(before):

@@ -18,7 +18,7 @@ from benchmarks.lag_probe import look
 from benchmarks.stage import WIRES
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.context.thinning import Entry
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.window import Window
 from goclaw.errors import ModelError
 from goclaw.llm.base import ChatModel, ModelPorts, Request
@@ -98,8 +98,8 @@ def _fields(message: Message) -> dict[str, Any]:
     return {name: getattr(message, name) for name in message.__dataclass_fields__}
 
 
-def _entries(messages: Sequence[Message]) -> list[Entry]:
-    return [Entry(row, message) for row, message in enumerate(messages, 1)]
+def _entries(messages: Sequence[Message]) -> list[ContextEntry]:
+    return [ContextEntry(row, message) for row, message in enumerate(messages, 1)]
 
 
 def _model(wire: str, mailbox: Mailbox) -> ChatModel:
@@ -114,9 +114,11 @@ def _model(wire: str, mailbox: Mailbox) -> ChatModel:
 
 async def _next(model: ChatModel, window: Window, mailbox: Mailbox) -> float:
     last = window.entries[-1].row
-    window.append(Entry(last + 1, AssistantMessage("Yes, that is what I would do, and then look at the wind again.")))
     window.append(
-        Entry(last + 2, UserMessage("<context>Tuesday</context>\nWhat did we say about the harbour, and when?"))
+        ContextEntry(last + 1, AssistantMessage("Yes, that is what I would do, and then look at the wind again."))
+    )
+    window.append(
+        ContextEntry(last + 2, UserMessage("<context>Tuesday</context>\nWhat did we say about the harbour, and when?"))
     )
     return await _build(model, window, mailbox)
 

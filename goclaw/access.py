@@ -87,7 +87,7 @@ def consent(
 
 
 @record
-class Chosen:
+class ChosenMode:
     """The mode that was chosen for a session. It lapses when the configured mode is not what it was then."""
 
     mode: Mode
@@ -171,7 +171,7 @@ class Access:
         decision = decision or Decision(False, "nobody acts")
         return self._about_call(actor, object, given, decision) if action == "tool.use" else decision
 
-    def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: Chosen | None = None) -> Answer:
+    def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: ChosenMode | None = None) -> Answer:
         """What becomes of an authorized call of the tool, which has `risk` this time, in a session with that mode."""
         policy, exactly = self.config.policy, spec.name in self.config.policy.auto_allow
         risk = spec.at_least(risk)
@@ -189,7 +189,7 @@ class Access:
         """Whether the configuration wants every call of the tool asked for, each by itself."""
         return self._picks(self.config.policy.always_ask, spec, unknown=True)
 
-    def mode(self, actor: Actor, chosen: Chosen | None = None) -> Mode:
+    def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
         """The permission mode in force for the actor, in a session for which `chosen` was chosen.
 
         `bypass` is for admins, where the configuration allows it, no matter who chose it: looked up anew at every use.

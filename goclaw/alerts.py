@@ -45,7 +45,7 @@ MAX_CHARACTERS = 600
 
 
 @dataclass(slots=True)
-class Told:
+class AlertState:
     """What is remembered of a fault, in epoch seconds."""
 
     at: float
@@ -62,7 +62,7 @@ class AlertDesk:
         self._facts = facts
         self._clock = clock
         self._open: dict[str, str] = {}
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, AlertState] = {}
         self._ended_early: dict[str, float] | None = {}
         """Faults that ended before it was read what an earlier run had told."""
         self._news = asyncio.Event()
@@ -131,7 +131,7 @@ class AlertDesk:
         """Show faults to whoever watches; the message about them."""
         text = _message([self._open[key] for key in due])
         for key in due:
-            self._told[key] = Told(self._clock.now())
+            self._told[key] = AlertState(self._clock.now())
         self._bus.notice(text)
         return text
 
@@ -181,8 +181,8 @@ class AlertDesk:
         return {key: [told.at, told.ended] for key, told in self._told.items()}
 
 
-def _read(known: Any) -> dict[str, Told]:
-    return {key: Told(at, ended) for key, (at, ended) in known.items()} if isinstance(known, dict) else {}
+def _read(known: Any) -> dict[str, AlertState]:
+    return {key: AlertState(at, ended) for key, (at, ended) in known.items()} if isinstance(known, dict) else {}
 
 
 def _fitting(text: str) -> str:

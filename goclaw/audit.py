@@ -39,7 +39,7 @@ MAX_WAITING = 20_000
 
 
 @record
-class Entry:
+class AuditEntry:
     """One line."""
 
     action: str
@@ -72,7 +72,7 @@ class Audit:
         self._news = asyncio.Event()
         self._flushing = asyncio.Lock()
 
-    def record(self, entry: Entry) -> None:
+    def record(self, entry: AuditEntry) -> None:
         """Remember an entry; it is on its way to the disk when this returns."""
         if not self._settings.enabled:
             return
@@ -189,7 +189,7 @@ def _numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}")
 
 
-def _line(entry: Entry, now: float) -> bytes:
+def _line(entry: AuditEntry, now: float) -> bytes:
     moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
     behalf = [_safe(other.key, MAX_NAME) for other in entry.actor.behalf]
     fields = {

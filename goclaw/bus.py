@@ -22,7 +22,7 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.past import NOWHERE, Numbered, Past, Position
+from goclaw.replay_buffer import NOWHERE, Numbered, Position, ReplayBuffer
 
 BACKLOG = 10_000
 """Events that may wait for one subscriber. One that lags further behind is cut off and reads the rows anew."""
@@ -102,7 +102,7 @@ class Bus:
         self._clock = clock
         self._subscriptions: set[_Subscription] = set()
         self._views: dict[str, _View] = {}
-        self._pasts: dict[str, Past] = {}
+        self._pasts: dict[str, ReplayBuffer] = {}
         """Of sessions that a client with a name follows, or did until lately."""
 
     def publish(self, event: TurnEvent) -> None:
@@ -145,7 +145,7 @@ class Bus:
         """
         self._forget_pasts()
         subscription = _Subscription(session)
-        buffer = self._pasts.setdefault(session, Past(self._clock)) if client else None
+        buffer = self._pasts.setdefault(session, ReplayBuffer(self._clock)) if client else None
         missed = buffer.since(position) if buffer else None
         begins = position if missed is not None else buffer.end if buffer else NOWHERE
         visit = buffer.enter(client, begins) if buffer else 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.bus import Bus, Following
 from goclaw.clock import Clock
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
@@ -41,10 +41,10 @@ from goclaw.events import (
     TranscriptRow,
     TurnEvent,
 )
-from goclaw.memory.desk import OFF, MemoryDesk
-from goclaw.memory.desk import Question as MemoryQuestion
-from goclaw.past import Position
+from goclaw.memory.memory_queries import OFF, MemoryQueries
+from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
 from goclaw.records import record
+from goclaw.replay_buffer import Position
 from goclaw.sessions.wording import NotTaken, chosen, fenced
 from goclaw.specs import MCP
 from goclaw.store.database import Database
@@ -86,7 +86,7 @@ class GatewayPorts:
     """What the gateway stands on; `app` fills it in."""
 
     access: Access
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     bus: Bus
     clock: Clock
     commands: Mapping[str, Command]
@@ -105,7 +105,7 @@ class GatewayPorts:
     """The bytes under a key; raises ToolError."""
     for_agents: Collection[str] = ()
     """Commands that an agent may give for the person it works for."""
-    memory: MemoryDesk | None = None
+    memory: MemoryQueries | None = None
     """Answers what terminals ask of memory; None: memory is off."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
     """Told of a stranger's message before it is dropped."""
@@ -316,7 +316,9 @@ class Gateway:
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
         decision = self._ports.access.authorize(inbound.actor, "command.run", name)
         rule = decision.rule if exists else "no such command"
-        self._ports.audit(Entry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule))
+        self._ports.audit(
+            AuditEntry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule)
+        )
 
     async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
         if await self._ports.journal.knows(inbound.id):
@@ -409,7 +411,7 @@ class Gateway:
                 self._logged.clear()
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
-            self._ports.audit(Entry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
+            self._ports.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
 
 
 def _storable(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.config.schema import PairingSettings
 from goclaw.errors import ConfigError
@@ -44,7 +44,7 @@ MAX_NAME = 40
 
 
 @record
-class Asking:
+class PairingRequest:
     """Somebody who asked to be let in."""
 
     code: str
@@ -66,14 +66,14 @@ class PairingPorts:
     users: Users
     users_path: Path
     clock: Clock
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     promise: Callable[[Delivery], Awaitable[bool]]
     """Puts a message to a chat into the outbox."""
     fact: Callable[[str], Awaitable[Any]]
     learn: Callable[[str, Any], Awaitable[None]]
 
 
-class Refused(Exception):
+class PairingRefused(Exception):
     """An admin's order cannot be carried out; the message says why."""
 
 
@@ -82,7 +82,7 @@ class Pairing:
 
     def __init__(self, ports: PairingPorts) -> None:
         self._ports = ports
-        self._asking: dict[str, Asking] | None = None
+        self._asking: dict[str, PairingRequest] | None = None
         """By code; None: not read from the store yet."""
         self._told: dict[str, float] = {}
         """When each of them was told the code last, monotonic, by key."""
@@ -119,12 +119,12 @@ class Pairing:
                 return
             await self._ports.promise(Delivery(f"{inbound.id}:pairing", address, _told(asking.code)))
 
-    async def list(self) -> Sequence[Asking]:
+    async def list(self) -> Sequence[PairingRequest]:
         """Who waits, the oldest first."""
         async with self._one:
             return list((await self._open()).values())
 
-    async def approve(self, by: Actor, code: str) -> Asking:
+    async def approve(self, by: Actor, code: str) -> PairingRequest:
         """Let in whoever got this code.
 
         Raises:
@@ -149,7 +149,7 @@ class Pairing:
                 await ports.users.refresh()
                 if ports.users.get(asking.key):
                     await self._close(asking)  # somebody wrote the entry meanwhile
-                raise Refused(
+                raise PairingRefused(
                     f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
                 ) from error
             await self._close(asking)
@@ -160,7 +160,7 @@ class Pairing:
             await ports.promise(Delivery(f"pairing:{asking.code}:{asking.until:.0f}", address, welcome))
             return asking
 
-    async def deny(self, by: Actor, code: str) -> Asking:
+    async def deny(self, by: Actor, code: str) -> PairingRequest:
         """Forget a code; its owner gets no other one for a day.
 
         Raises:
@@ -173,7 +173,7 @@ class Pairing:
             self._note(by, asking, "pairing.deny", "ok")
             return asking
 
-    async def _code_for(self, actor: Actor, address: Address) -> Asking | None:
+    async def _code_for(self, actor: Actor, address: Address) -> PairingRequest | None:
         """The one open code of a stranger, made if need be; None when there is none to be had."""
         now, asking = self._ports.clock.now(), await self._open()
         if found := next((each for each in asking.values() if each.key == actor.key), None):
@@ -184,7 +184,7 @@ class Pairing:
             log.warning("pairing: %d codes are open, so %s gets none (pairing.waiting)", len(asking), actor.key)
             return None
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-        made = Asking(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
+        made = PairingRequest(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
         await self._keep({**asking, code: made})
         # Whoever lets it run out and goes on writing is no person who was told to expect this.
         self._remember(self._rests, actor.key, self._ports.clock.monotonic() + DENIED_SECONDS)
@@ -192,25 +192,27 @@ class Pairing:
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
         return made
 
-    async def _found(self, by: Actor, code: str) -> Asking:
+    async def _found(self, by: Actor, code: str) -> PairingRequest:
         now, tried = self._ports.clock.monotonic(), code.strip().upper().replace("-", "")
         times, until = self._tries.get(by.key, (0, 0.0))
         if until <= now:
             times, until = 0, now + CODE_SECONDS
         if times >= TRIES:
             minutes = max(1, round((until - now) / 60))
-            raise Refused(f"Too many wrong codes. Try again in {minutes} min.")
+            raise PairingRefused(f"Too many wrong codes. Try again in {minutes} min.")
         found = None
         for each in (await self._open()).values():
             if hmac.compare_digest(each.code.encode(), tried.encode(errors="replace")):
                 found = each
         if found is None:
             self._remember(self._tries, by.key, (times + 1, until))
-            self._ports.audit(Entry("pairing.approve", "code", by, allowed=False, rule="no such code"))
-            raise Refused("No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them.")
+            self._ports.audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
+            raise PairingRefused(
+                "No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them."
+            )
         return found
 
-    async def _open(self) -> dict[str, Asking]:
+    async def _open(self) -> dict[str, PairingRequest]:
         """The codes that are still good."""
         if self._asking is None:
             self._asking = _read(await self._ports.fact(FACT))
@@ -219,11 +221,11 @@ class Pairing:
             await self._keep({code: each for code, each in self._asking.items() if each.until > now})
         return self._asking
 
-    async def _close(self, asking: Asking) -> None:
+    async def _close(self, asking: PairingRequest) -> None:
         await self._keep({code: each for code, each in (await self._open()).items() if code != asking.code})
         self._told.pop(asking.key, None)
 
-    async def _keep(self, asking: dict[str, Asking]) -> None:
+    async def _keep(self, asking: dict[str, PairingRequest]) -> None:
         """On disk before anybody is told."""
         await self._ports.learn(FACT, [asdict(each) for each in asking.values()])
         self._asking = asking
@@ -235,9 +237,9 @@ class Pairing:
         self._remember(self._told, key, now)
         return True
 
-    def _note(self, by: Actor, asking: Asking, action: str, result: str) -> None:
+    def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
         rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
-        self._ports.audit(Entry(action, asking.key, by, rule=rule, result=result))
+        self._ports.audit(AuditEntry(action, asking.key, by, rule=rule, result=result))
 
     def _remember(self, where: dict[str, Any], key: str, what: Any) -> None:
         """The latest last; who came long before is forgotten first."""
@@ -247,7 +249,7 @@ class Pairing:
             del where[next(iter(where))]
 
 
-def shown(asking: Asking, now: float) -> str:
+def shown(asking: PairingRequest, now: float) -> str:
     """A line for an admin. The name is what the account says of itself, and in quotes: only the number counts."""
     minutes = max(1, round((asking.until - now) / 60))
     name = _name(asking.name)
@@ -268,8 +270,8 @@ def _name(name: str) -> str:
     return line if len(line) <= MAX_NAME else f"{line[:MAX_NAME]}…"
 
 
-def _read(known: Any) -> dict[str, Asking]:
+def _read(known: Any) -> dict[str, PairingRequest]:
     try:
-        return {each["code"]: Asking(**each) for each in known or ()}
+        return {each["code"]: PairingRequest(**each) for each in known or ()}
     except (TypeError, KeyError):
         return {}

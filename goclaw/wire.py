@@ -159,7 +159,7 @@ class AskArtifact:
 
 @record
 class AskMemory:
-    """What `goclaw memory` and `goclaw tool run` ask; see `memory.desk.Question`."""
+    """What `goclaw memory` and `goclaw tool run` ask; see `memory.memory_queries.Question`."""
 
     order: Literal["search", "list", "status", "reindex", "talks", "heard"]
     query: Annotated[str, Field(max_length=100_000)] = ""
@@ -241,7 +241,7 @@ class Older:
 
 
 @record
-class Sessions:
+class SessionsReply:
     """Answer to `AskSessions`, the latest first."""
 
     sessions: list[SessionInfo]
@@ -249,7 +249,7 @@ class Sessions:
 
 
 @record
-class Files:
+class FilesReply:
     """Answer to `AskFiles`."""
 
     begun: str
@@ -321,8 +321,8 @@ ServerFrame = (
     | Accepted
     | Status
     | Older
-    | Sessions
-    | Files
+    | SessionsReply
+    | FilesReply
     | Rows
     | OutlineFrame
     | ArtifactFrame

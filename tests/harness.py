@@ -20,9 +20,9 @@ from typing import Any
 
 from goclaw import catalog
 from goclaw.access import Access
-from goclaw.agent.prompt import Prompt
+from goclaw.agent.prompt import SystemPrompt
 from goclaw.app.ending_tasks import tell_of_end
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.bus import Bus
 from goclaw.channels.memory import HERE, MemoryChannel, Room
@@ -66,8 +66,8 @@ from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.showing import Shelf
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
+from goclaw.toolkit.tool_listing import ToolListing
 from goclaw.transcribers.base import Transcriber
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -166,7 +166,7 @@ class World:
         self.sources = Sources([Named(BUILT_IN, self.tools)])
         self.users = Users(users)
         self.room = Room()
-        self.audited: list[Entry] = []
+        self.audited: list[AuditEntry] = []
         self.sandbox: Sandbox = NoSandbox()
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
@@ -239,7 +239,7 @@ class World:
                 dispatcher=Dispatcher(Registry([self.tools], access), access, environment, self.hooks),
                 environment=environment,
                 models=self.models,
-                prompt=Prompt(),
+                prompt=SystemPrompt(),
                 checkpoints=CheckpointStore(database),
                 flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
                 forgetting=Forgetting(database),
@@ -346,7 +346,7 @@ def gateway_of(
         details=details,
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
-        tools=Shelf(Registry([world.tools], access), world.sources),
+        tools=ToolListing(Registry([world.tools], access), world.sources),
         readable=lambda actor: gateway.sessions(actor),
         memory=world.memory,
     )

@@ -10,21 +10,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Source, Summarizer
+from goclaw.context.compaction import Summarizer, SummarySource
 from goclaw.errors import SandboxUnavailable, StateError
 from goclaw.events import Actor
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.off import NoMemory
 from goclaw.messages import Message, ToolResult
-from goclaw.sandbox.base import Command, Policy, Process, Sandbox
+from goclaw.sandbox.base import Policy, Process, Sandbox, SandboxCommand
 from goclaw.sessions.models import Models
 from goclaw.specs import SideEffect
-from goclaw.store.database import Bound, Database, Result
+from goclaw.store.database import BoundStatement, Database, StatementResult
 from goclaw.store.migrations import migrate
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.base import Tool, ToolContext, tool
@@ -64,7 +64,7 @@ class Mortal(Database):
         self.buried = asyncio.Event()
         """End everything that still waits for a write: the test has seen enough."""
 
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         await self._breathe()
         if self.full:
             raise StateError("the database cannot be written: database or disk is full")
@@ -80,7 +80,7 @@ class Mortal(Database):
         await self._breathe()
         return results
 
-    async def read(self, statement: Bound) -> list[sqlite3.Row]:
+    async def read(self, statement: BoundStatement) -> list[sqlite3.Row]:
         await self._breathe()
         return await self._inner.read(statement)
 
@@ -122,8 +122,8 @@ class GivenModels(Models):
         return self._main.spec
 
     async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
-        first = [Summarizer(Source.LLM, self._given_summary)] if self._given_summary else []
-        return first if self.is_demo else [*first, Summarizer(Source.FALLBACK, self._main)]
+        first = [Summarizer(SummarySource.LLM, self._given_summary)] if self._given_summary else []
+        return first if self.is_demo else [*first, Summarizer(SummarySource.FALLBACK, self._main)]
 
 
 class NoSandbox:
@@ -131,7 +131,7 @@ class NoSandbox:
 
     tier = "none"
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         raise SandboxUnavailable("this test runs no command")
 
 
@@ -147,9 +147,9 @@ class Environment:
     memory: MemoryPort = field(default_factory=NoMemory)
     tasks: Tasks = field(default_factory=NoTasks)
     web: Web = field(default_factory=NoWeb)
-    audited: list[Entry] = field(default_factory=list)
+    audited: list[AuditEntry] = field(default_factory=list)
 
-    def audit(self, entry: Entry) -> None:
+    def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
     async def workspace(self, actor: Actor) -> Workspace:

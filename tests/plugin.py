@@ -10,7 +10,7 @@ import pytest
 from goclaw.config.load import Loaded, combined, load_config
 from goclaw.config.packaged import given
 from goclaw.config.schema import Config
-from goclaw.toolkit.parts import Parts
+from goclaw.toolkit.parts import PackageParts
 
 
 def install(
@@ -27,7 +27,7 @@ def install(
     return folder
 
 
-def merged(parts: Parts, config: Config | None = None) -> Config:
+def merged(parts: PackageParts, config: Config | None = None) -> Config:
     """A configuration with what these parts declare below it."""
     above = given(config or Config())
     return combined([parts.packaged.layer(above).values, above])

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from goclaw.access import Access, Chosen
+from goclaw.access import Access, ChosenMode
 from goclaw.config.policies import PolicySettings, RoleSettings
 from goclaw.config.schema import Config
 from goclaw.config.tools import ToolsSettings
@@ -98,10 +98,10 @@ def test_every_cell_of_what_becomes_of_a_call_is_as_declared(roles: tuple[str, .
     child = actor(BOSS.key, entry=entry, behalf=(who,))
     for auto, always, wanted, bypass in product(AUTO, ALWAYS, MODES, (False, True)):
         in_force: Mode = "default" if wanted == "bypass" and not (bypass and "admin" in roles) else wanted
-        ways: tuple[tuple[Mode, Chosen | None], ...] = (
+        ways: tuple[tuple[Mode, ChosenMode | None], ...] = (
             (wanted, None),
-            ("default", Chosen(wanted, "default")),
-            (wanted, Chosen("bypass", "default" if wanted != "default" else "plan")),  # lapsed
+            ("default", ChosenMode(wanted, "default")),
+            (wanted, ChosenMode("bypass", "default" if wanted != "default" else "plan")),  # lapsed
         )
         for configured, chosen in ways:
             gate = gate_of(configured, bypass, auto, always)

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from goclaw.audit import MAX_DETAIL, Audit, Entry, audit_path, open_audit, read_audit
+from goclaw.audit import MAX_DETAIL, Audit, AuditEntry, audit_path, open_audit, read_audit
 from goclaw.cli.frame import run
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
@@ -28,8 +28,8 @@ pytestmark = [pytest.mark.promise("P-audit")]
 ANN = Actor("telegram:5", "telegram")
 
 
-def entry(number: int = 1, detail: str = "") -> Entry:
-    return Entry("tool.use", f"tool{number}", ANN, rule="users.json telegram:5", detail=detail)
+def entry(number: int = 1, detail: str = "") -> AuditEntry:
+    return AuditEntry("tool.use", f"tool{number}", ANN, rule="users.json telegram:5", detail=detail)
 
 
 def objects(path: Path) -> list[str]:
@@ -41,7 +41,7 @@ async def test_who_did_what_by_which_rule_and_how_it_ended_is_on_disk_when_the_d
     parent = Actor("telegram:6", "telegram", behalf=(ANN,))
     async with open_audit(config, SteppedClock(1_000.0)) as audit:
         audit.record(
-            Entry("tool.use", "exec", parent, "telegram:5", allowed=False, rule="r", result="denied", turn="t")
+            AuditEntry("tool.use", "exec", parent, "telegram:5", allowed=False, rule="r", result="denied", turn="t")
         )
     (line,) = read_audit(audit_path(config))
     assert line == {

@@ -20,7 +20,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.messages import AssistantMessage
-from goclaw.past import AWAY_SECONDS, NOWHERE, Position
+from goclaw.replay_buffer import AWAY_SECONDS, NOWHERE, Position
 
 
 def text(words: str, session: str = "s") -> TextStreamed:

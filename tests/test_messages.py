@@ -6,8 +6,8 @@ import orjson
 import pytest
 
 from goclaw.codec import Codec
-from goclaw.context.fences import TOKENS, Fences, count_of
 from goclaw.context.summary import told
+from goclaw.context.untrusted_content import TOKENS, ContentMarkers, count_of
 from goclaw.context.window import Window
 from goclaw.events import Actor, Address, Inbound
 from goclaw.messages import (
@@ -22,7 +22,7 @@ from goclaw.messages import (
     joined,
     outside_sources,
 )
-from goclaw.store.database import Bound, Database
+from goclaw.store.database import BoundStatement, Database
 from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
 from goclaw.toolkit.dispatcher import provenance_of
 from goclaw.tools.exec import exec_
@@ -59,12 +59,14 @@ async def test_the_provenance_of_each_part_survives_the_store(database: Database
 
 async def test_rows_without_provenance_mean_what_they_did(database: Database) -> None:
     await stored(database, UserMessage("one two", foreign=(Foreign(0, 3, "notes.txt"),)), ToolResult("c", "read", "x"))
-    await database.write(Bound("""UPDATE messages SET material = '[[0,3,"notes.txt"]]' WHERE role = 'user'""", {}))
-    await database.write(Bound("UPDATE messages SET material = 'true' WHERE role = 'tool_result'", {}))
+    await database.write(
+        BoundStatement("""UPDATE messages SET material = '[[0,3,"notes.txt"]]' WHERE role = 'user'""", {})
+    )
+    await database.write(BoundStatement("UPDATE messages SET material = 'true' WHERE role = 'tool_result'", {}))
     said, result = [each.message for each in (await Transcripts(database).context("s"))[1]]
     assert isinstance(said, UserMessage) and said.foreign == (Foreign(0, 3, "notes.txt"),)
     assert isinstance(result, ToolResult) and result.foreign and result.provenance is None
-    marked = Fences().around(said, 1)
+    marked = ContentMarkers().around(said, 1)
     assert isinstance(marked, UserMessage) and marked.text.startswith('<material from="notes.txt">')
     assert outside_sources([said, result]) == {SourceKind.UNKNOWN}
 
@@ -83,12 +85,14 @@ def test_a_message_that_waited_during_an_upgrade_can_be_read() -> None:
 
 def test_a_plain_message_has_no_trace_of_it() -> None:
     said = UserMessage("hi")
-    assert Fences().around(said, 1) is said and "provenance" not in Codec[UserMessage](UserMessage).to_json(said)
+    assert ContentMarkers().around(said, 1) is said and "provenance" not in Codec[UserMessage](UserMessage).to_json(
+        said
+    )
 
 
 @pytest.mark.promise("P-foreign-text")
 def test_the_agents_own_words_are_no_material_and_end_no_marks() -> None:
-    marked = Fences(b"key").around(SAID, 7)
+    marked = ContentMarkers(b"key").around(SAID, 7)
     assert isinstance(marked, UserMessage)
     first, second, *rest = marked.text.splitlines()
     assert first == "[In reply to your message: Shall I deploy <\u200b/material>?]" and second == "do it"

@@ -11,11 +11,20 @@ import pytest
 
 from goclaw.access import Access
 from goclaw.app import open_app
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config, PairingSettings
 from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.pairing import CODE_SECONDS, DENIED_SECONDS, REMIND_SECONDS, TRIES, Pairing, PairingPorts, Refused, shown
+from goclaw.pairing import (
+    CODE_SECONDS,
+    DENIED_SECONDS,
+    REMIND_SECONDS,
+    TRIES,
+    Pairing,
+    PairingPorts,
+    PairingRefused,
+    shown,
+)
 from goclaw.users import Users
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
@@ -49,7 +58,7 @@ class Desk:
         self.clock = SteppedClock()
         self.facts: dict[str, Any] = {}
         self.sent: list[Delivery] = []
-        self.audited: list[Entry] = []
+        self.audited: list[AuditEntry] = []
         self.begin()
 
     def begin(self) -> None:
@@ -181,7 +190,7 @@ async def test_only_so_many_codes_are_open(tmp_path: Path) -> None:
 async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_another(desk: Desk) -> None:
     code = await desk.code()
     desk.clock.advance(CODE_SECONDS)
-    with pytest.raises(Refused, match="No such code"):
+    with pytest.raises(PairingRefused, match="No such code"):
         await desk.pairing.approve(ADMIN, code)
     await desk.pairing.knock(knocking(number=2))
     assert len(desk.sent) == 1
@@ -193,7 +202,7 @@ async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_anothe
 async def test_a_code_is_good_once(desk: Desk) -> None:
     code = await desk.code()
     await desk.pairing.approve(ADMIN, code)
-    with pytest.raises(Refused, match="No such code"):
+    with pytest.raises(PairingRefused, match="No such code"):
         await desk.pairing.approve(ADMIN, code)
 
 
@@ -210,12 +219,12 @@ async def test_of_two_admins_at_once_one_lets_in(desk: Desk) -> None:
 async def test_codes_cannot_be_tried_out(desk: Desk) -> None:
     code = await desk.code()
     for number in range(TRIES):
-        with pytest.raises(Refused, match="No such code"):
+        with pytest.raises(PairingRefused, match="No such code"):
             await desk.pairing.approve(ADMIN, f"AAAAAAA{number + 2}")
     for _ in range(3):
-        with pytest.raises(Refused, match="Too many"):
+        with pytest.raises(PairingRefused, match="Too many"):
             await desk.pairing.approve(ADMIN, code)
-    with pytest.raises(Refused, match="Too many"):
+    with pytest.raises(PairingRefused, match="Too many"):
         await desk.pairing.deny(ADMIN, code)
     assert f"telegram:{CARL}" not in desk.entries()
     assert sum(not entry.allowed for entry in desk.audited) == TRIES
@@ -228,7 +237,7 @@ async def test_who_is_denied_is_told_nothing_and_gets_no_code_for_a_day(desk: De
     assert (await desk.pairing.deny(ADMIN, code)).key == f"telegram:{CARL}"
     await desk.pairing.knock(knocking(number=2))
     assert len(desk.sent) == 1 and f"telegram:{CARL}" not in desk.entries()
-    with pytest.raises(Refused):
+    with pytest.raises(PairingRefused):
         await desk.pairing.approve(ADMIN, code)
 
 
@@ -247,7 +256,7 @@ async def test_codes_outlive_a_restart(desk: Desk) -> None:
     assert [asking.key for asking in await desk.pairing.list()] == [f"telegram:{CARL}"]
     await desk.pairing.approve(ADMIN, code)
     desk.begin()
-    with pytest.raises(Refused):
+    with pytest.raises(PairingRefused):
         await desk.pairing.approve(ADMIN, code)
 
 
@@ -273,7 +282,7 @@ async def test_an_entry_that_was_made_meanwhile_is_not_replaced(desk: Desk) -> N
     code = await desk.code()
     content = {"users": {**desk.entries(), f"telegram:{CARL}": {"allowedTools": []}}}
     desk.path.write_text(json.dumps(content))
-    with pytest.raises(Refused, match="already listed"):
+    with pytest.raises(PairingRefused, match="already listed"):
         await desk.pairing.approve(ADMIN, code)
     assert desk.entries()[f"telegram:{CARL}"] == {"allowedTools": []}
     assert await desk.pairing.list() == []
@@ -283,7 +292,7 @@ async def test_an_entry_that_was_made_meanwhile_is_not_replaced(desk: Desk) -> N
 async def test_a_broken_users_file_refuses_and_the_code_stays_good(desk: Desk) -> None:
     code, before = await desk.code(), desk.path.read_text()
     desk.path.write_text("{")
-    with pytest.raises(Refused, match=r"users\.json"):
+    with pytest.raises(PairingRefused, match=r"users\.json"):
         await desk.pairing.approve(ADMIN, code)
     desk.path.write_text(before)
     await desk.pairing.approve(ADMIN, code)

@@ -14,7 +14,7 @@ import pytest
 
 from goclaw.errors import StateError, ToolError
 from goclaw.workspace import Workspace
-from goclaw.workspace.beneath import has_openat2
+from goclaw.workspace.openat2 import has_openat2
 from tests.tables import table
 from tests.workspace.ways import WAYS, force
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from benchmarks.recall.dataset import Conversation, Turn
 from benchmarks.recall.vectors import Vectors
-from goclaw.memory.base import Wanted
+from goclaw.memory.base import TranscriptQuery
+from goclaw.memory.index import talk, units
+from goclaw.memory.index.schema import SCHEMA
+from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.talk import IndexedRow
+from goclaw.memory.index.units import newest
+from goclaw.memory.index.vectors import Embedded, units_with_vectors
 from goclaw.memory.matrix import Matrix
-from goclaw.memory.shelves import talk, units
-from goclaw.memory.shelves.schema import SCHEMA
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.shelves.talk import Said
-from goclaw.memory.shelves.units import newest
-from goclaw.memory.shelves.vectors import Embedded, units_with_vectors
 
 MODEL = "MiniLM"
 ROWS_AT_ONCE = 100
@@ -33,7 +33,7 @@ class Index:
 
     def __init__(self, connection: sqlite3.Connection, rivals: sqlite3.Connection, turns: Sequence[Turn]) -> None:
         self.connection = connection
-        self.scope = talk.scope(connection, Wanted("", [*dict.fromkeys(turn.talk for turn in turns)]))
+        self.scope = talk.scope(connection, TranscriptQuery("", [*dict.fromkeys(turn.talk for turn in turns)]))
         self.rows: dict[int, int] = dict(connection.execute("SELECT place, row FROM talk_passages"))
         """By place; a long message has several."""
         self.tokens = {turn.row: turn.tokens for turn in turns}
@@ -94,8 +94,8 @@ def embed(index: Index, conversation: Conversation, vectors: Vectors) -> None:
     index.messages.grow(Embedded(turn.row, turn.row, turn.row, vectors[turn.line]) for turn in conversation.turns)
 
 
-def _said(turn: Turn) -> Said:
+def _said(turn: Turn) -> IndexedRow:
     """As the product takes it in; the names of the two are all that tells them apart."""
-    return Said(
+    return IndexedRow(
         turn.row, turn.talk, f"t{turn.row}", "user", turn.text, turn.speaker, turn.speaker, turn.told.timestamp()
     )

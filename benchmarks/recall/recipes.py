@@ -14,9 +14,9 @@ from benchmarks.recall.index import Index
 from benchmarks.recall.scores import BUDGETS
 from goclaw.memory.base import QUOTES
 from goclaw.memory.excerpts import quotes
+from goclaw.memory.query_terms import match_expressions
 from goclaw.memory.ranking import WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.words import match_expressions
 
 DEPTH = 100
 """Rows that a recipe gives at most: more than any figure looks at."""

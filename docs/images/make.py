@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.config.schema import default_state_dir
-from goclaw.tui.app import Place, Terminal
+from goclaw.tui.app import DaemonPlace, Terminal
 
 FILE = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).with_name("terminal.svg")
 SIZE = (124, 33)
@@ -62,10 +62,10 @@ async def main() -> None:
         state = default_state_dir()
         _prepare(state)
         with _daemon(state):
-            FILE.write_text(await _scene(Place(state / "goclaw.sock", state / "logs" / "goclaw.log", state)))
+            FILE.write_text(await _scene(DaemonPlace(state / "goclaw.sock", state / "logs" / "goclaw.log", state)))
 
 
-async def _scene(place: Place) -> str:
+async def _scene(place: DaemonPlace) -> str:
     app = Terminal(place, "tui:main")
     async with app.run_test(size=SIZE) as pilot:
 

@@ -50,7 +50,7 @@ sender's own voice" is the sender speaking. Between <system-reminder> marks, at 
 of something: keep to it, and do not mention it."""
 
 
-class Prompt:
+class SystemPrompt:
     """The system prompt of each workspace, kept until one of its files changes."""
 
     def __init__(self) -> None:

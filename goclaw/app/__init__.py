@@ -2,7 +2,7 @@
 
 from goclaw.app.environment import Environment, open_environment
 from goclaw.app.opening import open_app
-from goclaw.app.parts import App, Ground
-from goclaw.app.winding import GRACE_SECONDS
+from goclaw.app.parts import App, Foundation
+from goclaw.app.shutdown import GRACE_SECONDS
 
-__all__ = ["GRACE_SECONDS", "App", "Environment", "Ground", "open_app", "open_environment"]
+__all__ = ["GRACE_SECONDS", "App", "Environment", "Foundation", "open_app", "open_environment"]

@@ -7,14 +7,14 @@ from goclaw.engine.outbox import Outbox
 from goclaw.errors import DiskError
 from goclaw.events import LOCAL, Delivery, Notice
 from goclaw.redact import mask
-from goclaw.tasks.base import Job, TaskInfo, Work
+from goclaw.tasks.base import Job, TaskInfo, TaskWork
 
 log = logging.getLogger(__name__)
 
 _MAX_LABEL = 200
 
 
-async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: Work | Job) -> None:
+async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
     """To where the task was started from; a delivery that the disk refuses is told to the log only."""
     label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
     text = f"Background task {info.id} (`{label}`) {info.end}."

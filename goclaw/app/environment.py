@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from goclaw.agent.prompt import write_templates
-from goclaw.audit import Entry, open_audit
+from goclaw.audit import AuditEntry, open_audit
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import Clock
 from goclaw.config.files import lies_inside
@@ -15,8 +15,8 @@ from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.events import Actor
 from goclaw.memory.base import MemoryPort
-from goclaw.memory.listening import Feed
 from goclaw.memory.service import open_memory
+from goclaw.memory.transcript_indexer import TranscriptSource
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.select import open_sandbox
 from goclaw.state import LOCKS, check_apart, private_paths
@@ -44,7 +44,7 @@ class Environment:
     sandbox: Sandbox
     tasks: TaskRoom
     web: Web
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     stack: AsyncExitStack
     furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
     """Called with each workspace when it is first used."""
@@ -82,7 +82,7 @@ class Environment:
 
 @asynccontextmanager
 async def open_environment(
-    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: Feed | None = None
+    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: TranscriptSource | None = None
 ) -> AsyncIterator[Environment]:
     """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 

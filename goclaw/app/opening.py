@@ -8,10 +8,10 @@ from pathlib import Path
 
 from goclaw import catalog
 from goclaw.access import Access
-from goclaw.agent.prompt import Prompt
+from goclaw.agent.prompt import SystemPrompt
 from goclaw.alerts import AlertDesk
 from goclaw.app.environment import open_environment
-from goclaw.app.parts import App, Ground
+from goclaw.app.parts import App, Foundation
 from goclaw.app.quickstart import furnish
 from goclaw.app.running import start
 from goclaw.bus import Bus
@@ -51,10 +51,10 @@ from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.dispatcher import Dispatcher
-from goclaw.toolkit.parts import Parts
+from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.showing import Shelf
 from goclaw.toolkit.sources import open_sources
+from goclaw.toolkit.tool_listing import ToolListing
 from goclaw.transcribers.base import TranscriberPorts
 from goclaw.transcribers.open import open_transcriber
 from goclaw.users import open_users
@@ -71,7 +71,7 @@ async def open_app(
     vitals: Callable[[], Mapping[str, str]] = dict,
     counts: Callable[[], Mapping[str, float]] = dict,
     config_file: Path | None = None,
-    parts: Parts | None = None,
+    parts: PackageParts | None = None,
 ) -> AsyncIterator[App]:
     """The daemon, listening and answering while the block runs.
 
@@ -88,7 +88,7 @@ async def open_app(
         foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels = await _open_channels(stack, foundation) if with_channels else {}
         app = await _open_engine(
-            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or Parts()
+            stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
         )
         await start(stack, app, alone=not with_channels)
         yield app
@@ -100,7 +100,7 @@ async def _open_ground(
     clock: Clock,
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
-) -> Ground:
+) -> Foundation:
     stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.database_path))
@@ -111,7 +111,7 @@ async def _open_ground(
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)
-    return Ground(
+    return Foundation(
         config=config,
         clock=clock,
         users=users,
@@ -130,7 +130,11 @@ async def _open_ground(
 
 
 async def _open_engine(
-    stack: AsyncExitStack, foundation: Ground, channels: Mapping[str, Channel], config_file: Path, parts: Parts
+    stack: AsyncExitStack,
+    foundation: Foundation,
+    channels: Mapping[str, Channel],
+    config_file: Path,
+    parts: PackageParts,
 ) -> App:
     config, clock = foundation.config, foundation.clock
     outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock))
@@ -138,7 +142,7 @@ async def _open_engine(
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
     registry = Registry([sources], foundation.access)
-    foundation.environment.furnish = partial(furnish, foundation, Shelf(registry, sources))
+    foundation.environment.furnish = partial(furnish, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     journal = Journal(foundation.database)
     forgetting = Forgetting(foundation.database)
@@ -155,7 +159,7 @@ async def _open_engine(
             dispatcher=Dispatcher(registry, foundation.access, foundation.environment, hooks),
             environment=foundation.environment,
             models=models,
-            prompt=Prompt(),
+            prompt=SystemPrompt(),
             checkpoints=CheckpointStore(foundation.database),
             flush=Flush(
                 config.memory.flush, settings, foundation.access, foundation.environment, partial(_is_alone, foundation)
@@ -180,7 +184,7 @@ async def _open_engine(
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
 
 
-def _asking(foundation: Ground, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
+def _asking(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
     """What questions to people stand on."""
     return QuestionPorts(
         access=foundation.access,
@@ -196,7 +200,7 @@ def _asking(foundation: Ground, channels: Mapping[str, Channel], outbox: Outbox,
     )
 
 
-def _watched(foundation: Ground, channels: Mapping[str, Channel]) -> Outage:
+def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:
     """Report it when the database refuses what it is given, or was damaged."""
     outage = Outage(channels, foundation.bus.publish, foundation.alerts, foundation.clock)
     foundation.database.watcher = outage.changed
@@ -209,7 +213,7 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
     return {name: channel.health() for name, channel in channels.items()}
 
 
-async def _open_channels(stack: AsyncExitStack, foundation: Ground) -> dict[str, Channel]:
+async def _open_channels(stack: AsyncExitStack, foundation: Foundation) -> dict[str, Channel]:
     """The channels that the configuration wants."""
     config, ports = foundation.config, foundation.ports
     channels: dict[str, Channel] = {}
@@ -228,6 +232,6 @@ async def _open_channels(stack: AsyncExitStack, foundation: Ground) -> dict[str,
     return channels
 
 
-def _is_alone(foundation: Ground, actor: Actor) -> bool:
+def _is_alone(foundation: Foundation, actor: Actor) -> bool:
     """Whether the actor is alone in the actor's workspace."""
     return works_alone(actor.key, (user.key for user in foundation.users.all()), foundation.environment.root)

@@ -38,7 +38,7 @@ class McpState:
 
 
 @record
-class Ground:
+class Foundation:
     """What everything else stands on."""
 
     config: Config
@@ -66,7 +66,7 @@ class Ground:
 class App:
     """The running daemon, for those who started it."""
 
-    foundation: Ground
+    foundation: Foundation
     channels: Mapping[str, Channel]
     models: Models
     registry: Registry

@@ -7,7 +7,7 @@ from functools import partial
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.errors import ToolError
 from goclaw.messages import joined
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.sources import Sources
 
 
@@ -33,7 +33,7 @@ class LiveCommands(Mapping[str, Command]):
         return {name: Command(name, prompt.summary, partial(_say, prompt)) for name, prompt in prompts.items()}
 
 
-async def _say(prompt: Prompt, context: CommandContext) -> Reply:
+async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:
     """The prompt's text becomes the message that the turn is about; what the server wrote of it is marked as that."""
     try:
         pieces = await prompt.say(context.arguments)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from structlog.contextvars import bound_contextvars
 
-from goclaw.app.parts import Ground
+from goclaw.app.parts import Foundation
 from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.toolkit.quickstart import NAME, write_quickstart
-from goclaw.toolkit.showing import Shelf, Shown
 from goclaw.toolkit.sources import BUILT_IN
+from goclaw.toolkit.tool_listing import ListedTool, ToolListing
 from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 _OWNER = Actor("", "quickstart", owner=True)
 
 
-async def furnish(foundation: Ground, shelf: Shelf, workspace: Workspace) -> None:
+async def furnish(foundation: Foundation, shelf: ToolListing, workspace: Workspace) -> None:
     """Write the quickstart into a workspace that is used for the first time since the start."""
     if not foundation.config.agents.quickstart:
         return
@@ -31,7 +31,7 @@ async def furnish(foundation: Ground, shelf: Shelf, workspace: Workspace) -> Non
         log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
 
 
-def told_in(root: Path, foundation: Ground, shelf: Shelf) -> Sequence[Shown]:
+def told_in(root: Path, foundation: Foundation, shelf: ToolListing) -> Sequence[ListedTool]:
     """What everybody who works there may read of: what comes with GoClaw, and of the rest what each of them may use.
 
     A tool of the operator's own that somebody may not use is nothing that they should learn of.

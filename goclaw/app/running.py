@@ -13,30 +13,30 @@ from goclaw.app.parts import App
 from goclaw.app.prompting import LiveCommands
 from goclaw.app.publishing import keep_published
 from goclaw.app.registries import keep_registries
-from goclaw.app.standing import details, watch_faults
-from goclaw.app.winding import wind_down
+from goclaw.app.shutdown import wind_down
+from goclaw.app.status import details, watch_faults
 from goclaw.commands.base import Command, CommandPorts
 from goclaw.config.listening import CLIENTS, is_loopback, listens
-from goclaw.engine.stamps import Stamps
+from goclaw.config_lint import warnings
+from goclaw.engine.clock_change import ClockChange
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
-from goclaw.memory.desk import MemoryDesk
+from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.pairing import Pairing, PairingPorts
 from goclaw.plugins import load, third_party
-from goclaw.servers.door import Door
 from goclaw.servers.http import open_http
+from goclaw.servers.remote_terminals import RemoteTerminals
 from goclaw.servers.socket import open_socket
 from goclaw.sessions.greeting import greeting
 from goclaw.sessions.media import MediaSweep
-from goclaw.spelling import warnings
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.tokens import open_tokens
-from goclaw.toolkit.showing import Shelf
-from goclaw.workspace import Completion
+from goclaw.toolkit.tool_listing import ToolListing
+from goclaw.workspace import PathCompleter
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,9 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     await stack.enter_async_context(background(sweeping, "removing old media"))
     stuck = keep_running("looking for stuck turns", app.stuck.run, foundation.clock)
     await stack.enter_async_context(background(stuck, "looking for stuck turns"))
-    stamps = keep_running("looking at the clock", Stamps(foundation.database, foundation.clock).run, foundation.clock)
+    stamps = keep_running(
+        "looking at the clock", ClockChange(foundation.database, foundation.clock).run, foundation.clock
+    )
     await stack.enter_async_context(background(stamps, "looking at the clock"))
     faults = keep_running("looking for faults", partial(watch_faults, app), foundation.clock)
     await stack.enter_async_context(background(faults, "looking for faults"))
@@ -121,7 +123,7 @@ async def _tools(app: App) -> None:
         log.warning("%s", short)
 
 
-async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> Door:
+async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> RemoteTerminals:
     """Where terminals come in over TCP, on the listener that opens next."""
     foundation = app.foundation
     tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
@@ -129,7 +131,7 @@ async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -
         log.warning("there is no access token yet, so nobody can come in: `goclaw token add NAME --user KEY`")
     # What is missing here, and what would mend it, is for the owner and not for guests.
     model = partial(_first_line, app)
-    remote_terminals = Door(gateway, tokens, foundation.clock, foundation.environment.audit, model)
+    remote_terminals = RemoteTerminals(gateway, tokens, foundation.clock, foundation.environment.audit, model)
     foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
     return remote_terminals
 
@@ -139,7 +141,7 @@ def _first_line(app: App) -> str:
 
 
 def _gateway(app: App) -> Gateway:
-    completion = Completion(app.foundation.clock)
+    completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
         return await completion.matching(await app.foundation.environment.workspace(actor), begun)
@@ -154,7 +156,7 @@ def _gateway(app: App) -> Gateway:
         details=partial(details, app),
         report=lambda inbound, text: gateway.report(inbound, text),
         rights=lambda actor: _rights(app, actor),
-        tools=Shelf(app.registry, app.sources),
+        tools=ToolListing(app.registry, app.sources),
         readable=lambda actor: gateway.sessions(actor),
         pairing=pairing,
         memory=app.foundation.environment.memory,
@@ -177,7 +179,7 @@ def _gateway(app: App) -> Gateway:
             journal=app.journal,
             limits=app.foundation.config.limits,
             load_blob=app.foundation.environment.blobs.get,
-            memory=MemoryDesk(
+            memory=MemoryQueries(
                 app.foundation.environment.memory,
                 app.foundation.access,
                 app.foundation.environment.workspace,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from goclaw.backup.manifest import CONFIG, DATABASE, MEDIA, REGISTRIES, SECRETS, USERS, Manifest, as_text
 from goclaw.backup.pack import Packer, pack
-from goclaw.backup.places import Root, agent_folders, listed_users
+from goclaw.backup.places import BackupRoot, agent_folders, listed_users
 from goclaw.backup.swap import is_ours
 from goclaw.backup.unpack import read_archive
 from goclaw.clock import Clock
@@ -87,7 +87,7 @@ def _copied(config: Config, copy: Path) -> int:
     return check_database(copy)
 
 
-def _refuse_bad_place(target: Path, config: Config, roots: Sequence[Root]) -> None:
+def _refuse_bad_place(target: Path, config: Config, roots: Sequence[BackupRoot]) -> None:
     if target.is_dir():
         raise StateError(f"{target} is a folder: name a file in it, such as {target / 'goclaw.tar.gz'}")
     if os.path.lexists(target):
@@ -156,7 +156,7 @@ class _Collection:
             if file.is_file():
                 self._packer.add_path(f"{SECRETS}/{file.name}", file)
 
-    def add_workspace(self, root: Root) -> None:
+    def add_workspace(self, root: BackupRoot) -> None:
         """A folder of the agent as it is while it is read, which other turns may change meanwhile."""
         if root.user:
             self._manifest.own_workspaces[root.name] = root.user

@@ -26,7 +26,7 @@ MAX_NAME = 4_096
 
 
 @record
-class Member:
+class ArchiveMember:
     """One file of the archive."""
 
     size: int
@@ -42,7 +42,7 @@ class Manifest:
     """The version of the database."""
     format: int = FORMAT
     goclaw: str = __version__
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ArchiveMember] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
     """Symbolic links by name, with what they point to: made last, so that nothing is ever written through one."""
     own_workspaces: dict[str, str] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Manifest:
     config_without: list[str] = field(default_factory=list)
     """Keys of the configuration whose secrets were left out."""
 
-    def within(self, folder: str) -> list[Member]:
+    def within(self, folder: str) -> list[ArchiveMember]:
         """The files below a folder of the archive."""
         return [member for name, member in self.members.items() if name.startswith(f"{folder}/")]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from goclaw.backup.manifest import CODEC, MANIFEST, Manifest, Member, as_text
+from goclaw.backup.manifest import CODEC, MANIFEST, ArchiveMember, Manifest, as_text
 
 COMPRESSION = 6
 """Level of gzip: level 1 is 1.6 times as fast and leaves 5 % more (200 MB of conversations)."""
@@ -42,7 +42,7 @@ class Packer:
             size = spool.tell()
             spool.seek(0)
             self._put(_info(name, mode, mtime, size), spool)
-        self._manifest.members[as_text(name)] = Member(size, digest.hexdigest())
+        self._manifest.members[as_text(name)] = ArchiveMember(size, digest.hexdigest())
         return digest.hexdigest()
 
     def add_bytes(self, name: str, content: bytes, mtime: float) -> None:

@@ -14,7 +14,7 @@ from goclaw.users import User, Users
 
 
 @record
-class Root:
+class BackupRoot:
     """A folder of the agent."""
 
     name: str
@@ -33,7 +33,7 @@ def listed_users(path: Path) -> tuple[Sequence[User], str]:
         return (), error.problems[0]
 
 
-def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[Root], list[str]]:
+def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[BackupRoot], list[str]]:
     """Every workspace once, those inside another left out; and a line for each that cannot be one."""
     refused: list[str] = []
     candidates: dict[Path, str] = {}
@@ -49,7 +49,7 @@ def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[Root], li
     return list(_named(candidates)), refused
 
 
-def _named(candidates: dict[Path, str]) -> Iterator[Root]:
+def _named(candidates: dict[Path, str]) -> Iterator[BackupRoot]:
     for number, (path, user) in enumerate(candidates.items()):
         if not any(other != path and lies_inside(path, other) for other in candidates):
-            yield Root(f"{WORKSPACES}/{number}" if user else WORKSPACE, path, user)
+            yield BackupRoot(f"{WORKSPACES}/{number}" if user else WORKSPACE, path, user)

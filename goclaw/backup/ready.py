@@ -10,7 +10,7 @@ from goclaw.config.files import lies_inside
 from goclaw.errors import StateError
 
 
-class Ready:
+class StagedRestore:
     """What lies ready. Nothing that was there before is changed; `discard` removes what was laid down."""
 
     def __init__(self, now: float) -> None:

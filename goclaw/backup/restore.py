@@ -22,7 +22,7 @@ from goclaw.backup.manifest import (
     Manifest,
 )
 from goclaw.backup.places import agent_folders, listed_users
-from goclaw.backup.ready import Ready, remove
+from goclaw.backup.ready import StagedRestore, remove
 from goclaw.backup.settle import Settled, remember_replaced, settle
 from goclaw.backup.swap import leftovers, pending, swap
 from goclaw.backup.unpack import read_archive
@@ -42,7 +42,7 @@ Reload = Callable[[Path, Path], Config]
 
 
 @record
-class Wanted:
+class RestoreSelection:
     """What is to be restored besides the conversations."""
 
     settings: bool = True
@@ -69,7 +69,7 @@ class Restored:
     mark: str
 
 
-def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted: Wanted) -> Restored:
+def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted: RestoreSelection) -> Restored:
     """Put what the archive holds in the place of the present state, which moves aside.
 
     Raises:
@@ -97,8 +97,8 @@ def restore(loaded: Loaded, archive: Path, clock: Clock, reload: Reload, wanted:
 class _Restoring:
     """One restore, under the lock of the state folder."""
 
-    def __init__(self, loaded: Loaded, now: float, reload: Reload, wanted: Wanted) -> None:
-        self.ready = Ready(now)
+    def __init__(self, loaded: Loaded, now: float, reload: Reload, wanted: RestoreSelection) -> None:
+        self.ready = StagedRestore(now)
         self._loaded = loaded
         self._here = loaded.config
         self._now = now

@@ -18,7 +18,7 @@ from goclaw.codec import Codec
 from goclaw.events import Inbound
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.records import record
-from goclaw.store.database import Bound, Statement, insert_into
+from goclaw.store.database import BoundStatement, Statement, insert_into
 from goclaw.store.tables import deliveries, inbox, messages, sessions, steps
 from goclaw.store.transcripts import Origin, rows_of
 
@@ -103,7 +103,7 @@ def remember_replaced(path: Path, replaced: Path, now: float) -> int | None:
     return waiting
 
 
-def _last_words(connection: sqlite3.Connection, row: sqlite3.Row, words: str, now: float) -> Iterator[Bound]:
+def _last_words(connection: sqlite3.Connection, row: sqlite3.Row, words: str, now: float) -> Iterator[BoundStatement]:
     turn, session = row["id"], row["session"]
     inbound = _INBOUND.from_json(row["body"])
     if row["kind"] == "compact":
@@ -124,9 +124,9 @@ def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("COMMIT")
 
 
-def _run(connection: sqlite3.Connection, statement: Bound) -> sqlite3.Cursor:
+def _run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cursor:
     return connection.execute(statement.sql, statement.values)
 
 
-def _rows(connection: sqlite3.Connection, statement: Bound) -> list[sqlite3.Row]:
+def _rows(connection: sqlite3.Connection, statement: BoundStatement) -> list[sqlite3.Row]:
     return _run(connection, statement).fetchall()

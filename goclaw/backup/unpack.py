@@ -16,7 +16,7 @@ from typing import IO, BinaryIO
 
 from pydantic import ValidationError
 
-from goclaw.backup.manifest import CODEC, FORMAT, MANIFEST, MAX_NAME, Manifest, Member, as_text, is_plain
+from goclaw.backup.manifest import CODEC, FORMAT, MANIFEST, MAX_NAME, ArchiveMember, Manifest, as_text, is_plain
 from goclaw.errors import StateError
 
 MAX_MANIFEST_BYTES = 256 << 20
@@ -81,7 +81,7 @@ class _Reader:
 
     def __init__(self, into: Path | None) -> None:
         self._into = into
-        self._found: dict[str, Member] = {}
+        self._found: dict[str, ArchiveMember] = {}
         self._folders: set[str] = set()
         self._manifest: Manifest | None = None
 
@@ -128,7 +128,7 @@ class _Reader:
                 raise _Refused(f"the link {name!r} points nowhere")
             self._make_link(name, target)
 
-    def _take_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> Member:
+    def _take_file(self, info: tarfile.TarInfo, content: IO[bytes]) -> ArchiveMember:
         digest, size = hashlib.sha256(), 0
         with self._create(info) as file:
             while chunk := content.read(MAX_AT_ONCE):
@@ -137,7 +137,7 @@ class _Reader:
                 file.write(chunk)
         if self._into:
             os.utime(self._into / info.name, (info.mtime, info.mtime))
-        return Member(size, digest.hexdigest())
+        return ArchiveMember(size, digest.hexdigest())
 
     def _create(self, info: tarfile.TarInfo) -> BinaryIO:
         if self._into is None:

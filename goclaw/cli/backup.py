@@ -19,8 +19,8 @@ from goclaw.backup.manifest import (
     USERS,
     WORKSPACE,
     WORKSPACES,
+    ArchiveMember,
     Manifest,
-    Member,
 )
 from goclaw.cli.common import load
 from goclaw.cli.frame import say, show
@@ -73,5 +73,5 @@ def _parts(manifest: Manifest) -> Iterator[str]:
         yield f"  secrets: {len(secrets)}"
 
 
-def _size(members: list[Member]) -> str:
+def _size(members: list[ArchiveMember]) -> str:
     return amount(sum(member.size for member in members))

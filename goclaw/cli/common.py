@@ -10,9 +10,9 @@ from goclaw.backup import swap
 from goclaw.cli.frame import Options, say
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
+from goclaw.config_lint import warnings
 from goclaw.errors import StateError
 from goclaw.plugins import third_party
-from goclaw.spelling import warnings
 from goclaw.state import open_state
 from goclaw.users import User
 

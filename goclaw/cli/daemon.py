@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from goclaw.app import GRACE_SECONDS, open_app
+from goclaw.cli.launch_record import LaunchRecord, remember
 from goclaw.cli.process import is_in_background
-from goclaw.cli.started import Started, remember
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.errors import ConfigError
@@ -51,7 +51,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def serve(loaded: Loaded, told: Started | None = None) -> None:
+async def serve(loaded: Loaded, told: LaunchRecord | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
 
     What it was `told` is remembered for `goclaw restart`.
@@ -61,7 +61,7 @@ async def serve(loaded: Loaded, told: Started | None = None) -> None:
         await _serve(loaded, told)
 
 
-async def _serve(loaded: Loaded, told: Started | None) -> None:
+async def _serve(loaded: Loaded, told: LaunchRecord | None) -> None:
     config, clock = loaded.config, RealClock()
     async with (
         _stop_signals() as stopping,

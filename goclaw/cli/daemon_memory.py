@@ -9,8 +9,16 @@ from typing import Any
 
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, ToolError
-from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk, Wanted
-from goclaw.memory.desk import HEARD, TALKS, WANTED
+from goclaw.memory.base import (
+    MemoryFile,
+    MemoryPort,
+    MemoryStatus,
+    NoteResults,
+    Talk,
+    TranscriptQuery,
+    TranscriptResults,
+)
+from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
 from goclaw.users import login_name
 from goclaw.wire import AskMemory, MemoryFrame
 from goclaw.workspace import Workspace
@@ -23,14 +31,14 @@ class DaemonMemory:
         self._notes = notes
         self._config = config
 
-    async def heard(self, wanted: Wanted, limit: int) -> Heard:
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         answer = await self._asked(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
         return HEARD.from_data(answer["heard"])
 
     async def talks(self) -> Sequence[Talk]:
         return TALKS.from_data((await self._asked(AskMemory("talks")))["talks"])
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
         return await self._notes.search(workspace, actor_key, query, limit)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:

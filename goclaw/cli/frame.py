@@ -59,7 +59,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 COMPLETING = "_GOCLAW_COMPLETE"
 """Set by a shell that completes a command line: `eval "$(_GOCLAW_COMPLETE=source_zsh goclaw)"`."""
-START = "goclaw.cli.home:app"
+START = "goclaw.cli.default_command:app"
 """What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
 
 

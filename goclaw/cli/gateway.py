@@ -5,7 +5,7 @@ import gc
 import typer
 
 from goclaw.cli.common import load, options
-from goclaw.cli.started import started
+from goclaw.cli.launch_record import started
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

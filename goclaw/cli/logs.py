@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.3
 Wanted = Callable[[bytes], bool]
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     """How grave a record is, from the least to the most."""
 
     DEBUG = "debug"
@@ -41,7 +41,9 @@ def logs(
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many lines from the end.")] = 50,
     turn: Annotated[str, typer.Option(metavar="ID", help="Only about this turn; the end of its id will do.")] = "",
     session: Annotated[str, typer.Option(metavar="KEY", help="Only about this session.")] = "",
-    level: Annotated[Level, typer.Option(case_sensitive=False, help="Only what is as grave as this.")] = Level.DEBUG,
+    level: Annotated[
+        LogLevel, typer.Option(case_sensitive=False, help="Only what is as grave as this.")
+    ] = LogLevel.DEBUG,
 ) -> None:
     """Show the daemon's log. A terminal gets lines to read, a pipe the JSON of the file."""
     path = load(context, packages=False).config.state_dir / "logs" / "goclaw.log"
@@ -58,11 +60,11 @@ def logs(
             say(f"nothing of that kind in {path}")
 
 
-def _filter(turn: str, session: str, level: Level) -> Wanted:
+def _filter(turn: str, session: str, level: LogLevel) -> Wanted:
     """Which lines of the file are asked for. Without a question all are, also what is no record."""
-    if not turn and not session and level is Level.DEBUG:
+    if not turn and not session and level is LogLevel.DEBUG:
         return lambda line: True
-    grave = list(Level)[list(Level).index(level) :]
+    grave = list(LogLevel)[list(LogLevel).index(level) :]
 
     def wanted(line: bytes) -> bool:
         record = record_of(line)
@@ -70,7 +72,7 @@ def _filter(turn: str, session: str, level: Level) -> Wanted:
             record is not None
             and str(record.get("turn", "")).endswith(turn)
             and session in ("", record.get("session"))
-            and record.get("level", Level.INFO) in grave
+            and record.get("level", LogLevel.INFO) in grave
         )
 
     return wanted

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
-from goclaw.audit import Entry, open_audit
+from goclaw.audit import AuditEntry, open_audit
 from goclaw.cli.common import load
 from goclaw.cli.frame import say, show
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, ToolError
 from goclaw.events import Actor
+from goclaw.mcp.approved_tools import FILE
 from goclaw.mcp.base import Definition, LinkPorts, Listing
-from goclaw.mcp.known import FILE
-from goclaw.mcp.servers import McpServers, Server, finders, open_servers
-from goclaw.mcp.vetting import Vetted, full_name, vetted
+from goclaw.mcp.servers import McpServers, ServerState, finders, open_servers
+from goclaw.mcp.validation import ValidatedTools, full_name, vetted
 from goclaw.users import login_name
 
 SECONDS = 30.0
@@ -30,9 +30,9 @@ class _Looked:
     """What the servers say now."""
 
     servers: McpServers
-    seen: dict[str, Vetted] = field(default_factory=dict)
+    seen: dict[str, ValidatedTools] = field(default_factory=dict)
 
-    async def listed(self, server: Server, listing: Listing) -> None:
+    async def listed(self, server: ServerState, listing: Listing) -> None:
         self.seen[server.name] = await asyncio.to_thread(
             vetted, server.name, server.settings, listing.tools, server.pinned_by
         )
@@ -120,5 +120,5 @@ async def _approve(config: Config, server: str, tools: Sequence[str], *, yes: bo
                 f"nothing was agreed to: {FILE} in the state folder cannot be read; mend it, or remove it"
             )
         for definition, _ in changed:
-            audit.record(Entry("mcp_tool.approve", full_name(server, definition.name), owner, result="ok"))
+            audit.record(AuditEntry("mcp_tool.approve", full_name(server, definition.name), owner, result="ok"))
     say(f"agreed to {len(changed)} definition(s) of {server}; a daemon that runs knows it at its next look at the list")

@@ -12,7 +12,7 @@ from goclaw.cli.process import listens
 from goclaw.cli.transcripts.jsonl import masked
 from goclaw.config.schema import Config
 from goclaw.memory.dates import moment
-from goclaw.memory.telling import quoted
+from goclaw.memory.status_text import quoted
 from goclaw.redact import mask
 from goclaw.tui.client import attach
 from goclaw.users import login_name

@@ -33,7 +33,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @record
-class Listed:
+class ListedModels:
     """Models that the providers list."""
 
     specs: Sequence[str]
@@ -135,11 +135,11 @@ def _asked(typed: str, config: Config) -> Sequence[str]:
     return [provider] if colon and provider in LISTING else usable(config)
 
 
-async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> Listed:
+async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> ListedModels:
     specs, faults = await all_names(providers, config, http, RealClock())
     if len(providers) > 1 and "ollama" not in config.providers:
         faults = {name: why for name, why in faults.items() if name != "ollama"}  # not configured: there may be none
-    return Listed(specs, list(faults.values()))
+    return ListedModels(specs, list(faults.values()))
 
 
 def _fitting(typed: str, specs: Sequence[str]) -> Sequence[str]:
@@ -150,7 +150,7 @@ def _fitting(typed: str, specs: Sequence[str]) -> Sequence[str]:
     return whole or begun or [spec for spec in specs if typed.lower() in spec.lower()]
 
 
-def _completed(typed: str, listed: Listed) -> str:
+def _completed(typed: str, listed: ListedModels) -> str:
     match _fitting(typed, listed.specs):
         case [spec]:
             return spec

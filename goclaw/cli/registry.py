@@ -15,7 +15,7 @@ from goclaw.cli.registry_sync import fetch, gaps, settings_of
 from goclaw.config.keys import closest
 from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, RegistryError
-from goclaw.registries.shelf import FILE, OWN, Kept, Shelf
+from goclaw.registries.catalog_store import FILE, OWN, CatalogStore, StoredEntry
 
 TITLE = "Look into, fetch from, publish to and serve registries."
 
@@ -115,9 +115,9 @@ app.command()(registry_offer.publish)
 app.command()(registry_offer.withdraw)
 
 
-def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | None = None) -> list[Kept]:
+def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | None = None) -> list[StoredEntry]:
     """What was fetched and what is published here; says of whom nothing is known, or nothing new."""
-    shelf = Shelf(config.state_dir / FILE)
+    shelf = CatalogStore(config.state_dir / FILE)
     names = [] if own else _chosen(config, registry)
     for line in gaps(config, shelf, names):
         say(line)
@@ -136,17 +136,17 @@ def _chosen(config: Config, registry: str | None) -> list[str]:
     return [registry]
 
 
-def _newest(kept: Sequence[Kept]) -> list[Kept]:
+def _newest(kept: Sequence[StoredEntry]) -> list[StoredEntry]:
     """Of each thing the first, which is the newest."""
     return list({(each.registry, each.entry.kind, each.entry.name): each for each in reversed(kept)}.values())[::-1]
 
 
-def _of_it(one: Kept, kept: Sequence[Kept]) -> list[Kept]:
+def _of_it(one: StoredEntry, kept: Sequence[StoredEntry]) -> list[StoredEntry]:
     same = (one.registry, one.entry.kind, one.entry.name)
     return [each for each in kept if (each.registry, each.entry.kind, each.entry.name) == same]
 
 
-def _print_newest(kept: Sequence[Kept], *, json: bool) -> None:
+def _print_newest(kept: Sequence[StoredEntry], *, json: bool) -> None:
     newest = _newest(kept)
     if json:
         _print_json([as_json(each, _of_it(each, kept)) for each in newest])

@@ -6,9 +6,9 @@ from typing import Any
 
 from goclaw.config.schema import Config
 from goclaw.redact import printable
-from goclaw.registries.base import Entry, EntryKind, Remote, ToolEntry
+from goclaw.registries.base import Entry, EntryKind, RemoteServer, ToolEntry
+from goclaw.registries.catalog_store import OWN, StoredEntry
 from goclaw.registries.resolving import commands
-from goclaw.registries.shelf import OWN, Kept
 
 MAX_CHARACTERS = 100
 """Characters of a description in a line."""
@@ -17,14 +17,14 @@ MAX_VERSIONS = 20
 OWN_NAME = "(own)"
 
 
-def summary(kept: Kept) -> str:
+def summary(kept: StoredEntry) -> str:
     """One line."""
     entry = kept.entry
     words = [kept.registry or OWN_NAME, entry.kind.value, f"{entry.name} {entry.version}"]
     return "  ".join([*words, *([_line(entry.description, MAX_CHARACTERS)] if entry.description else [])])
 
 
-def described(kept: Kept, versions: Sequence[Kept], config: Config) -> str:
+def described(kept: StoredEntry, versions: Sequence[StoredEntry], config: Config) -> str:
     """All of an entry, and how it is used."""
     entry = kept.entry
     lines = [f"{entry.kind} {entry.name} {entry.version} of {kept.registry or 'this gateway itself'}"]
@@ -38,7 +38,7 @@ def described(kept: Kept, versions: Sequence[Kept], config: Config) -> str:
     return "\n  ".join([*lines, *_use(kept, config)])
 
 
-def as_json(kept: Kept, versions: Sequence[Kept]) -> dict[str, Any]:
+def as_json(kept: StoredEntry, versions: Sequence[StoredEntry]) -> dict[str, Any]:
     """The same, without its document."""
     entry = kept.entry
     return {
@@ -64,7 +64,7 @@ def matches(entry: Entry, words: Sequence[str]) -> bool:
     return all(word.casefold() in text for word in words)
 
 
-def _about(kept: Kept, versions: Sequence[Kept]) -> Iterator[str]:
+def _about(kept: StoredEntry, versions: Sequence[StoredEntry]) -> Iterator[str]:
     entry = kept.entry
     if entry.description:
         yield _line(entry.description, MAX_WHOLE)
@@ -80,7 +80,7 @@ def _about(kept: Kept, versions: Sequence[Kept]) -> Iterator[str]:
         yield f"came through: {_line(' → '.join(kept.via))}"
 
 
-def _use(kept: Kept, config: Config) -> Iterator[str]:
+def _use(kept: StoredEntry, config: Config) -> Iterator[str]:
     """How it is used here, or could be."""
     entry, registry = kept.entry, kept.registry
     if registry == OWN or entry.kind is EntryKind.AGENT:
@@ -104,7 +104,7 @@ def _tool(tool: ToolEntry) -> str:
     return "  ".join(word for word in words if word)
 
 
-def _remote(remote: Remote) -> str:
+def _remote(remote: RemoteServer) -> str:
     wants = f", wants the headers {_line(', '.join(remote.headers))}" if remote.headers else ""
     return f"{_line(remote.url, MAX_WHOLE)} ({_line(remote.type)}{wants})"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from goclaw.audit import Entry as AuditEntry
+from goclaw.audit import AuditEntry as AuditEntry
 from goclaw.audit import open_audit
 from goclaw.cli.common import load
 from goclaw.cli.frame import FAILED, say, show
@@ -21,7 +21,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
 from goclaw.events import Actor
 from goclaw.registries.base import MAX_DOCUMENT, EntryKind, RegistryError, packed
-from goclaw.registries.shelf import FILE, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.users import login_name
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def _publish(config: Config, file: Path, registry: str | None) -> None:
             is_new = await client.publish(document)
     else:
         by, now = f"tui:{login_name()}", RealClock().now()
-        is_new = await asyncio.to_thread(Shelf(config.state_dir / FILE).publish, document, by, now)
+        is_new = await asyncio.to_thread(CatalogStore(config.state_dir / FILE).publish, document, by, now)
     await _note(config, "publish", what, registry, done=is_new)
     where = f" to {registry}" if registry else ""
     show(f"{'published' if is_new else 'was published already'}{where}: {what}\n  sha256: {new.sha256}")
@@ -80,7 +80,7 @@ async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, re
         async with _client(config, registry) as client:
             done = await client.withdraw(kind, name, version)
     else:
-        shelf = Shelf(config.state_dir / FILE)
+        shelf = CatalogStore(config.state_dir / FILE)
         done = await asyncio.to_thread(shelf.withdraw, kind, name, version, None)
     await _note(config, "withdraw", f"{kind} {name} {version}", registry, done=done)
     return done

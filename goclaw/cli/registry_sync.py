@@ -10,18 +10,18 @@ from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, StateError
 from goclaw.records import record
 from goclaw.registries.base import RegistryError
-from goclaw.registries.shelf import FILE, Shelf, Taken
+from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver
 
 MAX_REFUSED = 20
 """Entries that are named which were left out."""
 
 
 @record
-class Result:
+class SyncResult:
     """What came of asking a registry."""
 
     registry: str
-    taken: Taken
+    taken: TakenOver
     problem: str = ""
 
     @property
@@ -53,22 +53,22 @@ def settings_of(config: Config, registry: str) -> RegistrySettings:
     return config.registries[registry]
 
 
-async def fetch(config: Config, names: Sequence[str]) -> list[Result]:
+async def fetch(config: Config, names: Sequence[str]) -> list[SyncResult]:
     """Fetch these, one after the other; what fails costs the others nothing."""
     from goclaw.net import open_client  # looking at what was fetched needs no network
     from goclaw.registries.syncing import sync
 
-    shelf, clock, results = Shelf(config.state_dir / FILE), RealClock(), []
+    shelf, clock, results = CatalogStore(config.state_dir / FILE), RealClock(), []
     async with open_client() as http:
         for name in names:
             try:
-                results.append(Result(name, await sync(name, config.registries[name], shelf, http, clock)))
+                results.append(SyncResult(name, await sync(name, config.registries[name], shelf, http, clock)))
             except (RegistryError, StateError) as error:
-                results.append(Result(name, Taken(0), str(error)))
+                results.append(SyncResult(name, TakenOver(0), str(error)))
     return results
 
 
-def gaps(config: Config, shelf: Shelf, names: Sequence[str]) -> Iterator[str]:
+def gaps(config: Config, shelf: CatalogStore, names: Sequence[str]) -> Iterator[str]:
     """What is not known of these registries, or not newly, for people."""
     now = RealClock().now()
     for name in names:

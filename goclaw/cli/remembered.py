@@ -9,7 +9,7 @@ from goclaw.app.environment import Environment
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.events import Actor
-from goclaw.memory.desk import MemoryDesk, Question
+from goclaw.memory.memory_queries import MemoryQueries, MemoryQuery
 from goclaw.state import open_state
 from goclaw.store.database import open_database
 from goclaw.store.feed import TranscriptFeed
@@ -35,8 +35,8 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
         actor = Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
         if asked.order == "reindex" and config.memory.enabled:
             await _use_all(environment, users, actor)
-        desk = MemoryDesk(environment.memory, Access(users, config), environment.workspace, config.memory)
-        question = Question(asked.order, asked.query, asked.user, asked.everybody, asked.limit, asked.wanted)
+        desk = MemoryQueries(environment.memory, Access(users, config), environment.workspace, config.memory)
+        question = MemoryQuery(asked.order, asked.query, asked.user, asked.everybody, asked.limit, asked.wanted)
         return await desk.answer(actor, question)
 
 

@@ -8,8 +8,8 @@ import typer
 from goclaw.cli import process, systemd
 from goclaw.cli.common import load, options
 from goclaw.cli.frame import Options, say
+from goclaw.cli.launch_record import LaunchRecord, recall
 from goclaw.cli.start import bring_up, refuse_secrets
-from goclaw.cli.started import Started, recall
 from goclaw.cli.unit import NAME, installed, unit_text
 from goclaw.config.environment import LOCATION
 from goclaw.config.load import Loaded, load_config
@@ -60,7 +60,7 @@ def _restart_in_background(config: Config, given: Options) -> None:
     bring_up(loaded, again)
 
 
-def _merged(config: Config, before: Started, given: Options) -> Options:
+def _merged(config: Config, before: LaunchRecord, given: Options) -> Options:
     """The options of this command, and for the rest those of the daemon."""
     named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
     return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from goclaw.backup.restore import Restored, Wanted, restore
+from goclaw.backup.restore import Restored, RestoreSelection, restore
 from goclaw.backup.settle import moment
 from goclaw.cli.common import load, options
 from goclaw.cli.frame import say, show
@@ -42,7 +42,7 @@ def restore_(
         folder = secrets if secrets.is_dir() else CONTAINER_SECRETS
         return load_config(config, overrides=given.overrides, container_secrets=folder).config
 
-    wanted = Wanted(settings=not keep_settings, workspace=workspace, outside=outside)
+    wanted = RestoreSelection(settings=not keep_settings, workspace=workspace, outside=outside)
     done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
     for note in done.notes:
         say(f"note: {note}")

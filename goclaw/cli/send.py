@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from goclaw.cli import talk
-from goclaw.cli.away import Insecure, TokenFile, Url, reach
 from goclaw.cli.common import load
+from goclaw.cli.remote_options import Insecure, TokenFile, Url, reach
 from goclaw.redact import printable
 from goclaw.users import login_name
 

@@ -8,7 +8,7 @@ import typer
 from goclaw.cli import systemd
 from goclaw.cli.common import load, options
 from goclaw.cli.frame import say
-from goclaw.cli.started import variables
+from goclaw.cli.launch_record import variables
 from goclaw.cli.unit import MARK, NAME, installed, unit_path, unit_text
 from goclaw.config.load import Loaded
 from goclaw.errors import StateError

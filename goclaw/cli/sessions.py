@@ -16,10 +16,10 @@ from goclaw.blobs import is_kept
 from goclaw.cli.common import load
 from goclaw.cli.frame import show as show_text
 from goclaw.cli.transcripts.jsonl import JsonLines, masked
-from goclaw.cli.transcripts.markdown import Markdown
+from goclaw.cli.transcripts.markdown import MarkdownWriter
 from goclaw.cli.transcripts.plain import Plain, when
 from goclaw.cli.transcripts.source import Entry, Kept, entries, known, open_source
-from goclaw.cli.transcripts.target import STDOUT, Target, open_target
+from goclaw.cli.transcripts.target import STDOUT, OutputFile, open_target
 from goclaw.config.schema import Config
 from goclaw.events import Outline, SessionInfo
 from goclaw.redact import mask
@@ -94,7 +94,7 @@ def export(
     config = load(context).config
     form: Form = JsonLines()
     if format_ is Format.MARKDOWN:
-        form = Markdown({user.key: user.name for user in Users.read(config.users_path).all()}, _kept_in(config))
+        form = MarkdownWriter({user.key: user.name for user in Users.read(config.users_path).all()}, _kept_in(config))
     with _enough_is_enough(), open_target(file) as target:
         asyncio.run(_write(config, key, form, target, full=True))
 
@@ -129,7 +129,7 @@ async def _sessions(config: Config) -> list[SessionInfo]:
         return list(await source.sessions())
 
 
-async def _write(config: Config, key: str, form: Form, target: Target, *, full: bool, last: int = 0) -> None:
+async def _write(config: Config, key: str, form: Form, target: OutputFile, *, full: bool, last: int = 0) -> None:
     async with open_source(config, key) as source:
         outline = await known(source, key, last)
         target.write(form.head(outline))

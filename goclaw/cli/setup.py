@@ -11,7 +11,7 @@ import typer
 from goclaw.cli.common import options
 from goclaw.cli.frame import Options, say
 from goclaw.cli.setup_steps import model, telegram, writing
-from goclaw.cli.setup_steps.answers import Answers, Owner, Scene, read_secret
+from goclaw.cli.setup_steps.answers import AdminAnswer, Scene, SetupAnswers, read_secret
 from goclaw.cli.setup_steps.dialogue import Dialogue
 from goclaw.clock import RealClock
 from goclaw.config.environment import LOCATION
@@ -35,7 +35,7 @@ class Given:
     spec: str = ""
     key: str = ""
     token: str = ""
-    owner: Owner | None = None
+    owner: AdminAnswer | None = None
 
 
 @app.command()
@@ -74,7 +74,7 @@ def setup(
 
 async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     loaded = _load(said)
-    place = writing.Place.of(loaded, said.config or _named())
+    place = writing.SetupPaths.of(loaded, said.config or _named())
     writing.check(place, loaded)
     Users.read(place.users)
     if not dialogue.silent:
@@ -85,11 +85,11 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     dialogue.say("\n".join(_told(report, [*writing.caveats(answers, place, _load(said))], _next(said, loaded, report))))
 
 
-async def _ask(scene: Scene, given: Given) -> Answers:
+async def _ask(scene: Scene, given: Given) -> SetupAnswers:
     chosen = await model.choose_model(scene, given.spec, given.key)
     bot = await telegram.choose_bot(scene, given.token)
     owner = given.owner or await telegram.find_owner(scene, bot)
-    return Answers(chosen, bot, owner, await model.find_ollama(scene))
+    return SetupAnswers(chosen, bot, owner, await model.find_ollama(scene))
 
 
 def _load(said: Options) -> Loaded:
@@ -100,7 +100,7 @@ def _named() -> Path | None:
     return Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None
 
 
-def _told(report: writing.Report, caveats: Sequence[str], following: str) -> list[str]:
+def _told(report: writing.SetupReport, caveats: Sequence[str], following: str) -> list[str]:
     """The last words."""
     lines = ["", *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing new."])]
     if report.left:
@@ -110,7 +110,7 @@ def _told(report: writing.Report, caveats: Sequence[str], following: str) -> lis
     return [*lines, "", f"Next: `{following}`"]
 
 
-def _next(said: Options, loaded: Loaded, report: writing.Report) -> str:
+def _next(said: Options, loaded: Loaded, report: writing.SetupReport) -> str:
     """The command that puts it all into force."""
     config = f" --config {said.config}" if said.config else ""
     has_news = bool(report.written or report.left)

@@ -7,8 +7,8 @@ import typer
 from goclaw.cli import systemd
 from goclaw.cli.common import load, options
 from goclaw.cli.frame import Options, say
+from goclaw.cli.launch_record import secret_overrides
 from goclaw.cli.process import listens, start_in_background
-from goclaw.cli.started import secret_overrides
 from goclaw.cli.unit import NAME, installed, unit_text
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config

@@ -28,10 +28,10 @@ from goclaw.messages import AssistantMessage
 from goclaw.redact import printable
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
-from goclaw.tui.outstanding import Ended, Outstanding, Patience
+from goclaw.tui.pending_replies import Ended, PendingReplies, ReplyDeadline
 from goclaw.tui.questions import option_lines, text_of, title_of
-from goclaw.tui.remote import Remote
-from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status, happened
+from goclaw.tui.remote import RemoteDaemon
+from goclaw.wire import Accepted, ArtifactFrame, Attached, FilesReply, Older, Refused, SessionsReply, Status, happened
 
 LOST = (
     "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
@@ -47,7 +47,7 @@ async def send(
     session: str,
     *,
     as_json: bool = False,
-    remote: Remote | None = None,
+    remote: RemoteDaemon | None = None,
     packaged: Packaged = _NOTHING,
 ) -> tuple[str, bool]:
     """Send one message or command and wait for its end.
@@ -143,12 +143,12 @@ class _Sending:
     def __init__(self, link: Link, text: str, report: _Reporter) -> None:
         self._link = link
         self._report = report
-        self._pending = Outstanding()
+        self._pending = PendingReplies()
         self._pending.sent(link.submit(text))
         self._is_new = True
         self._asked: list[QuestionAsked] = []
         """What an earlier turn waits for: told once it is known that a turn must wait for that one."""
-        self._patience = Patience(lambda: self._fail(StateError(LOST.format(session=link.session))))
+        self._patience = ReplyDeadline(lambda: self._fail(StateError(LOST.format(session=link.session))))
         self._is_command = text.startswith("/")
         self._began = False
         """Whether something of the answer was told that may be void after a restart."""
@@ -189,7 +189,7 @@ class _Sending:
                     self._report.held_up(self._asked.pop(0))
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
-            case Status() | Older() | Sessions() | Files() | ArtifactFrame():
+            case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
                 pass
             case _:
                 self._happened(received)

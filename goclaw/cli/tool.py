@@ -18,8 +18,8 @@ from goclaw.toolkit.describing import details
 from goclaw.toolkit.dispatcher import error_text
 from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.registry import BuiltIn
-from goclaw.toolkit.showing import Shown, in_brackets, page
 from goclaw.toolkit.sources import BUILT_IN
+from goclaw.toolkit.tool_listing import ListedTool, in_brackets, page
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, describe and run tools."
@@ -66,7 +66,7 @@ def docs() -> None:
     """Print docs/tools.md, the page about the tools that come with GoClaw."""
     gates = {name: gate for gate, gated in GATED_TOOLS.items() for name in gated}
     tools = BuiltIn(GATED_TOOLS).tools()
-    listed = [Shown(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
+    listed = [ListedTool(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
     print(page(listed), end="")
 
 
@@ -96,7 +96,7 @@ def run(
         raise typer.Exit(1)
 
 
-async def _shown(loaded: Loaded, user: str | None) -> list[Shown]:
+async def _shown(loaded: Loaded, user: str | None) -> list[ListedTool]:
     async with open_toolbox(loaded.config, parts_of(loaded.packaged)) as box:
         return box.tools(user)
 

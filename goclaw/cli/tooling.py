@@ -21,13 +21,13 @@ from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, To
 from goclaw.hooks.open import open_hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.arguments import json_type
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
-from goclaw.toolkit.parts import Parts
+from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.showing import Shelf, Shown
 from goclaw.toolkit.sources import SETTLED_SECONDS, Sources, open_sources
+from goclaw.toolkit.tool_listing import ListedTool, ToolListing
 from goclaw.users import Users, login_name, open_users
 
 
@@ -48,11 +48,11 @@ class Toolbox:
         self.access = access
         self.users = users
         self.environment = environment
-        self._shelf = Shelf(dispatcher.registry, sources)
+        self._shelf = ToolListing(dispatcher.registry, sources)
         self._approve = approve
         self._calls = 0
 
-    def tools(self, user: str | None) -> list[Shown]:
+    def tools(self, user: str | None) -> list[ListedTool]:
         """The tools that `user` (None: the owner of the state folder) may use."""
         return self._shelf.of(_actor(user))
 
@@ -77,7 +77,7 @@ class Toolbox:
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
 
-    async def _consent(self, owner: Actor, wanted: Wanted) -> Consent:
+    async def _consent(self, owner: Actor, wanted: ApprovalRequest) -> Consent:
         if not self._approve:
             raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
         return Consent(wanted.digest, by=owner)
@@ -89,7 +89,7 @@ def _actor(user: str | None) -> Actor:
     return Actor(user, "cli")
 
 
-async def _nobody_approves(wanted: Wanted) -> Consent:
+async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
     raise ToolError(f"approval required: {wanted.reason}")
 
 
@@ -106,7 +106,7 @@ async def _nowhere(delivery: Delivery) -> Receipt:
 
 
 @asynccontextmanager
-async def open_toolbox(config: Config, parts: Parts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
     """The tools, while the block runs.
 
     Args:

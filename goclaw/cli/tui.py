@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from goclaw.cli.away import Insecure, TokenFile, Url, reach
 from goclaw.cli.common import load
-from goclaw.cli.home import talk_here
+from goclaw.cli.default_command import talk_here
+from goclaw.cli.remote_options import Insecure, TokenFile, Url, reach
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 

@@ -13,7 +13,7 @@ from goclaw.pairing import Pairing
 from goclaw.records import record
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
-from goclaw.toolkit.showing import Shelf
+from goclaw.toolkit.tool_listing import ToolListing
 
 
 @record
@@ -32,7 +32,7 @@ class CommandPorts:
     """Send a later answer to where a command came from."""
     rights: Callable[[Actor], str]
     """What an actor may do, in words."""
-    tools: Shelf
+    tools: ToolListing
     """The tools, and what of them does not work."""
     readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
     """The sessions that an actor may read, the latest first."""

@@ -2,7 +2,7 @@
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.errors import StateError
-from goclaw.memory import telling
+from goclaw.memory import status_text
 from goclaw.memory.off import WHY
 
 USAGE = "Say /memory for how memory stands, or /memory reindex to have its index made anew (admins)."
@@ -16,7 +16,7 @@ async def _memory(context: CommandContext) -> Reply:
     try:
         match context.arguments.strip().lower():
             case "" | "status":
-                lines = telling.lines(await memory.status(), counts=is_admin)
+                lines = status_text.lines(await memory.status(), counts=is_admin)
                 return Reply("\n".join(["Memory", *(f"  {name}: {text}" for name, text in lines)]))
             case "reindex":
                 if not is_admin:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.errors import ConfigError
-from goclaw.sessions.models import Choice
+from goclaw.sessions.models import AvailableModel
 
 DEFAULT = "default"
 NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose its model."
@@ -63,14 +63,14 @@ async def _told(context: CommandContext) -> str:
     return "\n".join([*lines, "", f"Choose with /model PROVIDER:NAME{back}."])
 
 
-def _named(text: str, choices: Sequence[Choice]) -> str:
+def _named(text: str, choices: Sequence[AvailableModel]) -> str:
     """The full name that somebody means: a known one may go without its provider."""
     full = [choice.spec for choice in choices if choice.spec == text]
     short = [choice.spec for choice in choices if choice.spec.partition(":")[2] in (text, f"{text}:latest")]
     return [*full, *short, text][0]
 
 
-def _hint(wanted: str, choices: Sequence[Choice]) -> str:
+def _hint(wanted: str, choices: Sequence[AvailableModel]) -> str:
     close = difflib.get_close_matches(wanted, [choice.spec for choice in choices], n=1)
     return f" Did you mean {close[0]}?" if close else ""
 

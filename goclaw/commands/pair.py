@@ -1,7 +1,7 @@
 """`/pair list|approve CODE|deny CODE`: strangers who asked to be let in (see `pairing`). For admins, in private."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
-from goclaw.pairing import Refused, shown
+from goclaw.pairing import PairingRefused, shown
 
 USAGE = "Say /pair list, /pair approve CODE or /pair deny CODE."
 OFF = "Pairing is off: strangers are not answered. `pairing.enabled` in the configuration switches it on."
@@ -33,7 +33,7 @@ async def _pair(context: CommandContext) -> Reply:
                 return Reply(
                     f"{(await pairing.deny(actor, code)).key} is not let in, and gets no other code for a day."
                 )
-    except Refused as refused:
+    except PairingRefused as refused:
         return Reply(str(refused))
     return Reply(USAGE)
 

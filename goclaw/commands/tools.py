@@ -8,7 +8,7 @@ from goclaw.errors import UnknownTool
 from goclaw.redact import mask
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH
 from goclaw.toolkit.describing import details
-from goclaw.toolkit.showing import Shown, fault_lines, overview
+from goclaw.toolkit.tool_listing import ListedTool, fault_lines, overview
 
 LEGEND = "In brackets: how much harm a call can do. /tools NAME tells all about one, and when it asks first."
 
@@ -29,7 +29,7 @@ async def _tools(context: CommandContext) -> Reply:
     return Reply("\n\n".join(blocks), markdown=True)
 
 
-def _all_about(shown: Shown, context: CommandContext) -> str:
+def _all_about(shown: ListedTool, context: CommandContext) -> str:
     fixed = context.ports.access.authorize(context.actor, "tool.use", shown.name).input or {}
     lines = [f"- `{name}` is always `{mask(json.dumps(value, ensure_ascii=False))}`" for name, value in fixed.items()]
     yours = ["\n".join(["Fixed for you, whatever is asked for:", "", *lines])] if lines else []

@@ -45,7 +45,7 @@ _PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class Settings(Config, BaseSettings):
+class LayeredSettings(Config, BaseSettings):
     """The configuration as pydantic-settings puts it together: of `layers`, the later ones on top of the earlier.
 
     The layers are read here and not by the library's own sources: those know no line and column, take a duplicate key
@@ -75,7 +75,7 @@ def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
         ValidationError: a key or a value does not fit the schema.
     """
     given: dict[str, Any] = {"layers": layers}
-    found = Settings(**given)
+    found = LayeredSettings(**given)
     return Config.model_construct(_fields_set=found.model_fields_set, **dict(found))
 
 

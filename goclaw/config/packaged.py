@@ -30,7 +30,7 @@ _KEYS: Mapping[str, tuple[Path, ...]] = {
 
 
 @record
-class Entry:
+class PackagedKey:
     """A key that a package says, such as `agents.kinds.chat`."""
 
     path: Path
@@ -43,7 +43,7 @@ class Entry:
 class Packaged:
     """All that packages say of the configuration."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[PackagedKey, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
     """Parts that are left out, and why."""
     absent: tuple[Path, ...] = ()
@@ -58,7 +58,7 @@ class Packaged:
             layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
         return layer
 
-    def without(self, entry: Entry, why: str) -> "Packaged":
+    def without(self, entry: PackagedKey, why: str) -> "Packaged":
         """The same without an entry, which is named as a fault."""
         kept = tuple(each for each in self.entries if each is not entry)
         return replace(self, entries=kept, faults={**self.faults, entry.place: why})
@@ -73,7 +73,7 @@ class Packaged:
                 found = found.without(entry, error.errors()[0]["msg"].removeprefix("Value error, "))
         return found
 
-    def blamed(self, problems: Sequence[str]) -> tuple[Entry, str] | None:
+    def blamed(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
         """The first entry that one of these lines is about, and what is wrong with it; None: the operator is."""
         for line in problems:
             for entry in self.entries:

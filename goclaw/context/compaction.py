@@ -12,6 +12,7 @@ from enum import StrEnum
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.key_facts import names_in, with_names
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.room import reserve
 from goclaw.context.summary import (
     MAX_SUMMARY,
@@ -22,7 +23,6 @@ from goclaw.context.summary import (
     told,
     write_summary,
 )
-from goclaw.context.thinning import Entry
 from goclaw.context.window import Window, from_outside
 from goclaw.llm.base import ChatModel
 from goclaw.llm.estimate import estimate_text
@@ -45,7 +45,7 @@ _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summar
 _OUR_LINE = re.compile(r"\A<context>[^\n]*</context>\n")
 
 
-class Source(StrEnum):
+class SummarySource(StrEnum):
     """Where a summary came from, in the words of `/compact`."""
 
     CHECKPOINT = "checkpoint"
@@ -58,7 +58,7 @@ class Source(StrEnum):
 class Summarizer:
     """One source of summaries."""
 
-    source: Source
+    source: SummarySource
     model: ChatModel
 
 
@@ -71,7 +71,7 @@ class Basis:
 
 
 @record
-class Ready:
+class ReadyCheckpoint:
     """A checkpoint of this context."""
 
     summary: str
@@ -85,7 +85,7 @@ class SummaryPorts:
 
     clock: Clock
     spent: Spent
-    failed: Callable[[Source, str], None]
+    failed: Callable[[SummarySource, str], None]
     """A source gave no summary, and why."""
 
 
@@ -101,7 +101,7 @@ class CompactionPorts:
 
 
 @record
-class Job:
+class CompactionGoal:
     """How far a window is to be shortened."""
 
     tokens_before: int
@@ -112,7 +112,7 @@ class Job:
     """Estimated tokens that the kept messages may take at most."""
     instructions: str = ""
     """A person's wish for the summary (`/compact keep the phone numbers`)."""
-    checkpoint: Ready | None = None
+    checkpoint: ReadyCheckpoint | None = None
     first_kept: int = 0
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
     longest_summary: int = MAX_SUMMARY
@@ -131,7 +131,11 @@ def is_full(tokens: int, context_window: int, settings: CompactionSettings) -> b
 
 
 async def compact(
-    window: Window, summarizers: Sequence[Summarizer], settings: CompactionSettings, job: Job, ports: CompactionPorts
+    window: Window,
+    summarizers: Sequence[Summarizer],
+    settings: CompactionSettings,
+    job: CompactionGoal,
+    ports: CompactionPorts,
 ) -> StoredCompaction | None:
     """Compact `window` in place; None when there is nothing that could be left out, or it was cleared meanwhile."""
     entries = list(window.entries)
@@ -141,16 +145,16 @@ async def compact(
         split = split_at(entries, settings.keep_percent, settings.min_messages, job.budget)
     if split == 0:
         return None
-    source, summary = Source.EMERGENCY, ""
+    source, summary = SummarySource.EMERGENCY, ""
     if job.checkpoint and not window.owed and not job.instructions:
         split, source, summary = await _by_checkpoint(window.summary, entries, job, split, job.checkpoint)
     if not summary and summarizers:
-        wanted = Wanted(settings.timeout_seconds, job.instructions, job.longest_summary)
+        wanted = SummaryRequest(settings.timeout_seconds, job.instructions, job.longest_summary)
         basis = await _basis(window, entries, split, ports)
         source, summary = await summarized(basis, summarizers, wanted, ports.summary)
-    if source is Source.EMERGENCY and job.first_kept:
+    if source is SummarySource.EMERGENCY and job.first_kept:
         return None  # nothing forces it: what nobody could summarise stays
-    if source is Source.EMERGENCY:
+    if source is SummarySource.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = await asyncio.to_thread(_stub, window, split, job.longest_summary)
     kept = sum(entry.tokens for entry in entries[split:])
@@ -162,14 +166,14 @@ async def compact(
         tokens_before=job.tokens_before,
         tokens_after=int(window.scale * (job.overhead + estimate_text(f"{from_outside(outside)}{summary}") + kept)),
         at=ports.summary.clock.now(),
-        retry_owed=source is Source.EMERGENCY,
+        retry_owed=source is SummarySource.EMERGENCY,
         outside=outside,
     )
     return compaction if await ports.keep(compaction) else None
 
 
 @record
-class Wanted:
+class SummaryRequest:
     """A summary that is asked for."""
 
     seconds: float
@@ -183,8 +187,8 @@ class Wanted:
 
 
 async def summarized(
-    basis: Basis, summarizers: Sequence[Summarizer], wanted: Wanted, ports: SummaryPorts
-) -> tuple[Source, str]:
+    basis: Basis, summarizers: Sequence[Summarizer], wanted: SummaryRequest, ports: SummaryPorts
+) -> tuple[SummarySource, str]:
     """The first summary that is written in time; the source is EMERGENCY where none is.
 
     While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
@@ -212,14 +216,14 @@ async def summarized(
                 await noting
                 return summarizer.source, await asyncio.to_thread(_bounded, text, basis.summary, found, wanted.longest)
             ports.failed(summarizer.source, reason)
-    return Source.EMERGENCY, ""
+    return SummarySource.EMERGENCY, ""
 
 
 async def _note_names(messages: Sequence[Message], found: list[str]) -> None:
     found += await asyncio.to_thread(lambda: names_in(_spoken(messages)))
 
 
-def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, budget: int) -> int:
+def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: int, budget: int) -> int:
     """The index of the first entry to keep; 0 when all must stay.
 
     Keeps `keep_percent` of the messages, at least `min_messages` as far as the token budget allows, and begins the
@@ -246,7 +250,7 @@ def split_at(entries: Sequence[Entry], keep_percent: int, min_messages: int, bud
     return split
 
 
-async def _basis(window: Window, entries: Sequence[Entry], split: int, ports: CompactionPorts) -> Basis:
+async def _basis(window: Window, entries: Sequence[ContextEntry], split: int, ports: CompactionPorts) -> Basis:
     """What the summary is about. A stub is never summarised again: the store still has what it stands for."""
     if window.owed:
         return await ports.originals(entries[split].row)
@@ -254,8 +258,8 @@ async def _basis(window: Window, entries: Sequence[Entry], split: int, ports: Co
 
 
 async def _by_checkpoint(
-    before: str, entries: Sequence[Entry], job: Job, split: int, ready: Ready
-) -> tuple[int, Source, str]:
+    before: str, entries: Sequence[ContextEntry], job: CompactionGoal, split: int, ready: ReadyCheckpoint
+) -> tuple[int, SummarySource, str]:
     """The checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
     covered = sum(entry.tokens for entry in entries[:after])
@@ -264,11 +268,11 @@ async def _by_checkpoint(
         first -= 1
     sizes = [entry.tokens for entry in entries]
     if covered < CHECKPOINT_SHARE * sum(sizes) or first == 0 or (first < split and sum(sizes[first:]) > job.budget):
-        return split, Source.EMERGENCY, ""
+        return split, SummarySource.EMERGENCY, ""
     found: list[str] = []
     await _note_names([entry.message for entry in entries[:first]], found)
     summary = await asyncio.to_thread(_bounded, ready.summary, before, found, job.longest_summary)
-    return first, Source.CHECKPOINT, summary
+    return first, SummarySource.CHECKPOINT, summary
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:

@@ -6,7 +6,7 @@ Everything that is wrong with an answer is a `SummaryFailed` with its reason in 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from goclaw.context.fences import Fences, harmless
+from goclaw.context.untrusted_content import ContentMarkers, harmless
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.llm.estimate import estimate_text
@@ -54,7 +54,7 @@ class SummaryFailed(Exception):
     """A source gave no summary; the text says why, for people."""
 
 
-class TooLong(SummaryFailed):
+class SummaryTooLong(SummaryFailed):
     """The model's server found the question longer than its window."""
 
 
@@ -74,7 +74,7 @@ class Material:
     """Of what does not fit one request the beginning of each long message is read, in place of summaries of pieces."""
 
 
-UNMARKED = Fences()
+UNMARKED = ContentMarkers()
 """Marks without an id: what stands between them cannot imitate them."""
 
 Spent = Callable[[Finished], Awaitable[None]]
@@ -103,7 +103,7 @@ async def ask_about(
             piece = await one_piece(material, model, spent, share)
             question = f"{piece}\n\n{order} {_wishes(material, model)}"
             return await ask(model, system, question, spent, shortest=shortest)
-        except TooLong:
+        except SummaryTooLong:
             if share == SHARES_OF_WINDOW[-1]:
                 raise
     raise AssertionError("the last share returns or raises")
@@ -256,7 +256,7 @@ async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, sho
     try:
         finished = await _finished(model, request)
     except ModelError as error:
-        raise (TooLong if error.kind is ModelErrorKind.OVERFLOW else SummaryFailed)(str(error)) from error
+        raise (SummaryTooLong if error.kind is ModelErrorKind.OVERFLOW else SummaryFailed)(str(error)) from error
     if finished is None:
         raise SummaryFailed(f"{model.spec} ended without an answer")
     await spent(finished)

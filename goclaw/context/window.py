@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from goclaw.context.fences import Fences, moved, no_reminder
+from goclaw.context.pruning import ContextEntry, PrunedView, cut_to_window
 from goclaw.context.repair import in_words, repair
-from goclaw.context.thinning import Entry, View, cut_to_window
+from goclaw.context.untrusted_content import ContentMarkers, moved, no_reminder
 from goclaw.llm.base import Usage
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import Message, SourceKind, ToolResult, UserMessage
@@ -33,9 +33,9 @@ def as_read(stored: StoredMessage) -> Message:
     return message
 
 
-def shown(stored: StoredMessage) -> Entry:
+def shown(stored: StoredMessage) -> ContextEntry:
     """A stored message as a part of a window."""
-    return Entry(stored.row, as_read(stored), stored.turn)
+    return ContextEntry(stored.row, as_read(stored), stored.turn)
 
 
 @dataclass(slots=True)
@@ -47,10 +47,10 @@ class Window:
     """The summary is a stub: what it stands for is still to be summarised."""
     outside: frozenset[SourceKind] = frozenset()
     """The sources outside the conversation of what the summary stands for."""
-    entries: list[Entry] = field(default_factory=list)
-    view: View = field(default_factory=View)
+    entries: list[ContextEntry] = field(default_factory=list)
+    view: PrunedView = field(default_factory=PrunedView)
     """What of the entries is smaller than in the store."""
-    markers: Fences = field(default_factory=Fences, compare=False)
+    markers: ContentMarkers = field(default_factory=ContentMarkers, compare=False)
     scale: float = 1.0
     """What an estimate is multiplied with for the model that answers; see `calibration`."""
     reminded: int = field(default=0, compare=False)
@@ -63,16 +63,16 @@ class Window:
 
     @classmethod
     def of(
-        cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage], view: View | None = None
+        cls, compaction: StoredCompaction | None, stored: Sequence[StoredMessage], view: PrunedView | None = None
     ) -> "Window":
         """The window as the store has it, seen through `view`."""
-        view = view or View()
+        view = view or PrunedView()
         entries = view.of(map(shown, stored))
         if compaction is None:
             return cls(entries=entries, view=view)
         return cls(compaction.summary, compaction.retry_owed, compaction.outside, entries, view)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: ContextEntry) -> None:
         """Add what was just stored, unless a window that was loaded meanwhile has it."""
         if not any(known.row == entry.row for known in self.entries[-LOOK_BACK:]):
             self.entries.append(entry)
@@ -106,7 +106,7 @@ class Window:
         self.summary = summary
         self._counted = self._counted_entries = 0
 
-    def see(self, view: View, at_least: float = 0) -> int:
+    def see(self, view: PrunedView, at_least: float = 0) -> int:
         """Show less from now on; returns the (estimated) tokens that this frees, 0 if nothing was done.
 
         Args:
@@ -181,5 +181,5 @@ def from_outside(outside: frozenset[SourceKind]) -> str:
     return f"{OUTSIDE.format(', '.join(sorted(outside)))}\n" if outside else ""
 
 
-def _size(entries: Sequence[Entry]) -> int:
+def _size(entries: Sequence[ContextEntry]) -> int:
     return sum(entry.tokens for entry in entries)

@@ -15,7 +15,7 @@ from goclaw.declare.options import ExportOption, Option, collected, refuse_lefto
 from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
 from goclaw.declare.tools import toolset as made_toolset
-from goclaw.mcp.vetting import full_name
+from goclaw.mcp.validation import full_name
 from goclaw.records import record
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart

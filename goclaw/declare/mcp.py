@@ -22,7 +22,7 @@ from goclaw.declare.tools import ToolDeclaration, tool
 from goclaw.declare.tools import passthrough as forwarded
 from goclaw.declare.tools import toolset as made_toolset
 from goclaw.events import Actor
-from goclaw.mcp.declared import Argument, Declared, Message, Notification, Prompt, Resource
+from goclaw.mcp.declared import Argument, Declared, DeclaredPrompt, Message, Notification, Resource
 from goclaw.records import record
 from goclaw.specs import SideEffect
 from goclaw.toolkit.binding import Method
@@ -49,7 +49,7 @@ class ServerOption(Option):
     forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
 
 
-ServerWord = ServerOption | ToolDeclaration | Resource | Prompt | Notification | Subscribed
+ServerWord = ServerOption | ToolDeclaration | Resource | DeclaredPrompt | Notification | Subscribed
 
 
 @record
@@ -67,7 +67,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
     Raises:
         ValueError: something is there twice or stands elsewhere, or a subscription is to nothing that can be watched.
     """
-    kinds = (ServerOption, ToolDeclaration, Resource, Prompt, Notification, Subscribed)
+    kinds = (ServerOption, ToolDeclaration, Resource, DeclaredPrompt, Notification, Subscribed)
     refuse_leftovers(words, kinds, name, "mcp_server")
     said = collected([word for word in words if isinstance(word, ServerOption)], name)
     resources = {word.name: word for word in words if isinstance(word, Resource)}
@@ -76,7 +76,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
             if word.resource not in resources:
                 raise ValueError(f"{name}: subscription to {word.resource}, which is no resource of it")
             resources[word.resource] = replace(resources[word.resource], subscribed=word.handle)
-    for kind in (Resource, Prompt, Notification):
+    for kind in (Resource, DeclaredPrompt, Notification):
         names = [word.name for word in words if isinstance(word, kind)]
         if twice := [each for at, each in enumerate(names) if each in names[:at]]:
             raise ValueError(f"{name}: the {kind.__name__.lower()} {twice[0]} is there twice")
@@ -85,7 +85,7 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
         McpServerSettings.model_validate({"enabled": True, **settings}),
         made_toolset(name, *(word for word in words if isinstance(word, ToolDeclaration))),
         Declared(
-            prompts=tuple(word for word in words if isinstance(word, Prompt)),
+            prompts=tuple(word for word in words if isinstance(word, DeclaredPrompt)),
             resources=tuple(resources.values()),
             notifications=tuple(word for word in words if isinstance(word, Notification)),
             settings=settings,
@@ -119,17 +119,17 @@ def watchable_resource(
     return replace(resource(name, uri, mime_type, read, description=description), changes=changes)
 
 
-def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> Prompt:
+def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> DeclaredPrompt:
     """A prompt that is always the same: role and text of each message."""
     said = [_message(role, text) for role, text in messages]
 
     async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
         return said
 
-    return Prompt(name, description, render)
+    return DeclaredPrompt(name, description, render)
 
 
-def dynamic_prompt(name: str, description: str, method: Method) -> Prompt:
+def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPrompt:
     """A prompt that a method makes: texts as its arguments, `(role, text)` as what it returns, or one text."""
     parameters = inspect.signature(method).parameters.values()
     taken = tuple(Argument(each.name, required=each.default is each.empty) for each in parameters)
@@ -139,7 +139,7 @@ def dynamic_prompt(name: str, description: str, method: Method) -> Prompt:
         found = await _called(method, **known)
         return [_message("user", found)] if isinstance(found, str) else [_message(role, text) for role, text in found]
 
-    return Prompt(name, description, render, taken)
+    return DeclaredPrompt(name, description, render, taken)
 
 
 def notification(name: str, description: str, sends: Sends) -> Notification:

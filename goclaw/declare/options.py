@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from goclaw.config.agents import RunPolicySettings
-from goclaw.mcp.declared import Notification, Prompt, Resource
+from goclaw.mcp.declared import DeclaredPrompt, Notification, Resource
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
 
@@ -83,7 +83,7 @@ _PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
     RegistryPart: ("a registry", ("from_registry", "publish_to")),
     AgentPart: ("an agent", ()),
     Resource: ("a resource", ("mcp_server",)),
-    Prompt: ("a prompt of an MCP server", ("mcp_server",)),
+    DeclaredPrompt: ("a prompt of an MCP server", ("mcp_server",)),
     Notification: ("a notification", ("mcp_server",)),
 }
 """What is no `Option`: how it is called here, and the functions in which it may stand."""

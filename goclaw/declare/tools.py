@@ -38,7 +38,7 @@ _SERVER: TypeAdapter[str] = TypeAdapter(ServerName)
 
 
 @record
-class Bound:
+class Binding:
     """What does a tool."""
 
     method: Method
@@ -63,10 +63,10 @@ class ToolDeclaration:
     said: Mapping[str, Any]
 
     @property
-    def does(self) -> Bound | None:
+    def does(self) -> Binding | None:
         """What does it; None: an agent, or another tool."""
         found = self.said.get("passthrough", self.said.get("bind_to"))
-        return found if isinstance(found, Bound) else None
+        return found if isinstance(found, Binding) else None
 
     def built(self, tags: tuple[str, ...] = ()) -> Tool:
         """The tool, with these tags besides. Raises ValueError: nothing does it, or it does not hold together."""
@@ -139,7 +139,7 @@ class ToolDeclaration:
         found = self.said.get("confirmation")
         return found if isinstance(found, ConfirmSettings) else None
 
-    def _function(self, does: Bound) -> Any:
+    def _function(self, does: Binding) -> Any:
         said, artifacts = self.said, self.said.get("artifact", ())
         if does.as_it_is and "args" not in said:
             if unfit := [word for word in _OWN_SHAPES if word in said]:
@@ -311,7 +311,7 @@ def bind_to(
     errors: Errors = (),
 ) -> ToolOption:
     """The method that does it; see `toolkit.binding.bind`. Without `to_call` it gets the arguments by name."""
-    return ToolOption("bind_to", Bound(method, side_effect, risk, idempotent, service, to_call, to_result, errors))
+    return ToolOption("bind_to", Binding(method, side_effect, risk, idempotent, service, to_call, to_result, errors))
 
 
 def passthrough(
@@ -324,7 +324,9 @@ def passthrough(
     """Hand the call on as it is: to another tool by its name, or to a method, whose arguments and result are taken."""
     if isinstance(target, str):
         return ToolOption("passthrough", target)
-    return ToolOption("passthrough", Bound(target, side_effect, None, True, service, None, None, errors, as_it_is=True))
+    return ToolOption(
+        "passthrough", Binding(target, side_effect, None, True, service, None, None, errors, as_it_is=True)
+    )
 
 
 def inject(*names: str) -> ToolOption:
@@ -354,7 +356,7 @@ def confirmation(*, prompt_template: str, title: str = "", denied_result_templat
     )
 
 
-def _keeping(does: Bound, artifacts: tuple[_Artifact, ...]) -> Method:
+def _keeping(does: Binding, artifacts: tuple[_Artifact, ...]) -> Method:
     """The method, and what it returns is looked at for artifacts."""
 
     async def method(ctx: ToolContext, /, **given: Any) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from goclaw.agent.overhead import of_a_new_conversation
-from goclaw.agent.prompt import BASE, Prompt
+from goclaw.agent.prompt import BASE, SystemPrompt
 from goclaw.clock import RealClock
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
@@ -108,7 +108,7 @@ async def budget_of(config: Config, model: ChatModel, tools: Sequence[ToolSpec])
 
 async def _system_prompt(config: Config) -> str:
     async with _workspace(config) as workspace:
-        return await Prompt().system(workspace) if workspace else BASE
+        return await SystemPrompt().system(workspace) if workspace else BASE
 
 
 @asynccontextmanager

@@ -16,9 +16,9 @@ from goclaw.doctor.listener import is_ours, try_port
 from goclaw.errors import StateError
 from goclaw.net import open_client
 from goclaw.registries.base import RegistryError
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.file import check_shelf
-from goclaw.registries.shelf import FILE, Shelf
 
 SECONDS = 10.0
 """What one registry gets to answer: half of what the whole check gets."""
@@ -31,7 +31,7 @@ async def check_registries(loaded: Loaded) -> list[Finding]:
     if any(finding.verdict == "problem" for finding in found):
         return found
     async with open_client() as http:
-        asked = [_asked(name, settings, Shelf(path), http) for name, settings in config.registries.items()]
+        asked = [_asked(name, settings, CatalogStore(path), http) for name, settings in config.registries.items()]
         found += await asyncio.gather(*asked)
         if "registry_server" in config.model_fields_set and config.registry_server.port:
             found.append(await _served(config, http))
@@ -76,7 +76,7 @@ def _file(path: Path) -> Iterator[Finding]:
         yield Finding("registries", "problem", str(error), remedy)
 
 
-async def _asked(name: str, settings: RegistrySettings, shelf: Shelf, http: aiohttp.ClientSession) -> Finding:
+async def _asked(name: str, settings: RegistrySettings, shelf: CatalogStore, http: aiohttp.ClientSession) -> Finding:
     clock = RealClock()
     known = await asyncio.to_thread(shelf.sync, name)
     fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"

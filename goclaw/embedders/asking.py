@@ -24,7 +24,7 @@ MAX_PATIENCE = 600.0
 
 
 @record
-class Server:
+class EmbeddingServer:
     """Whom to ask, and how errors speak of it."""
 
     name: str

@@ -12,12 +12,12 @@ import aiohttp
 
 from goclaw.clock import Clock
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.embedders.asking import PATIENCE, Server, as_bytes
+from goclaw.embedders.asking import PATIENCE, EmbeddingServer, as_bytes
 from goclaw.embedders.base import Embedder, EmbedderPart
 from goclaw.embedders.texts import in_batches, prefixes, prepared
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.net import open_client
-from goclaw.net.ollama import OllamaModel, OllamaServer, ollama_url, probe
+from goclaw.net.ollama import OllamaServer, PulledModel, ollama_url, probe
 
 KIND = "ollama"
 USUAL_MODEL = "nomic-embed-text"
@@ -37,7 +37,9 @@ class OllamaEmbedder:
 
     batch = BATCH
 
-    def __init__(self, model: str, base_url: str, server: Server, http: aiohttp.ClientSession, clock: Clock) -> None:
+    def __init__(
+        self, model: str, base_url: str, server: EmbeddingServer, http: aiohttp.ClientSession, clock: Clock
+    ) -> None:
         self.name = f"{KIND}:{model}"
         self._model = model
         self._prefixes = prefixes(model)
@@ -97,7 +99,7 @@ async def open_ollama(spec: str, config: Config, clock: Clock) -> AsyncIterator[
     model = spec.partition(":")[2] or USUAL_MODEL
     settings = config.providers.get(KIND, ProviderSettings())
     base_url = ollama_url(settings)
-    server = Server(
+    server = EmbeddingServer(
         name=f"{KIND}:{model}",
         url=f"{base_url}/api/embed",
         unreachable="start it (`ollama serve`) or set providers.ollama.base_url",
@@ -119,7 +121,7 @@ async def find_ollama(config: Config) -> str:
     return f"{KIND}:{model.name.removesuffix(':latest')}" if model else ""
 
 
-def _by_name(there: OllamaServer) -> OllamaModel | None:
+def _by_name(there: OllamaServer) -> PulledModel | None:
     silent = (model for model in there.models if not model.capabilities)
     return next((model for model in silent if EMBEDDING_NAMES.search(model.name)), None)
 

@@ -9,7 +9,7 @@ import aiohttp
 from goclaw.clock import Clock
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.config.servers import SERVERS
-from goclaw.embedders.asking import Server, as_bytes
+from goclaw.embedders.asking import EmbeddingServer, as_bytes
 from goclaw.embedders.base import Embedder, EmbedderPart
 from goclaw.embedders.texts import in_batches, prefixes, prepared
 from goclaw.errors import EmbeddingError
@@ -25,7 +25,7 @@ class OpenAIEmbedder:
 
     batch = BATCH
 
-    def __init__(self, name: str, model: str, server: Server, http: aiohttp.ClientSession) -> None:
+    def __init__(self, name: str, model: str, server: EmbeddingServer, http: aiohttp.ClientSession) -> None:
         self.name = name
         self._model = model
         self._prefixes = prefixes(model)
@@ -62,7 +62,7 @@ async def open_openai(spec: str, config: Config, clock: Clock) -> AsyncIterator[
     provider, _, model = spec.partition(":")
     settings = config.providers.get(provider, ProviderSettings())
     base_url, headers = place_of("memory.embedder", provider, settings, SERVERS)
-    server = Server(
+    server = EmbeddingServer(
         name=spec,
         url=f"{base_url}/embeddings",
         unreachable=f"is it running, and is providers.{provider}.base_url right?",

@@ -13,7 +13,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from goclaw.codec import Codec
 from goclaw.events import Delivery, Inbound
 from goclaw.records import record
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ def continues(later: Inbound, earlier: Inbound) -> bool:
 
 
 @record
-class AtWork:
+class RunningTurn:
     """A turn that runs, seen from outside."""
 
     session: str
@@ -83,7 +83,7 @@ class Turn(Protocol):
         run: Callable[[], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]] = ...,
+        rows: Callable[[T], Sequence[BoundStatement]] = ...,
         kept: Callable[[Step[T]], None] = ...,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
@@ -130,7 +130,7 @@ class Turn(Protocol):
         run: Callable[[Inbound], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]],
+        rows: Callable[[T], Sequence[BoundStatement]],
         kept: Callable[[Step[T]], None],
         at: float,
     ) -> Step[T]:

@@ -15,7 +15,7 @@ from goclaw.engine.base import Step, TurnKind, continues
 from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.records import record
-from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.tables import inbox, steps
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ _ANSWERED = Statement(
 )
 
 
-def no_rows(_: object) -> Sequence[Bound]:
+def no_rows(_: object) -> Sequence[BoundStatement]:
     """A step that writes nothing but its own record."""
     return ()
 
@@ -143,7 +143,7 @@ class JournaledTurn:
         run: Callable[[], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]] = no_rows,
+        rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
         kept: Callable[[Step[T]], None] = nobody,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
@@ -196,7 +196,7 @@ class JournaledTurn:
         run: Callable[[Inbound], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]],
+        rows: Callable[[T], Sequence[BoundStatement]],
         kept: Callable[[Step[T]], None],
         at: float,
     ) -> Step[T]:
@@ -268,7 +268,7 @@ class Journal:
         stops = [_STOPPING(turn=turn) for turn in instead_of]
         return (await self._database.write(statement, *stops, durable=True))[0].rowcount == 1
 
-    def settled(self, inbound: Inbound, at: float) -> Bound:
+    def settled(self, inbound: Inbound, at: float) -> BoundStatement:
         """The INSERT of a message that needs no turn: a command that was answered at once."""
         return _SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
 
@@ -339,7 +339,9 @@ class Journal:
         """On disk before a step that must not run twice begins."""
         await self._database.write(_INTENT(turn=turn, name=name, state="intent"), durable=True)
 
-    async def record(self, turn: str, name: str, output: str, rows: Sequence[Bound], *also: Bound) -> tuple[int, ...]:
+    async def record(
+        self, turn: str, name: str, output: str, rows: Sequence[BoundStatement], *also: BoundStatement
+    ) -> tuple[int, ...]:
         """A step's outcome, its rows and other statements, in one transaction; returns the row ids."""
         results = await self._database.write(
             *rows,
@@ -370,11 +372,11 @@ class Journal:
         for task in self._recording:
             task.cancel()
 
-    async def mark_stopping(self, turn: str, *also: Bound) -> None:
+    async def mark_stopping(self, turn: str, *also: BoundStatement) -> None:
         """Remember /stop, so that a restart does not take the turn up again; `also` is written with it."""
         await self._database.write(_STOPPING(turn=turn), *also, durable=True)
 
-    async def end(self, turn: str, at: float, statements: Sequence[Bound]) -> None:
+    async def end(self, turn: str, at: float, statements: Sequence[BoundStatement]) -> None:
         """The turn is over: what it delivers, its inbox row and its scratch journal, in one transaction."""
         await self._database.write(*statements, _END(turn=turn, at=at), _FORGET_STEPS(turn=turn))
         for key in [key for key in self._answers if key[0] == turn]:
@@ -388,7 +390,7 @@ class Journal:
         """Wait until `answer` comes."""
         return await self._waiter(turn, name)
 
-    async def answer(self, turn: str, name: str, answer: str, *also: Bound) -> bool:
+    async def answer(self, turn: str, name: str, answer: str, *also: BoundStatement) -> bool:
         """Record the answer to a parked turn, together with other statements, and wake it.
 
         False: no such question is open; the other statements are done all the same.

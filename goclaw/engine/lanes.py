@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from structlog.contextvars import bound_contextvars
 
 from goclaw.clock import Clock
-from goclaw.engine.base import AtWork, Handler, TurnKind, continues
+from goclaw.engine.base import Handler, RunningTurn, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 CLOSE_SECONDS = (3.0, 1.0, 1.0)
 """What ends with the daemon is told to so often, and gets so long each time: at the second time it does not wait for
-what ignores it any more (see `health.strays`)."""
+what ignores it any more (see `health.unresponsive_tasks`)."""
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in an unforeseen way."""
@@ -154,10 +154,10 @@ class Lanes:
             else:
                 del self._lanes[session]
 
-    def at_work(self) -> list[AtWork]:
+    def at_work(self) -> list[RunningTurn]:
         """The turns that run."""
         return [
-            AtWork(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.doing))
+            RunningTurn(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.doing))
             for session, lane in self._lanes.items()
             if (turn := lane.turn) is not None
         ]

@@ -22,10 +22,10 @@ from structlog.contextvars import bound_contextvars, clear_contextvars
 from goclaw.channels.base import Channel
 from goclaw.clock import Clock
 from goclaw.codec import Codec
-from goclaw.engine.parcel import Parcel, parcel_of
+from goclaw.engine.delivery_progress import DeliveryProgress, parcel_of
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Delivery, Receipt
-from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.tables import deliveries
 from goclaw.supervise import goes_on, keep_running, result_of
 
@@ -86,15 +86,15 @@ class Outbox:
         self._database = database
         self._channels = channels
         self._clock = clock
-        self._queues: dict[Chat, deque[Parcel]] = {}
+        self._queues: dict[Chat, deque[DeliveryProgress]] = {}
         self._receipts: dict[str, asyncio.Future[Receipt]] = {}
         """Receipts that are waited for; removed when they are there."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
-        self._early: list[Parcel] | None = []
+        self._early: list[DeliveryProgress] | None = []
         """What was promised before `resume`, which finds it in the database, too."""
 
-    def row(self, delivery: Delivery) -> Bound:
+    def row(self, delivery: Delivery) -> BoundStatement:
         """The INSERT for the transaction that promises the delivery."""
         return _INSERT(
             id=delivery.id,
@@ -105,20 +105,20 @@ class Outbox:
             created_at=self._clock.now(),
         )
 
-    async def promise(self, delivery: Delivery, *others: Bound) -> bool:
+    async def promise(self, delivery: Delivery, *others: BoundStatement) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
         # Goes on when the caller is cancelled: what is on disk must be in its queue, too.
         return await goes_on(self._spawn(self._promise(delivery, others), f"promise {delivery.id}"))
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
-        parcels = [Parcel(delivery, self._database) for delivery in promised]
+        parcels = [DeliveryProgress(delivery, self._database) for delivery in promised]
         if self._early is not None:
             self._early.extend(parcels)
         else:
             self._queue(parcels)
 
-    async def send(self, delivery: Delivery, *others: Bound) -> Receipt:
+    async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
 
         Raises:
@@ -184,7 +184,7 @@ class Outbox:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _promise(self, delivery: Delivery, others: Sequence[Bound]) -> bool:
+    async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         created = await self._database.write(self.row(delivery), *others)
         if created[0].rowcount != 1:
             return False
@@ -210,7 +210,7 @@ class Outbox:
             receipt.set_exception(outcome)
             receipt.exception()  # whoever waited may have gone
 
-    def _queue(self, parcels: Sequence[Parcel]) -> None:
+    def _queue(self, parcels: Sequence[DeliveryProgress]) -> None:
         for parcel in parcels:
             delivery = parcel.delivery
             if delivery.address.channel not in self._channels:
@@ -225,7 +225,7 @@ class Outbox:
                 self._spawn(work, name)
             queue.append(parcel)
 
-    async def _drain(self, key: Chat, queue: deque[Parcel]) -> None:
+    async def _drain(self, key: Chat, queue: deque[DeliveryProgress]) -> None:
         # Begun by the turn of the first delivery, but not for that one alone: its ids belong in no other's log lines.
         clear_contextvars()
         while queue:
@@ -244,7 +244,7 @@ class Outbox:
             queue.popleft()
         del self._queues[key]
 
-    async def _hand_over(self, key: Chat, parcel: Parcel) -> None:
+    async def _hand_over(self, key: Chat, parcel: DeliveryProgress) -> None:
         """Try until the channel has it, refuses it for good, or a day has passed."""
         delivery, began, pause = parcel.delivery, self._clock.awake_or_not(), FIRST_PAUSE
         while True:

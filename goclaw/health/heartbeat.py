@@ -58,7 +58,7 @@ class Heartbeat:
             self._delays.popleft()
 
 
-class Listener:
+class HeartbeatMonitor:
     """The thread's side: it notices when no beat comes."""
 
     def __init__(self, heartbeat: Heartbeat, loop: asyncio.AbstractEventLoop) -> None:
@@ -91,7 +91,7 @@ class Listener:
 @contextmanager
 def listening(heartbeat: Heartbeat) -> Iterator[None]:
     """Listen to the heartbeat of the running loop from another thread while the block runs."""
-    listener, ended = Listener(heartbeat, asyncio.get_running_loop()), threading.Event()
+    listener, ended = HeartbeatMonitor(heartbeat, asyncio.get_running_loop()), threading.Event()
 
     def listen() -> None:
         while not ended.wait(LOOK_SECONDS):

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.config.hooks import HookSettings
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, HookFailed
@@ -24,7 +24,7 @@ from goclaw.events import Actor
 from goclaw.hooks.base import MAY, HookAnswer, HookEvent
 from goclaw.records import record
 from goclaw.sandbox import layout
-from goclaw.sandbox.base import Command, Limits, Policy, Process, Sandbox
+from goclaw.sandbox.base import Limits, Policy, Process, Sandbox, SandboxCommand
 from goclaw.sandbox.descriptors import chunks, closing, reading
 from goclaw.sandbox.policy import policy_for
 from goclaw.supervise import background
@@ -47,7 +47,7 @@ class HookEnvironment(Protocol):
     @property
     def sandbox(self) -> Sandbox: ...
 
-    def audit(self, entry: Entry) -> None: ...
+    def audit(self, entry: AuditEntry) -> None: ...
 
     async def workspace(self, actor: Actor) -> Workspace: ...
 
@@ -102,7 +102,7 @@ class CommandHook:
             given = stack.enter_context(ExitStack())  # what the program gets: ours is closed once it has its own
             given.enter_context(closing(write_end))
             errors = await stack.enter_async_context(reading(read_end))
-            command = Command(argv, workspace.root, self._variables(), stdin=_told(event), stderr=write_end)
+            command = SandboxCommand(argv, workspace.root, self._variables(), stdin=_told(event), stderr=write_end)
             process = await stack.enter_async_context(await self._start(command, event))
             given.close()
             said = bytearray()
@@ -115,14 +115,14 @@ class CommandHook:
                 raise HookFailed(f"its answer is longer than {MAX_BYTES >> 10} KB")
             return code, output, said.decode(errors="replace").strip()
 
-    async def _start(self, command: Command, event: HookEvent) -> AbstractAsyncContextManager[Process]:
+    async def _start(self, command: SandboxCommand, event: HookEvent) -> AbstractAsyncContextManager[Process]:
         config, workspace = self.environment.config, command.cwd
         if self.uncontained is not None:
             return self.uncontained.run(command, Policy(workspace, limits=Limits()))
 
         def told(place: str, reached: bool, why: str) -> None:
             rule = "tools.network"
-            self.environment.audit(Entry("exec.connect", place, event.actor, event.session, reached, rule, why))
+            self.environment.audit(AuditEntry("exec.connect", place, event.actor, event.session, reached, rule, why))
 
         policy = await policy_for(config, workspace, event.actor.key, told, _elsewhere(command.argv, workspace))
         return self.environment.sandbox.run(command, policy)

@@ -14,7 +14,7 @@ import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
-from goclaw.llm.anthropic_answer import Answer
+from goclaw.llm.anthropic_answer import AnthropicAnswer
 from goclaw.llm.anthropic_search import (
     STALE,
     TOOL,
@@ -124,7 +124,7 @@ class AnthropicModel(KnownModel):
         body = await self._body(request, head)
         url = f"{self._base_url}/v1/messages"
         async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
-            answer = Answer(self.spec)
+            answer = AnthropicAnswer(self.spec)
             with reading(self.spec):
                 async with aclosing(read_events(response.content)) as frames:
                     async for frame in frames:

@@ -39,7 +39,7 @@ MAX_COOL_DOWN = 1_800.0
 
 
 @dataclass(slots=True)
-class Health:
+class ModelHealth:
     """What the chain remembers of one model."""
 
     model: ChatModel
@@ -50,7 +50,7 @@ class Health:
 
 
 @dataclass(slots=True)
-class Attempt:
+class ChainAttempt:
     """What is remembered while one answer is sought."""
 
     requests: int = 0
@@ -84,7 +84,7 @@ class ModelChain:
     ) -> None:
         if not models:
             raise ValueError("a chain needs at least one model")
-        self._healths = [Health(model) for model in models]
+        self._healths = [ModelHealth(model) for model in models]
         self._clock = clock
         self._notice = notice
         self._answering = models[0].spec
@@ -126,13 +126,13 @@ class ModelChain:
         """As the model counts that would be asked now."""
         return await self._candidates()[0].model.count(request)
 
-    def _candidates(self) -> list[Health]:
+    def _candidates(self) -> list[ModelHealth]:
         """The models that are well; if none is, all of them: an attempt is better than none."""
         now = self._clock.monotonic()
         return [health for health in self._healths if health.well_at <= now] or self._healths
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
-        attempt = Attempt()
+        attempt = ChainAttempt()
         for health in self._candidates():
             async with aclosing(self._try(health, request, attempt)) as events:
                 async for event in events:
@@ -144,7 +144,9 @@ class ModelChain:
                 break
         raise failure(attempt)
 
-    async def _try(self, health: Health, request: Request, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
+    async def _try(
+        self, health: ModelHealth, request: Request, attempt: ChainAttempt
+    ) -> AsyncGenerator[ModelEvent, None]:
         """Ask one model, repeatedly where that may help."""
         for number in range(1, TRIES_PER_MODEL + 1):
             try:
@@ -162,7 +164,9 @@ class ModelChain:
                 return
             await self._clock.sleep(pause)
 
-    async def _ask(self, health: Health, request: Request, attempt: Attempt) -> AsyncGenerator[ModelEvent, None]:
+    async def _ask(
+        self, health: ModelHealth, request: Request, attempt: ChainAttempt
+    ) -> AsyncGenerator[ModelEvent, None]:
         """Send one request to one model."""
         attempt.requests += 1
         if attempt.shown:
@@ -178,7 +182,7 @@ class ModelChain:
                 attempt.text_shown = attempt.text_shown or isinstance(event, TextDelta)
                 yield event
 
-    def _well(self, health: Health, attempt: Attempt) -> None:
+    def _well(self, health: ModelHealth, attempt: ChainAttempt) -> None:
         spec = health.model.spec
         if spec != self._answering:
             why = f" ({attempt.last_error.kind.value})" if attempt.failures else ""
@@ -187,7 +191,7 @@ class ModelChain:
             self._answering = spec
         health.well_at, health.cool_down = 0.0, FIRST_COOL_DOWN
 
-    def _set_aside(self, health: Health, attempt: Attempt) -> None:
+    def _set_aside(self, health: ModelHealth, attempt: ChainAttempt) -> None:
         """Pass the model over for a while: longer each time, and at least as long as its server wishes."""
         wished = attempt.failures[health.model.spec][0].retry_after or 0.0
         span = max(health.cool_down, min(wished, MAX_COOL_DOWN))
@@ -204,7 +208,7 @@ def pause_before_repeating(error: ModelError, number: int) -> float | None:
     return None if wished > MAX_WAIT else max(backoff, wished)
 
 
-def failure(attempt: Attempt) -> ModelError:
+def failure(attempt: ChainAttempt) -> ModelError:
     """The error that ends the search: the only model's own, or one that names every model and why."""
     first, _ = next(iter(attempt.failures.values()))
     lines = [f"{error} ({count} tries)" if count > 1 else str(error) for error, count in attempt.failures.values()]

@@ -10,7 +10,7 @@ from goclaw.records import record
 
 
 @record
-class Server:
+class CompatibleServer:
     """One compatible server."""
 
     data_id: str | None = None
@@ -33,35 +33,35 @@ class Server:
 
 
 SERVERS = {
-    "cerebras": Server(
+    "cerebras": CompatibleServer(
         "cerebras",
         "max_completion_tokens",
         reasoning_field="reasoning",
     ),
-    "deepseek": Server("deepseek", replay_reasoning=True),
-    "fireworks": Server("fireworks", effort="word"),
-    "gemini": Server("google", effort="word"),
-    "groq": Server("groq", "max_completion_tokens", reasoning_field="reasoning"),
-    "llamacpp": Server(local=True),
-    "lmstudio": Server(local=True),
-    "mistral": Server(
+    "deepseek": CompatibleServer("deepseek", replay_reasoning=True),
+    "fireworks": CompatibleServer("fireworks", effort="word"),
+    "gemini": CompatibleServer("google", effort="word"),
+    "groq": CompatibleServer("groq", "max_completion_tokens", reasoning_field="reasoning"),
+    "llamacpp": CompatibleServer(local=True),
+    "lmstudio": CompatibleServer(local=True),
+    "mistral": CompatibleServer(
         "mistral",
         stream_options=False,
         short_ids=True,
         strict_order=True,
     ),
-    "moonshotai": Server("moonshotai", replay_reasoning=True),
-    "openai": Server("openai", "max_completion_tokens", effort="word"),
-    "openai-chat": Server("openai", "max_completion_tokens", effort="word"),
-    "openrouter": Server(
+    "moonshotai": CompatibleServer("moonshotai", replay_reasoning=True),
+    "openai": CompatibleServer("openai", "max_completion_tokens", effort="word"),
+    "openai-chat": CompatibleServer("openai", "max_completion_tokens", effort="word"),
+    "openrouter": CompatibleServer(
         "openrouter",
         reasoning_field="reasoning",
         replay_reasoning=True,
         effort="object",
     ),
-    "together": Server("together", reasoning_field="reasoning"),
-    "vllm": Server(local=True),
-    "xai": Server("x-ai", "max_completion_tokens", effort="word"),
-    "zai": Server("zai", replay_reasoning=True),
+    "together": CompatibleServer("together", reasoning_field="reasoning"),
+    "vllm": CompatibleServer(local=True),
+    "xai": CompatibleServer("x-ai", "max_completion_tokens", effort="word"),
+    "zai": CompatibleServer("zai", replay_reasoning=True),
 }
 """By the provider's name in a spec. `openai` and `openai-chat` are the same server."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from goclaw.config.schema import ModelOptions
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
 from goclaw.llm.compat import SERVERS
-from goclaw.llm.listed import Key, Listed, listed, read_beforehand
+from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
 from goclaw.records import record
 
 DEFAULT_WINDOW = 128_000
@@ -92,7 +92,7 @@ def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
     """
     provider, _, name = spec.partition(":")
     key = _key(spec)
-    row = listed(*key, at) if key else Listed()
+    row = listed(*key, at) if key else ModelRow()
     window = options.context_window or row.context_window or default_window(provider)
     free = 0.0 if provider in SERVERS and SERVERS[provider].local else None
     return ModelFacts(

@@ -22,7 +22,7 @@ TWINS = frozenset({"openai"})
 
 
 @record
-class Candidate:
+class ModelCandidate:
     """A model that could answer without more ado."""
 
     spec: str
@@ -31,24 +31,24 @@ class Candidate:
 
 
 @record
-class Found:
+class FoundModels:
     """What there is."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ModelCandidate, ...]
     """The best first, as `pick_default` has it."""
     keyed: tuple[str, ...]
     """Providers that have a key, but so many models that none is the obvious one."""
     ollama: OllamaServer | None
 
 
-async def look_around(config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ) -> Found:
+async def look_around(config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ) -> FoundModels:
     """Everything that could answer; nothing is asked but whether an Ollama is there."""
     keyed = [name for name in ("anthropic", *SERVERS) if name not in TWINS and key_known(config, name, env)]
-    candidates = [Candidate(BEST[name], f"there is a key for {name}") for name in keyed if name in BEST]
+    candidates = [ModelCandidate(BEST[name], f"there is a key for {name}") for name in keyed if name in BEST]
     ollama = await find_ollama()
     if ollama and (model := ollama.with_tools()):
-        candidates.append(Candidate(f"ollama:{model.name}", f"Ollama answers at {ollama.base_url}"))
-    return Found(tuple(candidates), tuple(name for name in keyed if name not in BEST), ollama)
+        candidates.append(ModelCandidate(f"ollama:{model.name}", f"Ollama answers at {ollama.base_url}"))
+    return FoundModels(tuple(candidates), tuple(name for name in keyed if name not in BEST), ollama)
 
 
 def key_variable(provider: str) -> str | None:

@@ -29,7 +29,7 @@ READ_SECONDS = 20.0
 
 
 @record
-class Listed:
+class ModelRow:
     """One row of the data. Prices in US dollars per million tokens; None where unknown."""
 
     context_window: int | None = None
@@ -42,10 +42,10 @@ class Listed:
 Key = tuple[str, str]
 """A provider in the data's own naming, and a model's name."""
 
-_read: dict[Key, Listed] = {}
+_read: dict[Key, ModelRow] = {}
 
 
-def listed(provider: str, name: str, at: float) -> Listed:
+def listed(provider: str, name: str, at: float) -> ModelRow:
     """What the data list of a model; an empty row for one that they do not know.
 
     `at` (epoch seconds) chooses among prices that change; of prices that grow with the prompt the smallest counts.
@@ -65,7 +65,7 @@ async def read_beforehand(keys: Sequence[Key], at: float) -> None:
             # -P: the folder where the daemon was started may be the agent's, and holds no module of ours.
             command = [sys.executable, "-P", "-m", __name__, question]
             answer = await _answer(command, environment)
-        rows = [Listed(**row) for row in orjson.loads(answer)]
+        rows = [ModelRow(**row) for row in orjson.loads(answer)]
     except (OSError, TimeoutError, ValueError, TypeError) as error:
         log.warning("the model data are read in this process: %s", error)
     else:
@@ -92,11 +92,11 @@ def snapshot() -> "DataSnapshot":
     return get_snapshot()
 
 
-def _row(provider: str, name: str, at: float) -> Listed:
+def _row(provider: str, name: str, at: float) -> ModelRow:
     try:
         found = snapshot().find_provider_model(name, None, provider, None)[1]
     except LookupError:
-        return Listed()
+        return ModelRow()
     prices = found.get_prices(datetime.fromtimestamp(at, UTC))
 
     def price(field: str) -> float | None:
@@ -104,7 +104,7 @@ def _row(provider: str, name: str, at: float) -> Listed:
         value = getattr(value, "base", value)
         return None if value is None else float(value)
 
-    return Listed(
+    return ModelRow(
         found.context_window,
         price("input_mtok"),
         price("output_mtok"),

@@ -23,8 +23,8 @@ from goclaw.llm.data import sees, usual_output
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, caption, with_conversation
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import classify, fail, flagged
-from goclaw.llm.ollama_answer import PROVIDER_NAME, Answer, replayable
-from goclaw.llm.ollama_facts import Asking, OllamaFacts
+from goclaw.llm.ollama_answer import PROVIDER_NAME, OllamaAnswer, replayable
+from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts
 from goclaw.llm.ollama_window import bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
 from goclaw.llm.pictures import again_without_pictures
@@ -95,7 +95,7 @@ class OllamaModel:
         await self.look()
         async with self._client() as client:
             body = await self._body(request)
-            answer = Answer(self.spec)
+            answer = OllamaAnswer(self.spec)
             with self._translated(answer):
                 # Not `client.chat`: it drops what its own tool type does not know (`anyOf`, nested properties,
                 # defaults) and checks and writes the whole conversation anew each time.
@@ -172,9 +172,9 @@ class OllamaModel:
         """Tokens that an answer may have where the request does not say."""
         return self._options.max_output or usual_output(self._name)
 
-    def _asking(self) -> Asking:
+    def _asking(self) -> OllamaEndpoint:
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        return Asking(self._ports.http, self._base_url, self._name, headers)
+        return OllamaEndpoint(self._ports.http, self._base_url, self._name, headers)
 
     def _choose(self, facts: OllamaFacts) -> None:
         """Settle the window: what is configured, else what fits into the memory, where that can be told."""
@@ -212,7 +212,7 @@ class OllamaModel:
             yield client
 
     @contextmanager
-    def _translated(self, answer: Answer) -> Iterator[None]:
+    def _translated(self, answer: OllamaAnswer) -> Iterator[None]:
         """Turn what the library and its HTTP client raise into `ModelError`."""
         from httpx import HTTPError, TimeoutException
         from ollama import ResponseError

@@ -14,7 +14,7 @@ PROVIDER_NAME = "ollama"
 NATIVE_SCHEMA = 1
 
 
-class Answer:
+class OllamaAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
 
     Anything in an unexpected shape raises LookupError, TypeError …: an answer that broke off.

@@ -44,7 +44,7 @@ class OllamaFacts:
 
 
 @record
-class Asking:
+class OllamaEndpoint:
     """A model of a server, and how it is reached."""
 
     http: aiohttp.ClientSession

@@ -59,7 +59,7 @@ class PartialCall:
         return self.given_id or self.own_id
 
 
-class Answer:
+class OpenAIAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
 
     Anything in an unexpected shape raises LookupError, TypeError … (through `reading`: an answer that broke off).

@@ -18,7 +18,7 @@ from goclaw.config import servers
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
-from goclaw.llm.compat import SERVERS, Server
+from goclaw.llm.compat import SERVERS, CompatibleServer
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import (
     RESULTS_SEEN,
@@ -34,7 +34,7 @@ from goclaw.llm.encoded import (
 )
 from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import flagged, reading
-from goclaw.llm.openai_answer import NATIVE_SCHEMA, Answer
+from goclaw.llm.openai_answer import NATIVE_SCHEMA, OpenAIAnswer
 from goclaw.llm.pictures import again_without_pictures
 from goclaw.llm.post import post, settle
 from goclaw.llm.sse import read_events
@@ -54,7 +54,13 @@ class OpenAIChatModel(KnownModel):
     """A `ChatModel` on one compatible server."""
 
     def __init__(
-        self, spec: str, server: Server, base_url: str, key: str | None, options: ModelOptions, ports: ModelPorts
+        self,
+        spec: str,
+        server: CompatibleServer,
+        base_url: str,
+        key: str | None,
+        options: ModelOptions,
+        ports: ModelPorts,
     ) -> None:
         super().__init__(spec, options, ports)
         self._provider, _, self._name = spec.partition(":")
@@ -80,7 +86,7 @@ class OpenAIChatModel(KnownModel):
         body = await self._body(request)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         async with post(self._ports.http, self._ports.clock, self.spec, self._url, headers, body) as response:
-            answer = Answer(self.spec, self._provider)
+            answer = OpenAIAnswer(self.spec, self._provider)
             with reading(self.spec):
                 async with aclosing(read_events(response.content)) as frames:
                     async for frame in frames:

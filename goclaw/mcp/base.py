@@ -17,7 +17,7 @@ from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
-from goclaw.net import Guard
+from goclaw.net import UrlGuard
 from goclaw.records import record
 from goclaw.specs import Annotations
 
@@ -97,7 +97,7 @@ class Piece:
 
 
 @record
-class Outcome:
+class CallResult:
     """What a call came to."""
 
     pieces: tuple[Piece, ...] = ()
@@ -106,7 +106,7 @@ class Outcome:
 
 
 @record
-class Asked:
+class Elicitation:
     """What a server wants to know from a person while a call runs: by a form, or at an address."""
 
     message: str
@@ -134,7 +134,7 @@ class Prompted:
 
 
 @record
-class Completion:
+class SamplingResult:
     """What the model answered to that."""
 
     text: str
@@ -142,23 +142,23 @@ class Completion:
     stop: Literal["end", "length", "sequence"] = "end"
 
 
-async def no_completion(prompted: Prompted) -> Completion | None:
+async def no_completion(prompted: Prompted) -> SamplingResult | None:
     """Where no call runs for anybody."""
     raise ToolError("the model is asked only while a call runs that somebody has made")
 
 
 @record
-class Caller:
+class CallOrigin:
     """For whom a call is made, as its server may reach that one."""
 
-    ask: Callable[[Asked], Awaitable[Answered | None]]
+    ask: Callable[[Elicitation], Awaitable[Answered | None]]
     """None: the person does not want to say. Raises ToolError where nobody can be asked."""
     progress: Callable[[str], None]
-    complete: Callable[[Prompted], Awaitable[Completion | None]] = no_completion
+    complete: Callable[[Prompted], Awaitable[SamplingResult | None]] = no_completion
     """Have the model answer; None: the person does not want that. Raises ToolError with why it does not."""
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """One open connection. What a server does wrong is a ToolError whose text says whose fault it is."""
 
     about: str
@@ -172,13 +172,13 @@ class Link(Protocol):
 
     async def listing(self) -> Listing: ...
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome: ...
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: CallOrigin) -> CallResult: ...
 
     async def resources(self) -> list[ResourceLine]: ...
 
-    async def read(self, uri: str, caller: Caller) -> Outcome: ...
+    async def read(self, uri: str, caller: CallOrigin) -> CallResult: ...
 
-    async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome: ...
+    async def prompt(self, name: str, arguments: Mapping[str, str], caller: CallOrigin) -> CallResult: ...
 
 
 @record
@@ -190,16 +190,16 @@ class LinkPorts:
     """Where a program is started that has no folder of its own."""
     workspace: Path
     """What a server is told where files are (its root)."""
-    guard: Guard | None = None
+    guard: UrlGuard | None = None
     """Decides which addresses may be reached; none: the operator has chosen the address."""
 
 
 @record
-class Found:
+class ServerLocation:
     """Where a server is that stands in no configuration itself."""
 
     settings: McpClientSettings
-    guard: Guard | None
+    guard: UrlGuard | None
     pinned_by: str
     """Who says what its tools have to be, in words."""
 
@@ -212,14 +212,14 @@ class Finder(Protocol):
     settings: McpClientSettings
     """What is known before it was found: what the operator says of it, without an address."""
 
-    async def find(self) -> Found: ...
+    async def find(self) -> ServerLocation: ...
 
     async def news(self) -> None:
         """Return when `find` may have something else to say than the last time."""
         ...
 
 
-Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[Link]]
+Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[McpLink]]
 
 
 @record

@@ -26,14 +26,14 @@ from goclaw import __version__
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp.base import (
-    Asked,
-    Caller,
+    CallOrigin,
+    CallResult,
     Definition,
-    Link,
+    Elicitation,
     LinkPorts,
     Listing,
     McpClient,
-    Outcome,
+    McpLink,
     Piece,
     PromptArgument,
     PromptDefinition,
@@ -41,7 +41,7 @@ from goclaw.mcp.base import (
 )
 from goclaw.mcp.http import open_address
 from goclaw.mcp.sampling import NOT_AGREED, REFUSED, USER_REJECTED, created, prompted_of, refusal
-from goclaw.mcp.stdio import Program, open_program
+from goclaw.mcp.stdio import ServerProcess, open_program
 from goclaw.mcp.words import shown
 from goclaw.specs import Annotations
 from goclaw.supervise import background
@@ -59,11 +59,11 @@ _TERMINATED = "Session terminated"
 """How the library words that a server does not know our session any more."""
 
 T = TypeVar("T")
-_caller: ContextVar[Caller | None] = ContextVar("mcp caller", default=None)
+_caller: ContextVar[CallOrigin | None] = ContextVar("mcp caller", default=None)
 
 
 class LibraryLink:
-    """Implements `Link`."""
+    """Implements `McpLink`."""
 
     def __init__(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> None:
         self.about = ""
@@ -74,7 +74,7 @@ class LibraryLink:
         self._name = name
         self._settings = settings
         self._root = ports.workspace
-        self._callers: list[Caller] = []
+        self._callers: list[CallOrigin] = []
         """Whose calls run now."""
 
     def client_of(self, transport: Transport) -> Client:
@@ -98,14 +98,14 @@ class LibraryLink:
                 prompts, more = await self._pages(self._list_prompts) if can.prompts else ([], "")
         return Listing(tuple(map(_definition, tools)), tuple(map(_prompt, prompts)), cut or more)
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: CallOrigin) -> CallResult:
         async def told(progress: float, total: float | None, message: str | None) -> None:
             part = f"{progress:g} of {total:g}" if total else f"{progress:g}"
             caller.progress(f"{part}: {message}" if message else part)
 
         with self.in_words(name), self._for(caller):
             found = await self._open.call_tool(name, dict(arguments), progress_callback=told)
-        return Outcome(tuple(map(_piece, found.content)), found.structured_content, bool(found.is_error))
+        return CallResult(tuple(map(_piece, found.content)), found.structured_content, bool(found.is_error))
 
     async def resources(self) -> list[ResourceLine]:
         with self.in_words("its list of resources"):
@@ -118,15 +118,15 @@ class LibraryLink:
                 templates = []
         return [*map(_resource, found), *map(_template, templates)]
 
-    async def read(self, uri: str, caller: Caller) -> Outcome:
+    async def read(self, uri: str, caller: CallOrigin) -> CallResult:
         with self.in_words(uri), self._for(caller):
             found = await self._open.read_resource(uri)
-        return Outcome(tuple(_contents(each) for each in found.contents))
+        return CallResult(tuple(_contents(each) for each in found.contents))
 
-    async def prompt(self, name: str, arguments: Mapping[str, str], caller: Caller) -> Outcome:
+    async def prompt(self, name: str, arguments: Mapping[str, str], caller: CallOrigin) -> CallResult:
         with self.in_words(name), self._for(caller):
             found = await self._open.get_prompt(name, dict(arguments))
-        return Outcome(tuple(_piece(each.content, each.role) for each in found.messages))
+        return CallResult(tuple(_piece(each.content, each.role) for each in found.messages))
 
     async def watch(self) -> None:
         """Have a server that tells changes only to those who listen tell them."""
@@ -173,7 +173,7 @@ class LibraryLink:
         return error
 
     @contextmanager
-    def _for(self, caller: Caller) -> Iterator[None]:
+    def _for(self, caller: CallOrigin) -> Iterator[None]:
         token = _caller.set(caller)
         self._callers.append(caller)
         try:
@@ -233,9 +233,9 @@ class LibraryLink:
         if caller is None:
             return refusal("nobody can be asked: it is not known for whose call this is")
         if isinstance(params, types.ElicitRequestURLParams):
-            asked = Asked(params.message, url=params.url)
+            asked = Elicitation(params.message, url=params.url)
         else:
-            asked = Asked(params.message, params.requested_schema)
+            asked = Elicitation(params.message, params.requested_schema)
         try:
             answer = await caller.ask(asked)
         except ToolError as error:
@@ -256,13 +256,13 @@ class LibraryLink:
             return refusal(str(error))
         return created(answer) if answer else refusal(NOT_AGREED, USER_REJECTED)
 
-    def _whose(self) -> Caller | None:
+    def _whose(self) -> CallOrigin | None:
         """For whom a server asks. Before 2026 it does not say for which call: then there must be only one."""
         return _caller.get() or (self._callers[0] if len(self._callers) == 1 else None)
 
 
 @asynccontextmanager
-async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[Link]:
+async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[McpLink]:
     """Connect to a server until the block ends, in one task.
 
     Raises:
@@ -273,7 +273,7 @@ async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> A
         async with _entered(link, open_address(settings, ports)):
             yield link
         return
-    program = Program()
+    program = ServerProcess()
     link.last_words = program.last_words
     async with _entered(link, open_program(settings, ports, program)):
         async with background(_follow(program, link), f"the end of the MCP server {name}"):
@@ -298,7 +298,7 @@ async def _entered(link: LibraryLink, transport: Any) -> AsyncIterator[None]:
                 link.broken.set()
 
 
-async def _follow(program: Program, link: LibraryLink) -> None:
+async def _follow(program: ServerProcess, link: LibraryLink) -> None:
     await program.ended.wait()
     link.broken.set()
 

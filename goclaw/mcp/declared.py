@@ -45,7 +45,7 @@ class Message:
 
 
 @record
-class Prompt:
+class DeclaredPrompt:
     """A prompt that code makes (Goa-AI, DynamicPrompt) or that is always the same (StaticPrompt)."""
 
     name: str
@@ -99,7 +99,7 @@ class Notification:
 class Declared:
     """Everything that one piece of code declares."""
 
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[DeclaredPrompt, ...] = ()
     resources: tuple[Resource, ...] = ()
     notifications: tuple[Notification, ...] = field(default=())
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -18,8 +18,8 @@ from mcp.client.streamable_http import streamable_http_client
 from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.mcp.base import LinkPorts
-from goclaw.mcp.bounds import MAX_MESSAGE, UNASKED, Throttle
-from goclaw.net import Guard, check_reachable
+from goclaw.mcp.limits import MAX_MESSAGE, UNASKED, Throttle
+from goclaw.net import UrlGuard, check_reachable
 
 CONNECT_SECONDS = 15.0
 CONNECTIONS = 100
@@ -28,7 +28,7 @@ SILENCE_SECONDS = 300.0
 """How long a stream of events may be silent, at least: the library's own value."""
 
 
-class TooLong(httpx2.StreamError):
+class ResponseTooLarge(httpx2.StreamError):
     """A server sent more than anybody reads."""
 
 
@@ -47,7 +47,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 size = 0
             size += len(piece)
             if size > MAX_MESSAGE:
-                raise TooLong(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
+                raise ResponseTooLarge(f"it sent a message of more than {MAX_MESSAGE >> 20} MB")
             yield piece
 
     async def aclose(self) -> None:
@@ -57,7 +57,7 @@ class _Bounded(httpx2.AsyncByteStream):
 class _Guarded(httpcore2.AnyIOBackend):
     """Connects to the addresses that the guard has checked, and asks nobody for the name again."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: UrlGuard) -> None:
         super().__init__()
         self._guard = guard
 
@@ -79,7 +79,7 @@ class _Guarded(httpcore2.AnyIOBackend):
 
 
 class _Transport(httpx2.AsyncHTTPTransport):
-    def __init__(self, clock: Clock, guard: Guard | None) -> None:
+    def __init__(self, clock: Clock, guard: UrlGuard | None) -> None:
         super().__init__()
         self._throttle = Throttle(clock)
         if guard:

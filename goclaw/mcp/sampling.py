@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import mcp_types as types
 
 from goclaw.errors import ToolError
-from goclaw.mcp.base import Completion, Piece, Prompted
+from goclaw.mcp.base import Piece, Prompted, SamplingResult
 
 USER_REJECTED = -1
 """The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
@@ -73,7 +73,7 @@ def _bytes(text: str) -> bytes:
         raise ToolError("the data of a picture are no base64") from None
 
 
-def created(answer: Completion) -> types.CreateMessageResult:
+def created(answer: SamplingResult) -> types.CreateMessageResult:
     """The model's answer as the server gets it."""
     content = types.TextContent(type="text", text=answer.text)
     return types.CreateMessageResult(

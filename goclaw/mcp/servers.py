@@ -16,9 +16,9 @@ from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, ToolError
-from goclaw.mcp.base import Definition, Finder, FinderPart, Link, LinkPorts, Listing, McpClient, PromptDefinition
-from goclaw.mcp.bounds import Counts
-from goclaw.mcp.known import KnownTools
+from goclaw.mcp.approved_tools import ApprovedTools
+from goclaw.mcp.base import Definition, Finder, FinderPart, LinkPorts, Listing, McpClient, McpLink, PromptDefinition
+from goclaw.mcp.limits import Counts
 from goclaw.mcp.words import CONFIGURATION, shown
 from goclaw.plugins import load, load_large
 from goclaw.supervise import background, ends_within
@@ -38,12 +38,12 @@ _MOVED = ""
 
 
 @dataclass(slots=True)
-class Server:
+class ServerState:
     """One server, as it is now."""
 
     name: str
     settings: McpClientSettings
-    link: Link | None = None
+    link: McpLink | None = None
     state: str = "not connected yet"
     """In words for people."""
     definitions: tuple[Definition, ...] = ()
@@ -63,7 +63,7 @@ class Server:
         """The key of the configuration that wants it."""
         return self.finder.place if self.finder else f"mcp.servers.{self.name}"
 
-    def connected(self) -> Link:
+    def connected(self) -> McpLink:
         """The open connection.
 
         Raises:
@@ -74,7 +74,7 @@ class Server:
         return self.link
 
 
-Listed = Callable[[Server, Listing], Awaitable[None]]
+Listed = Callable[[ServerState, Listing], Awaitable[None]]
 """Told what a server offers, whenever that is looked at."""
 Report = Callable[[str, str], None]
 """What is wrong with what; empty: nothing any more."""
@@ -91,9 +91,9 @@ class McpServers:
         finders: Mapping[str, Finder] | None = None,
     ) -> None:
         """`finders`: by name, who knows where the servers are that stand in no configuration."""
-        self.servers = {name: Server(name, each) for name, each in settings.items() if each.enabled}
-        self.servers |= {name: Server(name, each.settings, finder=each) for name, each in (finders or {}).items()}
-        self.known = KnownTools(ports.state)
+        self.servers = {name: ServerState(name, each) for name, each in settings.items() if each.enabled}
+        self.servers |= {name: ServerState(name, each.settings, finder=each) for name, each in (finders or {}).items()}
+        self.known = ApprovedTools(ports.state)
         self._ports = ports
         self._report = report
 
@@ -116,7 +116,7 @@ class McpServers:
                 group.create_task(self._keep(server, client, listed), name=f"MCP server {server.name}")
                 await self._ports.clock.sleep(START_PAUSE)
 
-    async def _keep(self, server: Server, client: McpClient, listed: Listed) -> None:
+    async def _keep(self, server: ServerState, client: McpClient, listed: Listed) -> None:
         clock, pause = self._ports.clock, FIRST_PAUSE
         while True:
             began = clock.monotonic()
@@ -132,7 +132,7 @@ class McpServers:
             await self._rest(server, pause)
             pause = min(2 * pause, MAX_PAUSE)
 
-    async def _rest(self, server: Server, seconds: float) -> None:
+    async def _rest(self, server: ServerState, seconds: float) -> None:
         """Until it is worth another try."""
         if server.finder is None:
             await self._ports.clock.sleep(seconds)
@@ -140,10 +140,10 @@ class McpServers:
         async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
             await ends_within(news, self._ports.clock, seconds)
 
-    async def _connected(self, server: Server, client: McpClient, listed: Listed) -> str:
+    async def _connected(self, server: ServerState, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks: why it did, whatever it was."""
         server.state = "connecting"
-        link: Link | None = None
+        link: McpLink | None = None
         try:
             ports = await self._found(server)
             async with client.connect(server.name, server.settings, ports) as link:
@@ -157,7 +157,7 @@ class McpServers:
             return (link.last_words() if link else "") or _words(errors)
         return link.last_words() or "it ended the connection"
 
-    async def _found(self, server: Server) -> LinkPorts:
+    async def _found(self, server: ServerState) -> LinkPorts:
         """Learn where it is, and what a connection to it stands on."""
         if server.finder is None:
             return self._ports
@@ -165,7 +165,7 @@ class McpServers:
         server.settings, server.pinned_by = found.settings, found.pinned_by
         return replace(self._ports, guard=found.guard)
 
-    async def _until_moved(self, server: Server, serving: Coroutine[Any, Any, None]) -> bool:
+    async def _until_moved(self, server: ServerState, serving: Coroutine[Any, Any, None]) -> bool:
         """Serve until the connection breaks, or the server is somewhere else: whether it was that."""
         if server.finder is None:
             await serving
@@ -177,7 +177,7 @@ class McpServers:
             await asyncio.wait({moving, served}, return_when=asyncio.FIRST_COMPLETED)
             return not served.done()
 
-    async def _moves(self, server: Server, finder: Finder) -> None:
+    async def _moves(self, server: ServerState, finder: Finder) -> None:
         """Return when the server is somewhere else. One that nobody finds any more is still where it was."""
         while True:
             await finder.news()
@@ -189,7 +189,7 @@ class McpServers:
             if found.settings != server.settings:
                 return
 
-    async def _serve(self, server: Server, link: Link, listed: Listed) -> None:
+    async def _serve(self, server: ServerState, link: McpLink, listed: Listed) -> None:
         """Look at the lists of a server, and again as often as it says that they changed."""
         while True:
             looked = self._ports.clock.monotonic()

@@ -27,7 +27,7 @@ _MAX_NAME = 64
 """A field's name, as the strictest provider takes it (Anthropic, "Tool use")."""
 
 
-class Refused(ValueError):
+class UnusableTool(ValueError):
     """A tool cannot be offered; the message says why."""
 
 
@@ -40,11 +40,11 @@ def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         size = len(orjson.dumps(schema))
     except (orjson.JSONEncodeError, RecursionError):
-        raise Refused("its schema is no JSON") from None
+        raise UnusableTool("its schema is no JSON") from None
     if size > MAX_SCHEMA:
-        raise Refused(f"its schema has {size:,} bytes, at most {MAX_SCHEMA:,} are taken")
+        raise UnusableTool(f"its schema has {size:,} bytes, at most {MAX_SCHEMA:,} are taken")
     if schema.get("type", "object") != "object":
-        raise Refused("its schema is not that of an object")
+        raise UnusableTool("its schema is not that of an object")
     definitions = {**_mapping(schema.get("definitions")), **_mapping(schema.get("$defs"))}
     found = _node(schema, definitions, DEEPEST)
     for name in _IN_LISTS:
@@ -61,7 +61,7 @@ def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, An
     if not isinstance(node, Mapping):
         return {}  # `true`, or what is no schema
     if depth == 0:
-        raise Refused(f"its schema is deeper than {DEEPEST} levels")
+        raise UnusableTool(f"its schema is deeper than {DEEPEST} levels")
     if isinstance(reference := node.get("$ref"), str):
         name = reference.rpartition("/")[2]
         known = reference in (f"#/$defs/{name}", f"#/definitions/{name}") and name in definitions
@@ -73,7 +73,7 @@ def _words(node: Mapping[str, Any]) -> dict[str, Any]:
     """What a node says of its value itself."""
     found = {name: node[name] for name in _PLAIN if name in node}
     if any(hides(text) for text in _texts(found)):
-        raise Refused("its schema holds characters that nobody would see")
+        raise UnusableTool("its schema holds characters that nobody would see")
     if isinstance(note := node.get("description"), str):
         found["description"] = quoted(note, MAX_NOTE)
     return found
@@ -98,7 +98,9 @@ def _inner(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) 
 
 def _checked_name(name: str) -> str:
     if not 0 < len(name) <= _MAX_NAME or not _NAME_CHARACTERS.issuperset(name):
-        raise Refused(f"the name of one of its fields ({quoted(name, 40)!r}) is none that every model provider takes")
+        raise UnusableTool(
+            f"the name of one of its fields ({quoted(name, 40)!r}) is none that every model provider takes"
+        )
     return name
 
 

@@ -24,7 +24,7 @@ from mcp.shared.message import SessionMessage
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp.base import LinkPorts
-from goclaw.mcp.bounds import ANSWER, MAX_MESSAGE, UNASKED, Throttle
+from goclaw.mcp.limits import ANSWER, MAX_MESSAGE, UNASKED, Throttle
 from goclaw.mcp.words import shown
 from goclaw.state import make_private
 from goclaw.supervise import background, see_through
@@ -39,7 +39,7 @@ _LAST_WORDS = 1_000
 
 
 @dataclass(slots=True)
-class Program:
+class ServerProcess:
     """The program behind a connection."""
 
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -61,7 +61,7 @@ def environment(settings: McpClientSettings) -> Mapping[str, str]:
 
 @asynccontextmanager
 async def open_program(
-    settings: McpClientSettings, ports: LinkPorts, program: Program
+    settings: McpClientSettings, ports: LinkPorts, program: ServerProcess
 ) -> AsyncIterator[TransportStreams]:
     """Start the program and talk to it, until the block ends: then it and all that it started are ended.
 
@@ -116,7 +116,7 @@ def _folder(state: Path) -> Path:
 async def _listen(
     process: Process,
     incoming: "MemoryObjectSendStream[SessionMessage | Exception]",
-    program: Program,
+    program: ServerProcess,
     throttle: Throttle,
 ) -> None:
     output = cast("asyncio.StreamReader", process.stdout)
@@ -147,7 +147,9 @@ def _answers(message: SessionMessage | Exception) -> bool:
     return isinstance(message, SessionMessage) and isinstance(message.message, answers)
 
 
-async def _speak(process: Process, outgoing: "MemoryObjectReceiveStream[SessionMessage]", program: Program) -> None:
+async def _speak(
+    process: Process, outgoing: "MemoryObjectReceiveStream[SessionMessage]", program: ServerProcess
+) -> None:
     given = cast("asyncio.StreamWriter", process.stdin)
     try:
         async for session_message in outgoing:
@@ -158,7 +160,7 @@ async def _speak(process: Process, outgoing: "MemoryObjectReceiveStream[SessionM
         program.ended.set()
 
 
-async def _keep_last_words(process: Process, program: Program) -> None:
+async def _keep_last_words(process: Process, program: ServerProcess) -> None:
     errors = cast("asyncio.StreamReader", process.stderr)
     while piece := await errors.read(_LARGE):
         program.said = (program.said + piece)[-_LAST_WORDS:]

@@ -14,10 +14,10 @@ from functools import partial
 from goclaw.clock import Clock
 from goclaw.errors import EmbeddingError
 from goclaw.memory.embedding import Embedding
-from goclaw.memory.shelves import units
-from goclaw.memory.shelves.database import IndexFile
-from goclaw.memory.shelves.schema import Shelf
-from goclaw.memory.shelves.units import Count, Missing, Model
+from goclaw.memory.index import units
+from goclaw.memory.index.database import IndexFile
+from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.units import Count, Missing, VectorModel
 from goclaw.memory.similar import Similar
 from goclaw.records import record
 
@@ -83,7 +83,7 @@ class Backfilling:
         embedding: Embedding,
         similar: Similar,
         clock: Clock,
-        beside: Callable[[Model], AbstractAsyncContextManager[object]],
+        beside: Callable[[VectorModel], AbstractAsyncContextManager[object]],
     ) -> None:
         self._index = index
         self._embedding = embedding
@@ -170,7 +170,7 @@ class Backfilling:
             log.log(level, "%d of %d texts have vectors of %s, after %.0f s", *_numbers(self._count), model, took)
         return True
 
-    async def _begin(self, model: str) -> Model:
+    async def _begin(self, model: str) -> VectorModel:
         """Make the model known, have the vectors that serve at hand; returns whose they are."""
         if self._for != (model, self._index.generation):
             self._for = (model, self._index.generation)

@@ -34,7 +34,7 @@ class Score:
 
 
 @record
-class Hit:
+class NoteHit:
     """A passage of a memory file that answers a query."""
 
     path: str
@@ -51,7 +51,7 @@ class Hit:
 
 
 @record
-class Line:
+class TranscriptLine:
     """A message of a conversation, or a part of a long one."""
 
     row: int
@@ -67,7 +67,7 @@ class Quote:
     """A message that answers a query, with what was said around it."""
 
     session: str
-    lines: Sequence[Line]
+    lines: Sequence[TranscriptLine]
     """In the order in which they were said."""
     row: int
     """Which of them answers."""
@@ -75,18 +75,18 @@ class Quote:
 
 
 @record
-class Found:
+class NoteResults:
     """What a search of notes found."""
 
     mode: Mode
-    hits: Sequence[Hit]
+    hits: Sequence[NoteHit]
     """The best first."""
     more: bool = False
     """There was more than the limits let through."""
 
 
 @record
-class Heard:
+class TranscriptResults:
     """What a search of conversations found."""
 
     mode: Mode
@@ -96,7 +96,7 @@ class Heard:
 
 
 @record
-class Wanted:
+class TranscriptQuery:
     """What is looked for in conversations."""
 
     query: str
@@ -158,7 +158,7 @@ class MemoryStatus:
 class MemoryPort(Protocol):
     """Search over the memory files of a workspace, and over conversations."""
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
         """The best passages of files that `actor_key` may see, at most `limit`, and within `memory.budget`.
 
         Any text is a valid query. What was written before the call is found by it, where no more than
@@ -170,7 +170,7 @@ class MemoryPort(Protocol):
         """The files that are searched for `actor_key`, sorted by path."""
         ...
 
-    async def heard(self, wanted: Wanted, limit: int) -> Heard:
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         """The best passages of conversations, at most `limit`, and within `memory.budget`.
 
         What was said before the call is found by it, unless very much waits to be taken in.

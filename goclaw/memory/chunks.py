@@ -62,7 +62,7 @@ class Seam:
 
 
 @record
-class Grown:
+class GrowingConversation:
     """Windows of a conversation that goes on."""
 
     full: list[Chunk]
@@ -110,7 +110,7 @@ def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
     return grown.full + grown.open
 
 
-def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) -> Grown:
+def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) -> GrowingConversation:
     """The same, of a conversation that goes on: what comes out is what cutting all of it at once would give.
 
     Args:
@@ -129,7 +129,7 @@ def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) 
         for piece in _pieces([_Line(place, text)]):
             if piece.number >= begun:
                 full += packing.add(piece)
-    return Grown(full, list(packing.rest()), packing.seam())
+    return GrowingConversation(full, list(packing.rest()), packing.seam())
 
 
 def split_message(text: str) -> Iterator[tuple[int, int]]:

@@ -70,7 +70,7 @@ class NamedTime:
 
 
 @record
-class Span:
+class DateRange:
     """Days that a query names by their distance from today; both ends belong to it."""
 
     first: date
@@ -83,14 +83,14 @@ class Span:
         return LATER_WORTH if self.last < told <= self.last + timedelta(days=DAYS_AFTER_A_DAY) else 0.0
 
 
-def named_times(query: str, today: date) -> list[NamedTime | Span]:
+def named_times(query: str, today: date) -> list[NamedTime | DateRange]:
     """The times that a query names, in no order; a text without any has none.
 
     Read are English names of months with a day or a year beside them, ISO dates, years, and days counted from `today`
     (`yesterday`, `last month`).
     """
     text = query.lower()
-    times: list[NamedTime | Span] = [_span(match[1], today) for match in _RELATIVE.finditer(text)]
+    times: list[NamedTime | DateRange] = [_span(match[1], today) for match in _RELATIVE.finditer(text)]
     found = [*_iso(text), *_months(text)]
     times += found
     told = {time.year for time in found}
@@ -98,7 +98,7 @@ def named_times(query: str, today: date) -> list[NamedTime | Span]:
     return times
 
 
-def fit(times: Sequence[NamedTime | Span], told: date) -> float:
+def fit(times: Sequence[NamedTime | DateRange], told: date) -> float:
     """How well `told` fits the best of the times; 0 when the query names none."""
     return max((time.fit(told) for time in times), default=0.0)
 
@@ -121,20 +121,20 @@ def _months(text: str) -> Iterator[NamedTime]:
         yield NamedTime(year, _NUMBERS[match["name"]], day if 1 <= day <= 31 else None)
 
 
-def _span(words: str, today: date) -> Span:
+def _span(words: str, today: date) -> DateRange:
     which, _, unit = " ".join(words.split()).partition(" ")
     back = which in ("last", "yesterday")
     if not unit:
         day = today - timedelta(days=int(back))
-        return Span(day, day)
+        return DateRange(day, day)
     if unit == "week":
         monday = today - timedelta(days=today.weekday() + 7 * back)
-        return Span(monday, monday + timedelta(days=6))
+        return DateRange(monday, monday + timedelta(days=6))
     if unit == "year":
-        return Span(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
+        return DateRange(date(today.year - back, 1, 1), date(today.year - back, 12, 31))
     first = today.replace(day=1)
     first = (first - timedelta(days=1)).replace(day=1) if back else first
-    return Span(first, _next_month(first.year, first.month) - timedelta(days=1))
+    return DateRange(first, _next_month(first.year, first.month) - timedelta(days=1))
 
 
 def _next_month(year: int, month: int) -> date:

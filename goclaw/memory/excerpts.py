@@ -10,13 +10,13 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from goclaw.memory.base import Hit, Line, Quote, Score
+from goclaw.memory.base import NoteHit, Quote, Score, TranscriptLine
 from goclaw.memory.chunks import BYTES_PER_TOKEN
+from goclaw.memory.index.lookup import PassageText, documents, texts
+from goclaw.memory.index.schema import document_of
+from goclaw.memory.index.scope import Scope
 from goclaw.memory.ranking import Ranked
 from goclaw.memory.searching import is_weak
-from goclaw.memory.shelves.lookup import Text, documents, texts
-from goclaw.memory.shelves.schema import document_of
-from goclaw.memory.shelves.scope import Scope
 
 WITH_NEIGHBOURS = 3
 """As many of the best hits come with the messages beside them."""
@@ -51,7 +51,7 @@ def quotes(
     for hit in answers:
         # The first of a run is its best; the others find nothing any more.
         if run := runs.get(hit.place):
-            lines = [Line(text.row, text.told, text.speaker, text.text) for text in run]
+            lines = [TranscriptLine(text.row, text.told, text.speaker, text.text) for text in run]
             session = sessions[document_of(hit.place)]
             found.append(Quote(session, lines, shown.texts[hit.place].row, _score(hit, ranked)))
             for text in run:
@@ -59,7 +59,9 @@ def quotes(
     return found, _is_more(ranked, shown)
 
 
-def hits(connection: sqlite3.Connection, ranked: Sequence[Ranked], limit: int, budget: int) -> tuple[list[Hit], bool]:
+def hits(
+    connection: sqlite3.Connection, ranked: Sequence[Ranked], limit: int, budget: int
+) -> tuple[list[NoteHit], bool]:
     """At most `limit` excerpts of files of at most `budget` tokens in all, the best first; and whether there is more.
 
     Passages that follow one another below one heading are one excerpt.
@@ -76,13 +78,13 @@ def hits(connection: sqlite3.Connection, ranked: Sequence[Ranked], limit: int, b
         if run := runs.get(hit.place):
             path = paths[document_of(hit.place)]
             lines = run[0].first, max(text.last for text in run)
-            found.append(Hit(path, *lines, _score(hit, ranked), run[0].heading, _joined(run), run[0].told))
+            found.append(NoteHit(path, *lines, _score(hit, ranked), run[0].heading, _joined(run), run[0].told))
             for text in run:
                 del runs[text.place]
     return found, _is_more(ranked, shown)
 
 
-def tokens(text: Text) -> int:
+def tokens(text: PassageText) -> int:
     """What showing a passage costs, by the usual estimate."""
     return -(-len(f"{text.speaker or text.heading}: {text.text}".encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
@@ -90,8 +92,8 @@ def tokens(text: Text) -> int:
 class _Shown:
     """What has been chosen to be shown."""
 
-    def __init__(self, known: Mapping[int, Text], limit: int, budget: int) -> None:
-        self.texts: dict[int, Text] = {}
+    def __init__(self, known: Mapping[int, PassageText], limit: int, budget: int) -> None:
+        self.texts: dict[int, PassageText] = {}
         self._known = known
         self._limit = limit
         self._left = budget
@@ -117,7 +119,7 @@ class _Shown:
         self._left -= tokens(text)
         self.texts[place] = text
 
-    def _touches(self, text: Text) -> bool:
+    def _touches(self, text: PassageText) -> bool:
         before, behind = self.texts.get(text.place - 1), self.texts.get(text.place + 1)
         return bool((before and _follows(before, text)) or (behind and _follows(text, behind)))
 
@@ -130,14 +132,14 @@ def _beside(place: int, distance: int) -> tuple[int, int]:
     return place - distance, place + distance
 
 
-def _follows(first: Text, second: Text) -> bool:
+def _follows(first: PassageText, second: PassageText) -> bool:
     """Whether the second is shown right behind the first; passages of files (without a row) below one heading only."""
     return second.place == first.place + 1 and bool(first.row or first.heading == second.heading)
 
 
-def _runs(chosen: Mapping[int, Text]) -> list[list[Text]]:
+def _runs(chosen: Mapping[int, PassageText]) -> list[list[PassageText]]:
     """What follows one another, together."""
-    runs: list[list[Text]] = []
+    runs: list[list[PassageText]] = []
     for place in sorted(chosen):
         if runs and _follows(runs[-1][-1], chosen[place]):
             runs[-1].append(chosen[place])
@@ -146,7 +148,7 @@ def _runs(chosen: Mapping[int, Text]) -> list[list[Text]]:
     return runs
 
 
-def _joined(run: Sequence[Text]) -> str:
+def _joined(run: Sequence[PassageText]) -> str:
     """Passages of a file as one text; what the next one repeats of the one before is left out."""
     joined, last = run[0].text, run[0].last
     for text in run[1:]:
@@ -159,7 +161,7 @@ def _joined(run: Sequence[Text]) -> str:
     return joined
 
 
-def _cut(text: Text, budget: int) -> Text:
+def _cut(text: PassageText, budget: int) -> PassageText:
     """The beginning of a passage that is over the budget by itself, between words."""
     over = tokens(text) * BYTES_PER_TOKEN - (budget * BYTES_PER_TOKEN - len(CUT.encode()))
     kept = text.text.encode("utf-8", "replace")[:-over].decode("utf-8", "ignore")

@@ -14,8 +14,8 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.shelves.vectors import Embedded
+from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.vectors import Embedded
 
 PORTION = 8_192
 """Rows that are allocated at once, and compared at once: 3 MB of 384 dimensions, which take 0.2 ms."""

@@ -11,9 +11,9 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.memory.places import Place, place_of
+from goclaw.memory.places import MemoryFolder, place_of
 from goclaw.records import record
-from goclaw.workspace import ABSENT, Entry, Version, Workspace, again_when_changed
+from goclaw.workspace import ABSENT, FileStamp, GlobMatch, Workspace, again_when_changed
 
 FOLDER, ENDING = "mementos", ".md"
 MAX_NAME = 64
@@ -45,7 +45,7 @@ class Memento:
 class Mementos:
     """The mementos of one place."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: MemoryFolder) -> None:
         self._place = place
         self._workspace = place.workspace
 
@@ -105,10 +105,10 @@ class Mementos:
         """Their names, in order."""
         return sorted(PurePosixPath(entry.path).stem for entry in await self._entries())
 
-    async def _entries(self) -> list[Entry]:
+    async def _entries(self) -> list[GlobMatch]:
         return await self._workspace.walk([_pattern(self._place)], MAX_MEMENTOS + 1)
 
-    async def _version(self, path: str) -> Version:
+    async def _version(self, path: str) -> FileStamp:
         return (await self._workspace.stat(path)).version if await self._workspace.exists(path) else ABSENT
 
     async def _existing(self, name: str) -> str:
@@ -164,7 +164,7 @@ def _paragraph(lines: Sequence[str]) -> Iterator[str]:
     return takewhile(lambda line: bool(line.strip()) and not _HEADING.fullmatch(line), lines[begin:])
 
 
-def _pattern(place: Place) -> str:
+def _pattern(place: MemoryFolder) -> str:
     return f"{escape(place.folder)}/{FOLDER}/*{ENDING}"
 
 

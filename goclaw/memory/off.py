@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from goclaw.memory.base import Found, Heard, MemoryFile, MemoryStatus, Talk, Wanted
+from goclaw.memory.base import MemoryFile, MemoryStatus, NoteResults, Talk, TranscriptQuery, TranscriptResults
 from goclaw.workspace import Workspace
 
 WHY = "memory.enabled is false: nothing is indexed or searched"
@@ -17,14 +17,14 @@ class NoMemory:
         """`path`: where the index lies that was made before memory was switched off, if there was one."""
         self._path = path
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
-        return Found("keyword", ())
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
+        return NoteResults("keyword", ())
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
         return ()
 
-    async def heard(self, wanted: Wanted, limit: int) -> Heard:
-        return Heard("keyword", ())
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+        return TranscriptResults("keyword", ())
 
     async def talks(self) -> Sequence[Talk]:
         return ()

@@ -7,7 +7,7 @@ stand within a longer one: `cat` is not in `concatenate`.
 import re
 import unicodedata
 
-from goclaw.memory.words import extra_terms
+from goclaw.memory.query_terms import extra_terms
 
 _SPACES = re.compile(r"(\s+)")
 _ALPHANUMERIC = re.compile(r"[^\W_]")

@@ -13,7 +13,7 @@ SHARED = "memory"
 
 
 @record
-class Place:
+class MemoryFolder:
     """A folder of the workspace, seen with the eyes of whom it belongs to."""
 
     workspace: Workspace
@@ -33,14 +33,14 @@ class Place:
             raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
 
 
-def place_of(workspace: Workspace, key: str, *, shared: bool) -> Place:
+def place_of(workspace: Workspace, key: str, *, shared: bool) -> MemoryFolder:
     """The place of the person with this actor key, or the shared one, where nobody's own notes are seen.
 
     Raises:
         ToolError: the key names no folder.
     """
     if shared:
-        return Place(workspace.seen_by(""), SHARED)
+        return MemoryFolder(workspace.seen_by(""), SHARED)
     if key in ("", ".", "..") or "/" in key or "\0" in key:
         raise ToolError(f"nothing can be kept for {key or 'nobody'}: no folder can have that name; use shared")
-    return Place(workspace.seen_by(key), notes_folder(key))
+    return MemoryFolder(workspace.seen_by(key), notes_folder(key))

@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from heapq import nlargest
 
-from goclaw.memory.dates import NamedTime, Span, fit
+from goclaw.memory.dates import DateRange, NamedTime, fit
 from goclaw.records import record
 
 REACH = 4
@@ -57,7 +57,7 @@ SHORTNESS = 0.25
 
 
 @record
-class Passage:
+class RankedPassage:
     """What ranking needs to know of a message."""
 
     words: int
@@ -81,7 +81,7 @@ class Term:
 class Wish:
     """What a query asks for besides its terms and its meaning."""
 
-    times: Sequence[NamedTime | Span] = ()
+    times: Sequence[NamedTime | DateRange] = ()
     speaker: str = ""
     """The one speaker that it names; empty when it names none, or several."""
 
@@ -158,7 +158,7 @@ def named_speaker(query_words: Collection[str], speakers: Iterable[str]) -> str:
 
 def ranked(
     places: Iterable[int],
-    passages: Mapping[int, Passage],
+    passages: Mapping[int, RankedPassage],
     terms: Sequence[Term],
     vectors: Sequence[Mapping[int, float]],
     wish: Wish,
@@ -172,7 +172,7 @@ def ranked(
         passages: what the index has of the places and of what is around them.
         vectors: similarities by place, one mapping for each kind of vector (messages, windows). None at all is
             keyword search.
-        usual: the mean of `Passage.words` over the index.
+        usual: the mean of `RankedPassage.words` over the index.
         beside: what terms in neighbours count, as a part of what they count between messages.
 
     Scores are comparable within one search only.
@@ -225,7 +225,7 @@ def _rarity(found: int, size: int) -> float:
 
 def _keyword(
     place: int,
-    passages: Mapping[int, Passage],
+    passages: Mapping[int, RankedPassage],
     terms: Sequence[Term],
     usual: float,
     neighbours: Sequence[tuple[int, float]],

@@ -9,6 +9,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from goclaw.memory.dates import named_times
+from goclaw.memory.index.lookup import passages, phrase_places, postings
+from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.scope import Scope
+from goclaw.memory.query_terms import match_expressions, part_expressions, sayable, term_expressions
 from goclaw.memory.ranking import (
     BESIDE_NOTES,
     Ranked,
@@ -21,10 +25,6 @@ from goclaw.memory.ranking import (
     ranked,
     weighed,
 )
-from goclaw.memory.shelves.lookup import passages, phrase_places, postings
-from goclaw.memory.shelves.schema import Shelf
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.words import match_expressions, part_expressions, sayable, term_expressions
 
 NEAR = 0.25
 """A meaning below this cosine has nothing to do with the query's; what is above may not either."""

@@ -18,17 +18,25 @@ from typing import TypeVar
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import StateError, ToolError
-from goclaw.memory import excerpts, remaking
-from goclaw.memory.base import Found, Heard, MemoryFile, MemoryPort, MemoryStatus, Talk, Wanted
+from goclaw.memory import excerpts, rebuild
+from goclaw.memory.base import (
+    MemoryFile,
+    MemoryPort,
+    MemoryStatus,
+    NoteResults,
+    Talk,
+    TranscriptQuery,
+    TranscriptResults,
+)
 from goclaw.memory.dates import moment
 from goclaw.memory.embedding import Embedders, configured
-from goclaw.memory.listening import Feed, Listener
-from goclaw.memory.meaning import Meaning
+from goclaw.memory.file_indexer import FileIndexer, name_of
+from goclaw.memory.index import notes, talk, units
+from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.off import NoMemory
 from goclaw.memory.searching import ranked_places
-from goclaw.memory.shelves import notes, talk, units
-from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.sweeping import Sweeper, name_of
+from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
+from goclaw.memory.vector_search import VectorSearch
 from goclaw.memory.watching import watched
 from goclaw.state import private_paths
 from goclaw.supervise import background, ends_within, keep_running
@@ -56,7 +64,7 @@ class Memory:
         index: IndexFile,
         config: Config,
         clock: Clock,
-        feed: Feed | None,
+        feed: TranscriptSource | None,
         embedders: Embedders,
         *,
         alone: bool,
@@ -67,9 +75,9 @@ class Memory:
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
         self._alone = alone
-        self._file_indexer = Sweeper(index, config.memory, clock)
-        self._transcript_indexer = Listener(index, self._feed, clock) if self._feed else None
-        self._vector_search = Meaning(index, embedders, clock, alone=alone)
+        self._file_indexer = FileIndexer(index, config.memory, clock)
+        self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
+        self._vector_search = VectorSearch(index, embedders, clock, alone=alone)
         self._roots: dict[str, Path] = {}
         """The workspaces that are searched, by name."""
         self._watch = asyncio.Queue[Path]()
@@ -78,7 +86,7 @@ class Memory:
         self._clearing = asyncio.Lock()
         self._cleared = False
 
-    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> Found:
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
         """See `MemoryPort.search`.
 
         Raises:
@@ -86,16 +94,16 @@ class Memory:
         """
         self.use(workspace)
 
-        async def found() -> Found:
+        async def found() -> NoteResults:
             await self._if_writable(self._fresh(workspace))
             scope = await self._index.read(partial(notes.scope, workspace=name_of(workspace), actor_key=actor_key))
             near = await self._vector_search.near("note", query, scope)
             budget = self._config.memory.budget
 
-            def hits(connection: sqlite3.Connection) -> Found:
+            def hits(connection: sqlite3.Connection) -> NoteResults:
                 ranked = ranked_places(connection, "note", query, scope, near or (), self._today())
                 shown, more = excerpts.hits(connection, ranked, limit, budget)
-                return Found("keyword" if near is None else "hybrid", shown, more)
+                return NoteResults("keyword" if near is None else "hybrid", shown, more)
 
             return await self._index.read(hits)
 
@@ -115,7 +123,7 @@ class Memory:
 
         return await self._mended(listed)
 
-    async def heard(self, wanted: Wanted, limit: int) -> Heard:
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
         """See `MemoryPort.heard`.
 
         Raises:
@@ -123,18 +131,18 @@ class Memory:
         """
         transcript_indexer = self._heard_by()
 
-        async def found() -> Heard:
+        async def found() -> TranscriptResults:
             await self._if_writable(transcript_indexer.catch_up())
             scope = await self._index.read(partial(talk.scope, wanted=wanted))
             near = None if wanted.phrase else await self._vector_search.near("talk", wanted.query, scope)
             budget = self._config.memory.budget
 
-            def quotes(connection: sqlite3.Connection) -> Heard:
+            def quotes(connection: sqlite3.Connection) -> TranscriptResults:
                 ranked = ranked_places(
                     connection, "talk", wanted.query, scope, near or (), self._today(), phrase=wanted.phrase
                 )
                 shown, more = excerpts.quotes(connection, ranked, scope, limit, budget)
-                return Heard("keyword" if near is None else "hybrid", shown, more)
+                return TranscriptResults("keyword" if near is None else "hybrid", shown, more)
 
             return await self._index.read(quotes)
 
@@ -209,7 +217,7 @@ class Memory:
         """Remove what is left of an index that a process was making anew when it was killed: it has words, too."""
         async with self._clearing:
             if not self._cleared:
-                await asyncio.to_thread(remaking.discard, self._path)
+                await asyncio.to_thread(rebuild.discard, self._path)
                 self._cleared = True
 
     async def _begin(self) -> None:
@@ -281,15 +289,15 @@ class Memory:
                 self._remaking = None
 
     async def _make_anew(self) -> None:
-        await remaking.make_anew(self._index, self._path, self._fill_anew)
+        await rebuild.make_anew(self._index, self._path, self._fill_anew)
 
     async def _fill_anew(self, fresh: IndexFile) -> None:
-        file_indexer = Sweeper(fresh, self._config.memory, self._clock)
+        file_indexer = FileIndexer(fresh, self._config.memory, self._clock)
         for root in list(self._roots.values()):
             async with Workspace(root, private_paths(self._config)) as workspace:
                 await file_indexer.sweep(workspace)
         if self._feed:
-            transcript_indexer = Listener(fresh, self._feed, self._clock)
+            transcript_indexer = TranscriptIndexer(fresh, self._feed, self._clock)
             while not await transcript_indexer.catch_up():
                 await self._clock.sleep(0)
 
@@ -314,7 +322,7 @@ class Memory:
         if not self._config.memory.transcripts:
             yield "conversations are not searched: memory.transcripts is false"
 
-    def _heard_by(self) -> Listener:
+    def _heard_by(self) -> TranscriptIndexer:
         if self._transcript_indexer is None:
             raise ToolError(NO_TRANSCRIPTS)
         return self._transcript_indexer
@@ -345,7 +353,7 @@ async def open_memory(
     path: Path,
     config: Config,
     clock: Clock,
-    feed: Feed | None = None,
+    feed: TranscriptSource | None = None,
     *,
     alone: bool = False,
     embedders: Embedders | None = None,

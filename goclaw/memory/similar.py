@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from goclaw.memory.shelves import units, vectors
-from goclaw.memory.shelves.database import IndexFile
-from goclaw.memory.shelves.schema import Shelf
-from goclaw.memory.shelves.scope import Scope, merged
-from goclaw.memory.shelves.vectors import Embedded
+from goclaw.memory.index import units, vectors
+from goclaw.memory.index.database import IndexFile
+from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.scope import Scope, merged
+from goclaw.memory.index.vectors import Embedded
 
 
 class Held(Protocol):
@@ -27,7 +27,7 @@ class Held(Protocol):
 
 
 @dataclass(slots=True)
-class Loaded:
+class LoadedVectors:
     """The vectors of one model."""
 
     model: str
@@ -43,7 +43,7 @@ class Similar:
 
     def __init__(self, index: IndexFile) -> None:
         self._index = index
-        self._loaded: Loaded | None = None
+        self._loaded: LoadedVectors | None = None
         self._changing = asyncio.Lock()
 
     @property
@@ -103,8 +103,8 @@ class Similar:
     def _current(self) -> bool:
         return self._loaded is not None and self._loaded.generation == self._index.generation
 
-    async def _load(self, model: str) -> Loaded:
-        loaded = Loaded(model, self._index.generation, await asyncio.to_thread(_empty))
+    async def _load(self, model: str) -> LoadedVectors:
+        loaded = LoadedVectors(model, self._index.generation, await asyncio.to_thread(_empty))
         for shelf, matrix in loaded.shelves.items():
             # First: what changes while the rest is read is followed afterwards.
             loaded.followed[shelf] = await self._index.read(partial(units.last_touch, shelf=shelf))
@@ -116,7 +116,7 @@ class Similar:
                 after = found[-1].unit
         return loaded
 
-    async def _renew(self, loaded: Loaded, matrix: Held, shelf: Shelf, ranges: list[tuple[int, int]]) -> None:
+    async def _renew(self, loaded: LoadedVectors, matrix: Held, shelf: Shelf, ranges: list[tuple[int, int]]) -> None:
         found = await self._index.read(partial(vectors.units_within, shelf=shelf, model=loaded.model, ranges=ranges))
         await asyncio.to_thread(_replace, matrix, ranges, found)
 

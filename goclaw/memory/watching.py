@@ -30,7 +30,7 @@ _SOURCES = ("MEMORY.md", "memory")
 
 
 @record
-class Ground:
+class WatchedFolders:
     """The folders of a workspace where memory files may appear, relative to it; `.` is the workspace."""
 
     whole: frozenset[str]
@@ -64,7 +64,7 @@ async def watched(
         yield
 
 
-async def ground_of(workspace: Workspace, sources: Iterable[str]) -> Ground:
+async def ground_of(workspace: Workspace, sources: Iterable[str]) -> WatchedFolders:
     """Where files may appear that are found under these names: each may be a file, a folder or not there yet."""
     view, whole, steps = workspace.seen_by_all(), set[str](), set[tuple[str, str]]()
     for source in sources:
@@ -79,7 +79,7 @@ async def ground_of(workspace: Workspace, sources: Iterable[str]) -> Ground:
         else:
             if await _is_folder(view, way[-1]):
                 await _add_tree(view, way[-1], whole)
-    return Ground(frozenset(whole), frozenset(steps))
+    return WatchedFolders(frozenset(whole), frozenset(steps))
 
 
 class _Watching:
@@ -107,7 +107,7 @@ class _Watching:
                 await self._changed()
                 await self._clock.sleep(SAFETY_SECONDS)
 
-    async def _follow(self, ground: Ground, hints: Hints) -> None:
+    async def _follow(self, ground: WatchedFolders, hints: Hints) -> None:
         """Return when other folders are to be watched."""
         due = True  # what happened before the watch was laid
         swept = self._clock.monotonic()

@@ -41,7 +41,7 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
 
 
 @record
-class Guard:
+class UrlGuard:
     """Decides what may be reached, and reaches it."""
 
     allow: Sequence[str] = ()
@@ -143,7 +143,7 @@ class Guard:
 class _Gate(AbstractResolver):
     """One client's way through the guard: what was checked may be connected to, and nothing else."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: UrlGuard) -> None:
         self._guard = guard
         self._checked: set[tuple[str, int]] = set()
 

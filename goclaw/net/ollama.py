@@ -21,7 +21,7 @@ ASKED_AT_MOST = 8
 
 
 @record
-class OllamaModel:
+class PulledModel:
     """One model that is pulled."""
 
     name: str
@@ -38,22 +38,22 @@ class OllamaServer:
     """An Ollama that answered."""
 
     base_url: str
-    models: tuple[OllamaModel, ...]
+    models: tuple[PulledModel, ...]
     """The newest first."""
 
-    def find(self, name: str) -> OllamaModel | None:
+    def find(self, name: str) -> PulledModel | None:
         """The pulled model of that name; a name without tag means `:latest`, as Ollama has it."""
         return next((model for model in self.models if is_named(model.name, name)), None)
 
-    def with_tools(self) -> OllamaModel | None:
+    def with_tools(self) -> PulledModel | None:
         """The newest model that can call tools."""
         return next((model for model in self.models if "tools" in model.capabilities), None)
 
-    def for_chat(self) -> OllamaModel | None:
+    def for_chat(self) -> PulledModel | None:
         """The newest model that can chat (embedders cannot)."""
         return next((model for model in self.models if "completion" in model.capabilities), None)
 
-    def for_embedding(self) -> OllamaModel | None:
+    def for_embedding(self) -> PulledModel | None:
         """The newest model that does nothing but embed, by what the server says of it."""
         return next((model for model in self.models if model.capabilities == ("embedding",)), None)
 
@@ -115,19 +115,19 @@ async def ask(
     return found
 
 
-def read_model(listed: Mapping[str, Any]) -> OllamaModel:
+def read_model(listed: Mapping[str, Any]) -> PulledModel:
     """One row of `/api/tags`."""
     capabilities = listed.get("capabilities") or ()
     modified_at, digest = (str(listed.get(key, "")) for key in ("modified_at", "digest"))
-    return OllamaModel(str(listed["name"]), modified_at, tuple(map(str, capabilities)), digest)
+    return PulledModel(str(listed["name"]), modified_at, tuple(map(str, capabilities)), digest)
 
 
 async def with_capabilities(
-    http: aiohttp.ClientSession, base_url: str, models: list[OllamaModel]
-) -> tuple[OllamaModel, ...]:
+    http: aiohttp.ClientSession, base_url: str, models: list[PulledModel]
+) -> tuple[PulledModel, ...]:
     """The models, the newest of them with their abilities from `/api/show` where the list did not tell."""
 
-    async def look(model: OllamaModel) -> OllamaModel:
+    async def look(model: PulledModel) -> PulledModel:
         if model.capabilities:
             return model
         try:

@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.config.servers import Server
+from goclaw.config.servers import KnownServer
 from goclaw.errors import ConfigError
 from goclaw.redact import remember
 
 
 def place_of(
-    setting: str, name: str, settings: ProviderSettings, known: Mapping[str, Server]
+    setting: str, name: str, settings: ProviderSettings, known: Mapping[str, KnownServer]
 ) -> tuple[str, dict[str, str]]:
     """Base URL and headers for the provider `name` that the configuration's `setting` wants: `providers.<name>` of the
     configuration takes precedence over what is `known`. The variable's key goes to the server that it is for only.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from goclaw.errors import ConfigError
-from goclaw.net.guard import WITH_CREDENTIALS, Guard, UrlRefused
+from goclaw.net.guard import WITH_CREDENTIALS, UrlGuard, UrlRefused
 from goclaw.records import record
 
 HEAD = 1 << 15
@@ -71,7 +71,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class Proxy:
     """Serves the connections of one command."""
 
-    def __init__(self, guard: Guard, ports: Collection[int], tell: Tell, limits: ProxyLimits | None = None) -> None:
+    def __init__(self, guard: UrlGuard, ports: Collection[int], tell: Tell, limits: ProxyLimits | None = None) -> None:
         # One look-up at a time: those of a hostile command must not take the resolver's threads from everybody else.
         self._looking_up = asyncio.Semaphore(1)
         self._resolver = guard.resolve

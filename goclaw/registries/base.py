@@ -1,7 +1,7 @@
 """What stands in a registry: an entry, its document on the wire and its digest.
 
 A document is JSON. Fields that are not known here are kept and covered by the digest, but mean nothing. An entry is a
-stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.vetting`), as of every other MCP server.
+stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.validation`), as of every other MCP server.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ class ToolEntry(_Document):
     tags: tuple[str, ...] = ()
 
 
-class Remote(_Document):
+class RemoteServer(_Document):
     """An address of an MCP server."""
 
     type: str = "streamable-http"
@@ -110,7 +110,7 @@ class Entry(_Document):
     """Of a toolset."""
     toolsets: tuple[str, ...] = Field((), max_length=100)
     """Of an agent: the names of the toolsets under which it can be used."""
-    remotes: tuple[Remote, ...] = Field((), max_length=20)
+    remotes: tuple[RemoteServer, ...] = Field((), max_length=20)
     """Where it can be used: the MCP server of whoever published it."""
     packages: tuple[Package, ...] = Field((), max_length=20)
     """Of an MCP server: how one gets a program of one's own."""

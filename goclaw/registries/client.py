@@ -20,7 +20,7 @@ from goclaw.net.answers import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole,
 from goclaw.records import record
 from goclaw.redact import remember
 from goclaw.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, packed
-from goclaw.registries.pages import MAX_PAGE, Entries, Page, Wanted, Wrapped, read_page
+from goclaw.registries.pages import MAX_PAGE, Entries, RegistryPage, Wanted, Wrapped, read_page
 from goclaw.registries.public import read_public_page
 
 PAGE = 100
@@ -38,7 +38,7 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @record
-class Catalogue:
+class RegistryCatalog:
     """All that a registry lists."""
 
     listed: Entries
@@ -82,7 +82,7 @@ class RegistryClient:
             remember(settings.auth.get_secret_value())
             self._headers["Authorization"] = f"Bearer {settings.auth.get_secret_value()}"
 
-    async def listing(self, etag: str = "", wanted: Wanted = everything) -> Catalogue | None:
+    async def listing(self, etag: str = "", wanted: Wanted = everything) -> RegistryCatalog | None:
         """All that the registry lists; None: nothing has changed since it gave the `etag`.
 
         `wanted` chooses by name: what else it lists costs a moment, and no memory.
@@ -104,7 +104,7 @@ class RegistryClient:
             size += sum(len(entry.document) for entry in page.entries)
             self._check_bounds(len(entries) + len(refused), size)
             if not page.cursor:
-                return Catalogue(Entries(entries), "" if self._settings.is_public else tag, tuple(refused))
+                return RegistryCatalog(Entries(entries), "" if self._settings.is_public else tag, tuple(refused))
             if page.cursor in cursors or read > MAX_READ or len(cursors) == MAX_PAGES:
                 raise RegistryError(f"the registry {self._name} lists page after page without an end")
             cursors.append(page.cursor)
@@ -148,7 +148,7 @@ class RegistryClient:
         path = "/".join(quote(part, safe="") for part in ("entries", kind, name, "versions", version))
         return URL(f"{self._base}/{path}", encoded=True)
 
-    async def _read(self, body: bytes, wanted: Wanted) -> Page:
+    async def _read(self, body: bytes, wanted: Wanted) -> RegistryPage:
         try:
             return await asyncio.to_thread(read_public_page if self._settings.is_public else read_page, body, wanted)
         except ValueError as error:

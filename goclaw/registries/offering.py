@@ -22,7 +22,7 @@ _DIGITS = 12
 
 
 @record
-class Offered:
+class OfferedDocument:
     """A document for a registry."""
 
     place: str
@@ -40,17 +40,17 @@ class Offered:
 
 
 @record
-class Offer:
+class RegistryOffer:
     """All that a registry is to be told."""
 
-    offered: tuple[Offered, ...]
+    offered: tuple[OfferedDocument, ...]
     problems: Mapping[str, str]
     """What cannot be offered now: its place in the configuration, and why."""
 
 
-def offer(config: Config, registry: str, specs: Sequence[ToolSpec], address: str) -> Offer:
+def offer(config: Config, registry: str, specs: Sequence[ToolSpec], address: str) -> RegistryOffer:
     """What a registry is to be told. `specs`: all tools that there are; `address`: that of our MCP server."""
-    sets: dict[str, Offered] = {}
+    sets: dict[str, OfferedDocument] = {}
     agents: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
     for each in config.publications:
@@ -71,10 +71,10 @@ def offer(config: Config, registry: str, specs: Sequence[ToolSpec], address: str
             found.append(_agent(place, name, config.agents.everyone[name].description, agents[name], address))
         except ValueError as error:
             problems[place] = str(error)
-    return Offer(tuple(found), problems)
+    return RegistryOffer(tuple(found), problems)
 
 
-def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], address: str) -> Offered:
+def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], address: str) -> OfferedDocument:
     """Raises ValueError: it cannot be offered as it is now."""
     known = {spec.name for spec in specs}
     if missing := _missing(config.toolsets.get(each.word.removeprefix(SET), ()), known):
@@ -121,7 +121,7 @@ def _tool(spec: ToolSpec) -> ToolEntry:
     )
 
 
-def _agent(place: str, name: str, description: str, sets: Sequence[str], address: str) -> Offered:
+def _agent(place: str, name: str, description: str, sets: Sequence[str], address: str) -> OfferedDocument:
     """An agent that exports some of what is told, beside the first of it: `team/planner` for `team/plans`."""
     namespace, slash, _ = sets[0].rpartition("/")
     return _offered(
@@ -135,13 +135,13 @@ def _agent(place: str, name: str, description: str, sets: Sequence[str], address
     )
 
 
-def _offered(place: str, **fields: Any) -> Offered:
+def _offered(place: str, **fields: Any) -> OfferedDocument:
     """Raises ValueError: an entry cannot be like that."""
     entry = entry_of(fields)
     document = entry.document()
     if entry.version == MADE:
         document["version"] = f"{MADE}{digest(document)[:_DIGITS]}"
-    return Offered(place, entry.kind, entry.name, document["version"], document, digest(document))
+    return OfferedDocument(place, entry.kind, entry.name, document["version"], document, digest(document))
 
 
 def _remote(address: str) -> Mapping[str, Any]:

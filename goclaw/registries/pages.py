@@ -15,7 +15,7 @@ import orjson
 from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.registries.base import canonical, digest, values
-from goclaw.registries.shelf import Listed
+from goclaw.registries.catalog_store import CatalogRow
 
 MAX_PAGE = 5 << 19
 """Bytes: `goclaw registry serve` ends a page at 2 MB, behind a document of at most half a megabyte."""
@@ -41,12 +41,12 @@ class Wrapped:
     latest: bool = False
     via: tuple[str, ...] = ()
 
-    def unwrapped(self) -> Listed:
+    def unwrapped(self) -> CatalogRow:
         """The same, to be looked at."""
-        return Listed(orjson.loads(self.document), self.published_at, self.latest, self.via)
+        return CatalogRow(orjson.loads(self.document), self.published_at, self.latest, self.via)
 
 
-class Entries(Sequence[Listed]):
+class Entries(Sequence[CatalogRow]):
     """Many entries, each of them unwrapped when it is looked at."""
 
     def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
@@ -60,19 +60,19 @@ class Entries(Sequence[Listed]):
         return len(self._wrapped)
 
     @overload
-    def __getitem__(self, index: int) -> Listed: ...
+    def __getitem__(self, index: int) -> CatalogRow: ...
 
     @overload
     def __getitem__(self, index: slice) -> "Entries": ...
 
-    def __getitem__(self, index: int | slice) -> "Listed | Entries":
+    def __getitem__(self, index: int | slice) -> "CatalogRow | Entries":
         if isinstance(index, slice):
             return Entries(self._wrapped[index])
         return self._wrapped[index].unwrapped()
 
 
 @record
-class Page:
+class RegistryPage:
     """A page that was read."""
 
     entries: tuple[Wrapped, ...]
@@ -96,7 +96,7 @@ def uncollected() -> Iterator[None]:
 
 
 @uncollected()
-def read_page(body: bytes, wanted: Wanted) -> Page:
+def read_page(body: bytes, wanted: Wanted) -> RegistryPage:
     """A page of `GET /v1/entries`.
 
     Raises:
@@ -108,7 +108,7 @@ def read_page(body: bytes, wanted: Wanted) -> Page:
     if not isinstance(registry, str) or len(registry) > MAX_ID:
         raise ValueError("its id is none")
     entries, refused = sorted_out(listed_in(page, "entries"), lambda item: _entry(item, registry, wanted))
-    return Page(entries, refused, cursor_of(page.get("next_cursor")))
+    return RegistryPage(entries, refused, cursor_of(page.get("next_cursor")))
 
 
 def parsed(body: bytes) -> Mapping[str, Any]:

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from goclaw.registries.base import Entry, EntryKind, Package, Remote, canonical, entry_of
-from goclaw.registries.pages import Page, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out, uncollected
+from goclaw.registries.base import Entry, EntryKind, Package, RemoteServer, canonical, entry_of
+from goclaw.registries.pages import RegistryPage, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out, uncollected
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
 """Where the registry's own word on a server stands, beside the publisher's."""
@@ -37,7 +37,7 @@ class _Unusable(ValueError):
 
 
 @uncollected()
-def read_public_page(body: bytes, wanted: Wanted) -> Page:
+def read_public_page(body: bytes, wanted: Wanted) -> RegistryPage:
     """A page of `GET /v0/servers`.
 
     Raises:
@@ -46,7 +46,7 @@ def read_public_page(body: bytes, wanted: Wanted) -> Page:
     page = parsed(body)
     metadata = _section(_plain(page.get("metadata")))
     entries, refused = sorted_out(listed_in(page, "servers"), lambda item: _wrapped(item, wanted))
-    return Page(entries, refused, cursor_of(metadata.get("next_cursor")))
+    return RegistryPage(entries, refused, cursor_of(metadata.get("next_cursor")))
 
 
 def _wrapped(item: Mapping[str, Any], wanted: Wanted) -> Wrapped | None:
@@ -87,10 +87,10 @@ def _usable(value: Any, read: Any) -> Iterator[Any]:
             continue
 
 
-def _remote(remote: Mapping[str, Any]) -> Remote:
+def _remote(remote: Mapping[str, Any]) -> RemoteServer:
     kind = remote.get("type") or remote.get("transport_type")
     variables = _section(remote.get("variables"))
-    return Remote(
+    return RemoteServer(
         type=str(kind),
         url=_filled(str(remote.get("url") or ""), variables),
         headers=_required(remote.get("headers")),

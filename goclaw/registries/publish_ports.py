@@ -11,7 +11,7 @@ from goclaw.records import record
 from goclaw.specs import ToolSpec
 
 
-class Report(Protocol):
+class FaultReporter(Protocol):
     """Tells the operator what is wrong.
 
     `what` it is with, and `why`; an empty text: nothing any more. `for_good`: waiting mends nothing.
@@ -31,7 +31,7 @@ class PublisherPorts:
     """All tools that there are now."""
     address: Callable[[], str]
     """Where others reach our MCP server now; empty: nowhere."""
-    report: Report
+    report: FaultReporter
     fact: Callable[[str], Awaitable[Any]]
     """What is remembered over restarts under a name; None: nothing."""
     learn: Callable[[str, Any], Awaitable[None]]

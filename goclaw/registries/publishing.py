@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from goclaw.errors import StateError
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.offering import Offer, Offered, offer
+from goclaw.registries.offering import OfferedDocument, RegistryOffer, offer
 from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
 from goclaw.registries.syncing import MAX_PAUSE
 from goclaw.supervise import keep_running
@@ -28,7 +28,7 @@ FACT = "published"
 _CONFLICT, _FORBIDDEN = 409, 403
 
 
-class Client(Protocol):
+class PublishClient(Protocol):
     """What is asked of a registry. Both raise `RegistryError`."""
 
     async def publish(self, document: Mapping[str, Any]) -> bool: ...
@@ -39,7 +39,7 @@ class Client(Protocol):
 class Publisher:
     """Tells one registry."""
 
-    def __init__(self, registry: str, client: Client, ports: PublisherPorts, told: dict[str, str]) -> None:
+    def __init__(self, registry: str, client: PublishClient, ports: PublisherPorts, told: dict[str, str]) -> None:
         """`told`: what is remembered of all registries (`FACT`), and changed here."""
         self._registry = registry
         self._client = client
@@ -71,7 +71,7 @@ class Publisher:
         problems = {place: (why, False) for place, why in wanted.problems.items()}
         self._report(problems | await self._tell_all(self._due(wanted)))
 
-    async def _tell_all(self, due: Sequence[Offered]) -> dict[str, tuple[str, bool]]:
+    async def _tell_all(self, due: Sequence[OfferedDocument]) -> dict[str, tuple[str, bool]]:
         """What went wrong: the place, why, and whether the registry refused it for good."""
         problems: dict[str, tuple[str, bool]] = {}
         for at, each in enumerate(due):
@@ -85,7 +85,7 @@ class Publisher:
                     return problems | {other.place: (str(error), False) for other in due[at:]}
         return problems
 
-    def _due(self, wanted: Offer) -> list[Offered]:
+    def _due(self, wanted: RegistryOffer) -> list[OfferedDocument]:
         """What is new or has changed. A change counts when two looks agree: servers, and their tools, come and go."""
         due = []
         for each in wanted.offered:
@@ -96,7 +96,7 @@ class Publisher:
                 due.append(each)
         return due
 
-    async def _tell(self, each: Offered) -> None:
+    async def _tell(self, each: OfferedDocument) -> None:
         """Raises RegistryError."""
         fact = f"{self._registry}/{each.kind}/{each.name}"
         is_new = await self._client.publish(each.document)
@@ -125,7 +125,7 @@ class Publisher:
             log.warning("it could not be written down what the registry %s was told: %s", self._registry, error)
 
 
-def _remedy(each: Offered, error: RegistryError) -> str:
+def _remedy(each: OfferedDocument, error: RegistryError) -> str:
     """What the operator can do about it here."""
     if error.status == _CONFLICT and not each.is_made:
         return f"; give it another `version` ({each.place}.version)"

@@ -14,8 +14,8 @@ from goclaw.clock import ago
 from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.records import record
-from goclaw.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, Remote, ToolEntry
-from goclaw.registries.shelf import Kept, Shelf, Sync
+from goclaw.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, RemoteServer, ToolEntry
+from goclaw.registries.catalog_store import CatalogStore, StoredEntry, Sync
 
 STREAMABLE = "streamable-http"
 _NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGNORECASE)
@@ -44,7 +44,7 @@ class Resolved:
 
 
 def resolve(
-    settings: FromRegistrySettings, registry: RegistrySettings | None, shelf: Shelf, now: float, place: str
+    settings: FromRegistrySettings, registry: RegistrySettings | None, shelf: CatalogStore, now: float, place: str
 ) -> Resolved:
     """The server that the line at `place` means now. Blocks on the shelf.
 
@@ -68,7 +68,9 @@ def resolve(
     return _as_program(entry, settings, ours, about, place)
 
 
-def _chosen(settings: FromRegistrySettings, registry: RegistrySettings, shelf: Shelf, now: float, place: str) -> Kept:
+def _chosen(
+    settings: FromRegistrySettings, registry: RegistrySettings, shelf: CatalogStore, now: float, place: str
+) -> StoredEntry:
     """The version that is used."""
     name, sync = settings.registry, shelf.sync(settings.registry)
     versions = [each for kind in SERVING for each in shelf.versions(name, kind, settings.toolset)]
@@ -90,7 +92,7 @@ def _chosen(settings: FromRegistrySettings, registry: RegistrySettings, shelf: S
     return versions[0]
 
 
-def _nothing(settings: FromRegistrySettings, shelf: Shelf, sync: Sync) -> str:
+def _nothing(settings: FromRegistrySettings, shelf: CatalogStore, sync: Sync) -> str:
     """Why nothing of that name is there."""
     name = settings.registry
     if not sync.synced_at:
@@ -125,7 +127,7 @@ def _pin(tool: ToolEntry) -> PinnedTool:
     )
 
 
-def _is_usable(remote: Remote) -> bool:
+def _is_usable(remote: RemoteServer) -> bool:
     """Whether it is an address that our client can call."""
     try:
         parts = urlsplit(remote.url)
@@ -150,7 +152,7 @@ def _is_at_home(host: str | None, registry: RegistrySettings) -> bool:
 
 
 def _at_address(
-    remote: Remote,
+    remote: RemoteServer,
     settings: FromRegistrySettings,
     registry: RegistrySettings,
     ours: Mapping[str, object],

@@ -18,9 +18,9 @@ from goclaw.clock import Clock
 from goclaw.config.registries import FederationSettings, RegistrySettings
 from goclaw.errors import StateError
 from goclaw.registries.base import RegistryError
-from goclaw.registries.client import Catalogue, RegistryClient
+from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver
+from goclaw.registries.client import RegistryCatalog, RegistryClient
 from goclaw.registries.pages import Wanted, uncollected
-from goclaw.registries.shelf import FILE, Shelf, Taken
 from goclaw.registries.sync_ports import SyncPart, SyncPorts
 from goclaw.supervise import keep_running
 
@@ -37,8 +37,10 @@ MAX_NAMED = 3
 MAX_LOGGED = 20
 
 
-async def sync(name: str, settings: RegistrySettings, shelf: Shelf, http: aiohttp.ClientSession, clock: Clock) -> Taken:
-    """Fetch the catalogue of a registry and take it over. How that went is kept, too (`Shelf.sync`).
+async def sync(
+    name: str, settings: RegistrySettings, shelf: CatalogStore, http: aiohttp.ClientSession, clock: Clock
+) -> TakenOver:
+    """Fetch the catalogue of a registry and take it over. How that went is kept, too (`CatalogStore.sync`).
 
     Raises:
         RegistryError: it cannot be had; what was there before stays.
@@ -55,7 +57,7 @@ async def sync(name: str, settings: RegistrySettings, shelf: Shelf, http: aiohtt
         raise
     if found is None:
         await asyncio.to_thread(shelf.tried, name, clock.now())
-        return Taken(len(await asyncio.to_thread(shelf.lines, name)))
+        return TakenOver(len(await asyncio.to_thread(shelf.lines, name)))
     return await asyncio.to_thread(_take, shelf, name, found, own, clock.now(), mark)
 
 
@@ -69,7 +71,7 @@ def chooser(federation: FederationSettings) -> Wanted:
     return wanted
 
 
-def problem_of(taken: Taken) -> str:
+def problem_of(taken: TakenOver) -> str:
     """What of it somebody has to look at, in words; empty: nothing."""
     if not taken.changed:
         return ""
@@ -78,7 +80,7 @@ def problem_of(taken: Taken) -> str:
     return f"{named}{f'; and {more} more' if more > 0 else ''}. What was fetched first stays in use"
 
 
-async def keep_synced(name: str, settings: RegistrySettings, shelf: Shelf, ports: SyncPorts) -> None:
+async def keep_synced(name: str, settings: RegistrySettings, shelf: CatalogStore, ports: SyncPorts) -> None:
     """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and tell how it went."""
     while True:
         pause, problem, changed = settings.sync_interval, "", False
@@ -96,7 +98,7 @@ async def keep_synced(name: str, settings: RegistrySettings, shelf: Shelf, ports
 
 async def _keep_all(ports: SyncPorts) -> None:
     """All registries, each at its own pace. A fault that nobody foresaw is one registry's alone."""
-    shelf = Shelf(ports.state / FILE)
+    shelf = CatalogStore(ports.state / FILE)
     async with asyncio.TaskGroup() as group:
         for name, settings in ports.registries.items():
             work = partial(keep_synced, name, settings, shelf, ports)
@@ -104,10 +106,10 @@ async def _keep_all(ports: SyncPorts) -> None:
 
 
 @uncollected()
-def _take(shelf: Shelf, name: str, found: Catalogue, own: str, now: float, mark: str) -> Taken:
+def _take(shelf: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
     etag = mark + found.etag if found.etag and not found.refused else ""
     taken = shelf.take(name, found.listed.without(own), now, etag)
-    taken = Taken(taken.entries, (*found.refused, *taken.refused), taken.changed)
+    taken = TakenOver(taken.entries, (*found.refused, *taken.refused), taken.changed)
     if problem := problem_of(taken):
         shelf.tried(name, now, problem)
     return taken
@@ -120,7 +122,7 @@ def _mark(settings: RegistrySettings) -> str:
     return f"{hashlib.sha256(orjson.dumps(asked)).hexdigest()[:16]} "
 
 
-def _log(name: str, taken: Taken) -> None:
+def _log(name: str, taken: TakenOver) -> None:
     for line in taken.refused[:MAX_LOGGED]:
         log.info("registry %s: left out: %s", name, line)
     if len(taken.refused) > MAX_LOGGED:

@@ -28,7 +28,7 @@ class Limits:
 
 
 @record
-class Command:
+class SandboxCommand:
     """What to run."""
 
     argv: tuple[str, ...]
@@ -72,8 +72,10 @@ class Process(Protocol):
 
     @property
     def output(self) -> AsyncIterator[bytes]:
-        """Standard output, with standard error in it unless `Command.stderr` takes that, as it comes; ends when the
-        whole tree has closed it."""
+        """Standard output as it comes, with standard error unless `SandboxCommand.stderr` takes that.
+
+        It ends when the whole tree has closed it.
+        """
         ...
 
     async def wait(self) -> int:
@@ -105,7 +107,7 @@ class Sandbox(Protocol):
         """`bubblewrap`, `broker` or `off`, as `/status` and doctor show it; see `select` for what is before those."""
         ...
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         """Start a command; leaving the block kills what is left of its tree.
 
         Raises:
@@ -140,7 +142,7 @@ class Unclear(Exception):
 
 
 @record
-class Found:
+class ResolvedCommand:
     """One command of a line."""
 
     words: Words
@@ -154,7 +156,7 @@ class Found:
 class Grammar:
     """A line of the catalogue: finds the commands of a shell line."""
 
-    commands_of: Callable[[str], Sequence[Found]]
+    commands_of: Callable[[str], Sequence[ResolvedCommand]]
     """Raises Unclear."""
     parts_of: Callable[[str], Sequence[Part]]
     """What of a line can be allowed for good, each part by itself. Raises Unclear."""

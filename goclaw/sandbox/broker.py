@@ -19,9 +19,9 @@ from typing import Any
 
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import landlock, seccomp
-from goclaw.sandbox.base import Command, Policy, Process, Tier
+from goclaw.sandbox.base import Policy, Process, SandboxCommand, Tier
 from goclaw.sandbox.broker_main import PACKET, REQUEST
-from goclaw.sandbox.descriptors import Feed, chunks, closing, file_of, input_of, reading
+from goclaw.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading
 from goclaw.sandbox.layout import DEVICES, readable, refuse_system, without
 from goclaw.sandbox.scratch import scratch_folder, sweep
 from goclaw.supervise import background, result_of, see_through
@@ -42,7 +42,7 @@ _DEATH = 5.0
 class BrokerProcess:
     """A command that a supervisor watches; `channel` leads to it."""
 
-    def __init__(self, channel: socket.socket, output: asyncio.StreamReader, feed: Feed) -> None:
+    def __init__(self, channel: socket.socket, output: asyncio.StreamReader, feed: StdinWriter) -> None:
         self._channel = channel
         self.write, self.close_input = feed.write, feed.close
         self._code: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -141,11 +141,11 @@ class Broker:
             self._process.wait()
             self._process = None
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         return self._run(command, policy)
 
     @asynccontextmanager
-    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         if self._contained:
             refuse_system(policy.workspace)
             if policy.network == "proxy":
@@ -157,7 +157,7 @@ class Broker:
             process = await self._start(command, policy, stack)
             yield process
 
-    async def _start(self, command: Command, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
+    async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
         """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
         try:
             scratch = await stack.enter_async_context(scratch_folder())
@@ -186,7 +186,7 @@ class Broker:
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started: {error.strerror or error}") from error
 
-    def _request(self, command: Command, policy: Policy, scratch: Path) -> dict[str, Any]:
+    def _request(self, command: SandboxCommand, policy: Policy, scratch: Path) -> dict[str, Any]:
         limits = policy.limits
         request: dict[str, Any] = {
             "argv": command.argv,

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox import inlet, seccomp, tree
-from goclaw.sandbox.base import Command, Limits, Policy, Process, Serve, Tier
+from goclaw.sandbox import proxy_port, seccomp, tree
+from goclaw.sandbox.base import Limits, Policy, Process, SandboxCommand, Serve, Tier
 from goclaw.sandbox.broker_main import be_nice, limits_of
 from goclaw.sandbox.causes import cause
-from goclaw.sandbox.descriptors import Feed, chunks, closing, file_of, input_of, reading, until_ended
+from goclaw.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading, until_ended
 from goclaw.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 from goclaw.supervise import background, see_through
 
@@ -46,7 +46,7 @@ class BubblewrapProcess:
     """A command in its namespace: `outer` is bubblewrap itself, `first` the namespace's first process."""
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: Feed, limits: Limits
+        self, popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: StdinWriter, limits: Limits
     ) -> None:
         self._popen = popen
         self.write, self.close_input = feed.write, feed.close
@@ -120,7 +120,7 @@ class BubblewrapProcess:
 
     def inlet(self, serve: Serve) -> AbstractAsyncContextManager[None]:
         """Answer what the command connects to at the proxy's port."""
-        return inlet.inlet(self._first_pid, self._first, serve)
+        return proxy_port.inlet(self._first_pid, self._first, serve)
 
     async def follow(self, status: asyncio.StreamReader) -> None:
         """Take in the exit code that bubblewrap reports."""
@@ -171,11 +171,11 @@ class Bubblewrap:
         self._program = program
         self._version = version
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         return self._run(command, policy)
 
     @asynccontextmanager
-    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         refuse_system(policy.workspace)
         if (policy.network == "proxy") != (policy.proxy is not None):
             raise SandboxUnavailable("the network `proxy` and who answers there belong together")
@@ -183,7 +183,7 @@ class Bubblewrap:
             process = await self._start(command, policy, stack)
             yield process
 
-    async def _start(self, command: Command, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
+    async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
         """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
         try:
             given = stack.enter_context(ExitStack())  # what bubblewrap gets: ours is closed once it has its own
@@ -236,7 +236,7 @@ class Bubblewrap:
         except OSError as error:
             raise SandboxUnavailable(f"{self._program} cannot be started: {error.strerror}") from error
 
-    def _options(self, command: Command, policy: Policy) -> Iterator[str]:
+    def _options(self, command: SandboxCommand, policy: Policy) -> Iterator[str]:
         """Passed through a file: environment values must not show up in the machine's list of processes."""
         yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
         if self._version >= (0, 8):
@@ -244,7 +244,7 @@ class Bubblewrap:
         if policy.network == "host":
             yield "--share-net"
         yield "--clearenv"
-        ways = inlet.VARIABLES if policy.network == "proxy" else {}
+        ways = proxy_port.VARIABLES if policy.network == "proxy" else {}
         for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env, **ways}.items():  # noqa: S108 -- a fresh tmpfs
             yield from ("--setenv", name, value)
         yield from _mounts(policy)
@@ -323,7 +323,7 @@ def _limit(pid: int, limits: Limits) -> None:
 
 
 def _watched(
-    popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: Feed, limits: Limits
+    popen: subprocess.Popen[bytes], output: asyncio.StreamReader, feed: StdinWriter, limits: Limits
 ) -> BubblewrapProcess:
     try:
         return BubblewrapProcess(popen, output, feed, limits)

@@ -36,7 +36,7 @@ def stdin_of(data: bytes | None) -> int:
     return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if data is None else file_of(data, "stdin")
 
 
-class Feed:
+class StdinWriter:
     """The writing end of a command's standard input, which it owns; without a descriptor it is closed already."""
 
     def __init__(self, descriptor: int = -1) -> None:
@@ -89,12 +89,12 @@ def _set(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, Feed]:
+def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, StdinWriter]:
     """A command's standard input, which the caller closes, and the way to write to it later on."""
     if not keeps:
-        return stdin_of(data), Feed()
+        return stdin_of(data), StdinWriter()
     reads, writes = os.pipe()
-    return reads, Feed(writes)
+    return reads, StdinWriter(writes)
 
 
 class _Pipe(asyncio.ReadTransport):

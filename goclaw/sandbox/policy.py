@@ -11,7 +11,7 @@ from pathlib import Path
 
 from goclaw.config.schema import Config
 from goclaw.errors import SandboxUnavailable, ToolError
-from goclaw.net.guard import Guard
+from goclaw.net.guard import UrlGuard
 from goclaw.net.proxy import Proxy
 from goclaw.sandbox.base import Limits, Policy
 from goclaw.workspace import USERS
@@ -30,7 +30,7 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told, read
     settings, network = config.tools.exec, config.tools.network
     await asyncio.to_thread(_refuse_second_names, config, workspace)
     masked, shown = await asyncio.to_thread(_notes, workspace, key)
-    proxy = Proxy(Guard(allow=network.allow, deny=network.deny), network.ports, told)
+    proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
     return Policy(
         workspace=workspace,
         hidden=(config.state_dir.expanduser().absolute(),),

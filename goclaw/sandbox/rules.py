@@ -12,7 +12,7 @@ from goclaw import catalog
 from goclaw.errors import ToolError
 from goclaw.plugins import load
 from goclaw.records import record
-from goclaw.sandbox.base import Found, Grammar, Unclear, Words
+from goclaw.sandbox.base import Grammar, ResolvedCommand, Unclear, Words
 from goclaw.sandbox.known_options import OPTIONS
 from goclaw.sandbox.options import Syntax, has_option, is_option
 
@@ -43,7 +43,7 @@ class Rules:
         for command in found:
             self._judge_one(command)
 
-    def _judge_one(self, command: Found) -> None:
+    def _judge_one(self, command: ResolvedCommand) -> None:
         shown = " ".join(word or "…" for word in command.words[:3])[:100]
         for rule in filter(None, map(str.split, self.blocked)):
             try:

@@ -14,8 +14,8 @@ from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
 from goclaw.records import record
-from goclaw.sandbox.base import NONE, Command, Policy, Process, Sandbox, Tier
-from goclaw.sandbox.canary import Proof, prove
+from goclaw.sandbox.base import NONE, Policy, Process, Sandbox, SandboxCommand, Tier
+from goclaw.sandbox.self_test import Proof, prove
 
 OFF, UNPROVEN = "off", "unproven"
 
@@ -62,11 +62,11 @@ class SelectedSandbox:
                 self._tier = await self._find()
         return self._tier
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         return self._run(command, policy)
 
     @asynccontextmanager
-    async def _run(self, command: Command, policy: Policy) -> AsyncIterator[Process]:
+    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         sandbox = await self.ready()
         async with sandbox.run(command, policy) as process:
             yield process

@@ -13,7 +13,7 @@ from itertools import dropwhile, pairwise
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
-from goclaw.sandbox.base import Found, Unclear, Words
+from goclaw.sandbox.base import ResolvedCommand, Unclear, Words
 from goclaw.sandbox.known_options import OPTIONS
 from goclaw.sandbox.options import Syntax, is_option
 
@@ -62,7 +62,7 @@ _ASSIGNING = re.compile(r"\$\{(\w+)(\[.*?\])?:?=")
 """`${x:=y}`, by which a variable is set."""
 
 
-def commands_of(line: str, depth: int = 0) -> list[Found]:
+def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
     """Every command that the line would run, wrappers and what they wrap included.
 
     Raises:
@@ -77,7 +77,7 @@ def commands_of(line: str, depth: int = 0) -> list[Found]:
     root = parsed(line)
     if root.has_error:
         raise Unclear("it is not understood as a shell command")
-    found: list[Found] = []
+    found: list[ResolvedCommand] = []
     for node in _nodes(root):
         if node.type == "command":
             found += _unwrapped(words_of(node), depth)
@@ -212,7 +212,7 @@ def _text(node: Node) -> str:
     return (node.text or b"").decode(errors="replace")
 
 
-def _unwrapped(words: Words, depth: int) -> list[Found]:
+def _unwrapped(words: Words, depth: int) -> list[ResolvedCommand]:
     """The command, and what it runs if it is one that runs others."""
     if not words:
         return []
@@ -223,7 +223,7 @@ def _unwrapped(words: Words, depth: int) -> list[Found]:
             raise Unclear(f"which variable {words[0]} is about is only known when it runs")
         if name.isidentifier():
             _check_variable(name)
-    found = [Found(words)]
+    found = [ResolvedCommand(words)]
     if "{}" in words[0]:
         raise Unclear("it runs what another command puts there")
     base = _base(words)
@@ -258,7 +258,7 @@ def _known(words: Sequence[str | None]) -> list[str]:
     return [word for word in words if word is not None]
 
 
-def _script(words: Words, depth: int) -> list[Found]:
+def _script(words: Words, depth: int) -> list[ResolvedCommand]:
     """`sh -c 'script'`. A script file is a command of its own, which the rules for `sh` itself are about."""
     given, has_script = _known(words[1:]), False
     while given and re.match("[-+]", given[0]):
@@ -279,7 +279,7 @@ _SHELL_OPTION = re.compile("[-+][A-BD-Za-z]+|--(login|norc|noprofile|posix|restr
 of fish is a command."""
 
 
-def _eval(words: Words, depth: int) -> list[Found]:
+def _eval(words: Words, depth: int) -> list[ResolvedCommand]:
     given = _known(words[1:])
     return commands_of(" ".join(given[1:] if given[:1] == ["--"] else given), depth)
 
@@ -310,24 +310,24 @@ def _rest(words: Words, syntax: Syntax) -> Words:
     return tuple(rest)
 
 
-def _trap(words: Words, depth: int) -> list[Found]:
+def _trap(words: Words, depth: int) -> list[ResolvedCommand]:
     """The commands of a trap; without a signal it names none."""
     given = _known(words[2:] if words[1:2] == ("--",) else words[1:])
     return commands_of(given[0], depth) if len(given) > 1 and not given[0].startswith("-") else []
 
 
-def _behind(words: Words, depth: int) -> list[Found]:
+def _behind(words: Words, depth: int) -> list[ResolvedCommand]:
     """What follows a wrapper's options."""
     return _unwrapped(_rest(words, OPTIONS[_base(words)]), depth)
 
 
-def _env(words: Words, depth: int) -> list[Found]:
+def _env(words: Words, depth: int) -> list[ResolvedCommand]:
     if any(word is not None and re.match("-[A-Za-z]*S|--s", word) for word in words[1:]):
         raise Unclear("options in a text are not followed")
     return _behind(words, depth)
 
 
-def _as_other(words: Words, depth: int) -> list[Found]:
+def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
     """`sudo`, of which some options start a shell or an editor."""
     rest = _rest(words, syntax := OPTIONS[_base(words)])
     before = words[1 : len(words) - len(rest)]
@@ -336,7 +336,7 @@ def _as_other(words: Words, depth: int) -> list[Found]:
     return _unwrapped(rest, depth)
 
 
-def _ssh(words: Words, depth: int) -> list[Found]:
+def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
     """What runs on another machine, where a shell reads the words once more."""
     rest = _rest(words, syntax := OPTIONS["ssh"])
     before = words[1 : len(words) - len(rest)]
@@ -347,7 +347,7 @@ def _ssh(words: Words, depth: int) -> list[Found]:
     return commands_of(" ".join(_known(rest)), depth)
 
 
-def _git(words: Words, depth: int) -> list[Found]:
+def _git(words: Words, depth: int) -> list[ResolvedCommand]:
     """Commands that git is handed to run them."""
     rest = [word or "" for word in words]
     for before, word in pairwise(words):
@@ -394,10 +394,10 @@ def _steps(words: Words) -> Iterator[str]:
             yield found[1] or _known(words[at + 1 : at + 2] or (None,))[0]
 
 
-def _find(words: Words, depth: int) -> list[Found]:
+def _find(words: Words, depth: int) -> list[ResolvedCommand]:
     if None in words:
         raise Unclear("whether find runs something is only known when it runs")
-    found: list[Found] = []
+    found: list[ResolvedCommand] = []
     for at, word in enumerate(words):
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             found += _unwrapped(words[at + 1 :], depth)
@@ -408,7 +408,7 @@ _REPLACES = re.compile("-[A-Za-z0]*[Ii]|--replace=?")
 """Options of xargs by which what it reads stands where they say; what follows in the word is the sign for it."""
 
 
-def _xargs(words: Words, depth: int) -> list[Found]:
+def _xargs(words: Words, depth: int) -> list[ResolvedCommand]:
     rest = _rest(words, OPTIONS["xargs"])
     given = [word or "" for word in words[1 : len(words) - len(rest)]]
     if any(map(_REPLACES.match, given)):
@@ -419,11 +419,11 @@ def _xargs(words: Words, depth: int) -> list[Found]:
     return _unwrapped((*rest, None), depth) if rest else []
 
 
-def _never(words: Words, depth: int) -> list[Found]:
+def _never(words: Words, depth: int) -> list[ResolvedCommand]:
     raise Unclear(f"what {words[0]} runs is not followed")
 
 
-Follow = Callable[[Words, int], list[Found]]
+Follow = Callable[[Words, int], list[ResolvedCommand]]
 WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "rbash", "fish", "csh", "tcsh"), _script),
     "eval": _eval,

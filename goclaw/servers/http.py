@@ -13,7 +13,7 @@ from goclaw.channels.base import Routes
 from goclaw.config.listening import PROBES, hosts
 from goclaw.config.schema import Config
 from goclaw.health.readiness import Readiness
-from goclaw.servers.listener import HEADERS, Caps, Place, guarded, open_listener
+from goclaw.servers.listener import HEADERS, Endpoint, ListenerLimits, guarded, open_listener
 
 
 class HttpServer:
@@ -44,15 +44,15 @@ class HttpServer:
 
 @asynccontextmanager
 async def open_http(
-    config: Config, routes: Routes, readiness: Callable[[], Awaitable[Readiness]], caps: Caps | None = None
+    config: Config, routes: Routes, readiness: Callable[[], Awaitable[Readiness]], caps: ListenerLimits | None = None
 ) -> AsyncIterator[HttpServer]:
     """Listen on `http.host` and `http.port` while the block runs.
 
     Raises:
         StateError: the port is taken or may not be used.
     """
-    caps = caps or Caps()
-    place = Place(
+    caps = caps or ListenerLimits()
+    place = Endpoint(
         "the HTTP listener",
         "http.port",
         config.http.host,

@@ -34,7 +34,7 @@ MAX_LOGGED = 200
 
 
 @record
-class Caps:
+class ListenerLimits:
     """The bounds of one caller; fields for tests."""
 
     head_seconds: float = 15.0
@@ -48,7 +48,7 @@ class Caps:
 
 
 @record
-class Place:
+class Endpoint:
     """Where somebody listens, and for whom."""
 
     name: str
@@ -73,7 +73,7 @@ def bare(refusal: web.HTTPException) -> web.Response:
 
 
 def guarded(
-    place: Place, caps: Caps, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
+    place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
 ) -> web.Application:
     """An application without pages whose requests are all looked at first; `refused` makes the answers of refusals."""
     guard = _Guard(place, caps, refused)
@@ -85,7 +85,9 @@ def guarded(
 class _Guard:
     """What holds for every request."""
 
-    def __init__(self, place: Place, caps: Caps, refused: Callable[[web.HTTPException], web.StreamResponse]) -> None:
+    def __init__(
+        self, place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse]
+    ) -> None:
         self._place = place
         self._caps = caps
         self._refused = refused
@@ -165,7 +167,7 @@ class _Full(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def open_listener(place: Place, application: web.Application, caps: Caps) -> AsyncIterator[int]:
+async def open_listener(place: Endpoint, application: web.Application, caps: ListenerLimits) -> AsyncIterator[int]:
     """Serve an application while the block runs; yields the port.
 
     Raises:
@@ -185,7 +187,7 @@ async def open_listener(place: Place, application: web.Application, caps: Caps) 
         await runner.cleanup()
 
 
-async def _listen(place: Place, runner: web.AppRunner, caps: Caps) -> asyncio.Server:
+async def _listen(place: Endpoint, runner: web.AppRunner, caps: ListenerLimits) -> asyncio.Server:
     manager = runner.server
     assert manager is not None  # noqa: S101 - since `setup`
     loop = asyncio.get_running_loop()

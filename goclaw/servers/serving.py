@@ -1,8 +1,8 @@
 """What a client gets once it was let in, whatever it came through: a session, its events, answers to its frames.
 
-Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.door`). Whether a client may stay
-is asked again for each thing that goes out or comes in, and twice a second: a right that is taken away ends what
-streams.
+Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.remote_terminals`). Whether a
+client may stay is asked again for each thing that goes out or comes in, and twice a second: a right that is taken away
+ends what streams.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ from goclaw.events import (
     StreamRestarted,
     TranscriptRow,
 )
-from goclaw.memory.desk import Question
-from goclaw.past import Numbered, Position
+from goclaw.memory.memory_queries import MemoryQuery
 from goclaw.records import record
-from goclaw.servers.gathering import open_gathering
-from goclaw.servers.receipts import Receipts
+from goclaw.replay_buffer import Numbered, Position
+from goclaw.servers.event_coalescing import open_gathering
+from goclaw.servers.idempotency import IdempotencyCache
 from goclaw.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
@@ -56,7 +56,7 @@ from goclaw.wire import (
     Attached,
     ClientFrame,
     Decide,
-    Files,
+    FilesReply,
     MemoryFrame,
     Older,
     OutlineFrame,
@@ -64,7 +64,7 @@ from goclaw.wire import (
     Rows,
     Send,
     ServerFrame,
-    Sessions,
+    SessionsReply,
     Status,
     happened,
 )
@@ -88,7 +88,7 @@ MAX_AT_ONCE = 32
 
 
 @record
-class Visitor:
+class Peer:
     """Who comes in through a connection."""
 
     actor_in: Callable[[str], Actor]
@@ -105,7 +105,7 @@ class _Visit:
 
     connection: web.WebSocketResponse
     transport: asyncio.BaseTransport | None
-    visitor: Visitor
+    visitor: Peer
     actor: Actor
     asked: str
     """The session that was asked for."""
@@ -146,7 +146,7 @@ class ServingGateway(GatewayPort, Protocol):
         """The session beside its rows, and where its last `last` messages begin."""
         ...
 
-    async def memory(self, actor: Actor, question: Question) -> Mapping[str, Any]:
+    async def memory(self, actor: Actor, question: MemoryQuery) -> Mapping[str, Any]:
         """What memory has, or how it stands; raises AccessDenied or StateError."""
         ...
 
@@ -158,12 +158,12 @@ class Serving:
         self._gateway = gateway
         self._clock = clock
         self._greeting = greeting
-        self._receipts = Receipts()
+        self._receipts = IdempotencyCache()
         self._connections: set[web.WebSocketResponse] = set()
         self._followings: dict[Following, asyncio.Task[None]] = {}
         """With the tasks that show their events."""
 
-    async def serve(self, request: web.Request, visitor: Visitor) -> web.WebSocketResponse:
+    async def serve(self, request: web.Request, visitor: Peer) -> web.WebSocketResponse:
         """One client's connection, from its first frame to its last."""
         connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
         await connection.prepare(request)
@@ -194,7 +194,7 @@ class Serving:
         connection: web.WebSocketResponse,
         transport: asyncio.BaseTransport | None,
         attach: Attach,
-        visitor: Visitor,
+        visitor: Peer,
     ) -> None:
         actor = visitor.actor_in(attach.session)
         asked = attach.session or visitor.home
@@ -321,13 +321,13 @@ class Serving:
                 sentence = await self._gateway.decide(actor, frame.question, frame.answer)
                 return Accepted(frame.id, Acceptance(AcceptKind.REPLY, text=sentence))
             case AskSessions(agents=agents):
-                return Sessions(list(await self._gateway.sessions(actor, agents=agents)))
+                return SessionsReply(list(await self._gateway.sessions(actor, agents=agents)))
             case AskFiles():
-                return Files(frame.begun, list(await self._gateway.files(actor, frame.begun)))
+                return FilesReply(frame.begun, list(await self._gateway.files(actor, frame.begun)))
             case AskStatus():
                 return Status(dict(await self._gateway.status(self._gateway.session_for(actor, session), actor)))
             case AskMemory():
-                question = Question(frame.order, frame.query, frame.user, frame.everybody, frame.limit, frame.wanted)
+                question = MemoryQuery(frame.order, frame.query, frame.user, frame.everybody, frame.limit, frame.wanted)
                 return MemoryFrame(dict(await self._gateway.memory(actor, question)))
             case Attach() | Ack():
                 return Refused("attached already; open another connection")

@@ -17,7 +17,7 @@ from aiohttp import web
 from goclaw.clock import Clock
 from goclaw.errors import StateError
 from goclaw.events import Actor
-from goclaw.servers.serving import Serving, ServingGateway, Visitor
+from goclaw.servers.serving import Peer, Serving, ServingGateway
 from goclaw.users import login_name
 from goclaw.wire import PATH
 
@@ -41,7 +41,7 @@ async def open_socket(
     async def serve(request: web.Request) -> web.WebSocketResponse:
         if _peer_uid(request) != os.getuid():
             raise web.HTTPForbidden(text="this socket belongs to another user")
-        return await serving.serve(request, Visitor(_owner, _always_welcome))
+        return await serving.serve(request, Peer(_owner, _always_welcome))
 
     async def end(_: web.Application) -> None:
         await serving.end()

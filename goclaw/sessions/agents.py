@@ -35,7 +35,7 @@ from goclaw.events import (
 )
 from goclaw.records import record
 from goclaw.redact import mask
-from goclaw.sessions.level import Level, Root, Seat
+from goclaw.sessions.agent_run import AgentRun, SharedRun, TeamMembership
 from goclaw.sessions.models import Models
 from goclaw.sessions.nested import NestedTurn
 from goclaw.sessions.pausing import Gate
@@ -74,18 +74,18 @@ class AgentPorts:
     journal: Journal
     questions: Questions
     tasks: Tasks
-    fit: Callable[[Level], TurnPorts]
+    fit: Callable[[AgentRun], TurnPorts]
     """What the steps of an agent stand on."""
     gate: Callable[[Turn], Gate]
     """What a turn in the background passes before each step."""
 
 
 @record
-class AtWork:
+class RunningAgent:
     """An agent at work, for people."""
 
     id: str
-    agent_run: Level
+    agent_run: AgentRun
     began: float
     """Monotonic."""
 
@@ -95,12 +95,12 @@ class Agents:
 
     def __init__(self, ports: AgentPorts) -> None:
         self._ports = ports
-        self._running: dict[str, AtWork] = {}
+        self._running: dict[str, RunningAgent] = {}
         """By their sessions, in the order of their start."""
         self._places: dict[str, str] = {}
         """The person's session of each that works or is about to, by its own."""
 
-    async def spawn(self, above: Level, task: AgentTask, step: str, call_id: str) -> AgentReport:
+    async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Run an agent for `above` to its end, or take it up where a crash has cut it.
 
         Args:
@@ -121,11 +121,11 @@ class Agents:
         # Nothing is awaited in between: this is what counts as being at work.
         async with self._working(above, agent) as session:
             agent_run = _below(above, kind, task, session, agent, step, call_id, self._ports.clock.now())
-            self._running[session.key] = AtWork(agent, agent_run, self._ports.clock.monotonic())
+            self._running[session.key] = RunningAgent(agent, agent_run, self._ports.clock.monotonic())
             with bound_contextvars(agent=agent):
                 return await self._work(agent_run, agent, kind, task)
 
-    def kind(self, above: Level, name: str) -> Kind:
+    def kind(self, above: AgentRun, name: str) -> Kind:
         """The kind of agent that is meant by a name. Raises ToolError: none of that name may work for this person."""
         kind = self._ports.kinds.named(name)
         if not self._ports.may(above.turn.inbound.actor, kind.name):
@@ -138,7 +138,7 @@ class Agents:
             raise ToolError(f"the agent {name} is not there any more")
         return kind
 
-    async def _start(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
+    async def _start(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
         """Let an agent work beside the turn. It is started once: what a crash cuts is lost, and told as such."""
         if above.parent is not None:
             raise ToolError("an agent that works for another one starts none in the background")
@@ -162,7 +162,7 @@ class Agents:
             raise ToolError(str(OutcomeUnknown(AGENT_TOOL)))
         return AgentReport(agent, kind.name, task=task_id, output=output)
 
-    def _job(self, above: Level, kind: Kind, task: AgentTask, agent: str, step: str) -> Job:
+    def _job(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> Job:
         ports, inbound = self._ports, above.turn.inbound
         mine = turn_of_agent(above.turn.id, agent)
         # No message began it, so no restart takes it up; its questions are asked where the person is.
@@ -172,11 +172,11 @@ class Agents:
             try:
                 async with self._working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
-                    root = Root(own, ports.gate(own))
+                    root = SharedRun(own, ports.gate(own))
                     agent_run = replace(
                         agent_run, root=root, turn=NestedTurn(own, "", agent_run.turn.inbound), prefix=""
                     )
-                    self._running[session.key] = AtWork(agent, agent_run, ports.clock.monotonic())
+                    self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
                     report = await self._work(agent_run, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
             finally:
@@ -190,7 +190,7 @@ class Agents:
         seconds = 60.0 * ports.kinds.config.tools.tasks.minutes
         return Job(owner, inbound.address, label, run, stop, seconds, above.turn.id)
 
-    async def admit(self, above: Level, step: str) -> str:
+    async def admit(self, above: AgentRun, step: str) -> str:
         """Keep a place free for an agent that stays for several turns; returns its id. Raises ToolError: none is free.
 
         `dismiss` frees it again.
@@ -201,25 +201,25 @@ class Agents:
         above.root.started.add(agent)
         return agent
 
-    def dismiss(self, above: Level, agent: str) -> None:
+    def dismiss(self, above: AgentRun, agent: str) -> None:
         """Free the place of an agent that has ended, or was never begun."""
         self._places.pop(session_of_agent(above.session.key, agent), None)
 
     @asynccontextmanager
-    async def staying(self, above: Level, agent: str) -> AsyncIterator[Session]:
+    async def staying(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
         """The conversation of an agent that stays for several turns (`one_turn`)."""
         async with self._working(above, agent) as session:
             yield session
 
     async def one_turn(
         self,
-        above: Level,
+        above: AgentRun,
         kind: Kind,
         task: AgentTask,
         session: Session,
         agent: str,
         own: JournaledTurn,
-        membership: Seat,
+        membership: TeamMembership,
     ) -> str:
         """Run one turn of an agent that stays: `own`; returns its last words. Raises ToolError: it did not finish."""
         ports = self._ports
@@ -227,17 +227,17 @@ class Agents:
         asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
         agent_run = replace(
             agent_run,
-            root=Root(own, ports.gate(own)),
+            root=SharedRun(own, ports.gate(own)),
             turn=NestedTurn(own, "", asked),
             prefix="",
             membership=membership,
         )
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
-        self._running[session.key] = AtWork(agent, agent_run, began)
+        self._running[session.key] = RunningAgent(agent, agent_run, began)
         with bound_contextvars(agent=agent):
             return (await self._run(agent_run, agent, kind, task)).answer
 
-    async def _work(self, agent_run: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+    async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run it where it is to work. What it leaves in a place of its own is told, however it ends.
 
         Where the daemon ends, the place stays as it is: the agent goes on there, or is lost and its work is not.
@@ -258,7 +258,7 @@ class Agents:
                 raise
             return replace(report, kept=await place.leave(agent))
 
-    async def _run(self, agent_run: Level, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
+    async def _run(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         turn, session = agent_run.turn, agent_run.session
         log.info("agent of kind %s started", kind.name, extra={"depth": agent_run.depth})
         self._ports.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
@@ -273,7 +273,7 @@ class Agents:
         spent = await self._ports.spending.of_turn(session.key, turn.id)
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
-    async def _answer(self, agent_run: Level, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
+    async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Its last words, or the sentence that stands in their place."""
         run = TurnRun(agent_run.turn, agent_run.session.window, self._ports.fit(agent_run))
         try:
@@ -295,7 +295,7 @@ class Agents:
         return outcome, await run.settle(text, reason)
 
     @asynccontextmanager
-    async def _working(self, above: Level, agent: str) -> AsyncIterator[Session]:
+    async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
         """The agent's own conversation: empty, unless a crash has cut it. It leaves the memory when the agent ends."""
         key = session_of_agent(above.session.key, agent)
         self._places[key] = above.home.key
@@ -310,7 +310,7 @@ class Agents:
             self._ports.contexts.forget(key, gone=True)
             self._ports.models.forget(key)
 
-    async def _refuse_too_many(self, above: Level, agent: str) -> None:
+    async def _refuse_too_many(self, above: AgentRun, agent: str) -> None:
         limits, root, home = self._ports.limits, above.root, above.home.key
         if above.depth >= limits.agent_depth:
             raise ToolError(
@@ -329,7 +329,7 @@ class Agents:
                 "(limits.agents_at_once): start it again when one has ended"
             )
 
-    def of(self, home: str) -> Sequence[AtWork]:
+    def of(self, home: str) -> Sequence[RunningAgent]:
         """The agents at work in a person's session."""
         return [each for each in self._running.values() if each.agent_run.home.key == home]
 
@@ -358,8 +358,8 @@ async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str]
 
 
 def _below(
-    above: Level, kind: Kind, task: AgentTask, session: Session, agent: str, step: str, call_id: str, now: float
-) -> Level:
+    above: AgentRun, kind: Kind, task: AgentTask, session: Session, agent: str, step: str, call_id: str, now: float
+) -> AgentRun:
     inbound = above.turn.inbound
     asked = Inbound(
         id=turn_of_agent(above.turn.id, agent),
@@ -369,7 +369,7 @@ def _below(
         address=inbound.address,
         received_at=now,
     )
-    return Level(
+    return AgentRun(
         root=above.root,
         turn=NestedTurn(above.turn, f"{step}/", asked),
         session=session,

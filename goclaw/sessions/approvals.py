@@ -9,18 +9,18 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.engine.base import Turn
 from goclaw.errors import ToolError
 from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question
 from goclaw.messages import ToolCall
 from goclaw.records import record
-from goclaw.sessions.level import Guest
-from goclaw.sessions.questions import Answer, Questions
+from goclaw.sessions.agent_run import ExternalCaller
+from goclaw.sessions.questions import Questions, RecordedAnswer
 from goclaw.sessions.wording import SHOWN_INPUT, asking_text, is_long, whole_call
 from goclaw.store.approvals import ApprovalRule, ApprovalRules
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 
 PauseBudget = Callable[[], AbstractContextManager[None]]
 """Stops the turn's clock while a person is waited for."""
@@ -32,7 +32,7 @@ class ApprovalPorts:
     """What approvals stand on beside the questions."""
 
     access: Access
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     clock: Clock
     rules: ApprovalRules
 
@@ -52,7 +52,7 @@ class TurnQuestions:
     prefix: str = ""
     """Begins the names of that agent's steps."""
 
-    async def approve(self, wanted: Wanted) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         """May this call run?"""
         if rules := await self._rules(wanted):
             self._record_rules(wanted, rules)
@@ -107,7 +107,7 @@ class TurnQuestions:
     def _asker(self) -> str:
         return self.turn.inbound.actor.key
 
-    def _lapsed(self, asked: Question, answer: Answer) -> str:
+    def _lapsed(self, asked: Question, answer: RecordedAnswer) -> str:
         """Why an approval that was given does not hold any more."""
         if self.questions.left_of(answer) < 0:
             return "its approval is too old"
@@ -115,7 +115,7 @@ class TurnQuestions:
             return "whoever approved it may not do so any more"
         return ""
 
-    async def _rules(self, wanted: Wanted) -> list[ApprovalRule]:
+    async def _rules(self, wanted: ApprovalRequest) -> list[ApprovalRule]:
         """Rules that together allow every part of the call; none where one part has none."""
         if not wanted.pattern or self.turn.inbound.actor.behalf:
             return []
@@ -133,7 +133,7 @@ class TurnQuestions:
             for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
         )
 
-    async def _remember(self, wanted: Wanted, asked: Question, answer: Answer) -> None:
+    async def _remember(self, wanted: ApprovalRequest, asked: Question, answer: RecordedAnswer) -> None:
         now = self.ports.clock.now()
         await self.ports.rules.add(
             [
@@ -144,13 +144,13 @@ class TurnQuestions:
             ]
         )
 
-    def _record_rules(self, wanted: Wanted, rules: list[ApprovalRule]) -> None:
+    def _record_rules(self, wanted: ApprovalRequest, rules: list[ApprovalRule]) -> None:
         turn, numbers = self.turn, ", ".join(str(rule.id) for rule in rules)
         makers = ", ".join(sorted({rule.made_by for rule in rules}))
         rule = f"approval rule {numbers}, made by {makers}"
         inbound = turn.inbound
         self.ports.audit(
-            Entry(
+            AuditEntry(
                 "tool.approval",
                 wanted.call.name,
                 inbound.actor,
@@ -167,12 +167,12 @@ class TurnQuestions:
 class GuestQuestions:
     """The same where the one that waits is no person in a conversation; rules that somebody made there do not count."""
 
-    caller: Guest
+    caller: ExternalCaller
     pause: PauseBudget
     was_denied: Callable[[ToolCall], bool]
     agent: str
 
-    async def approve(self, wanted: Wanted) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         """May this call run? Raises ToolError where nobody can be asked."""
         if self.was_denied(wanted.call):
             return Consent(refusal=AGAIN)

@@ -5,7 +5,7 @@ import logging
 
 from goclaw.config.schema import CheckpointSettings, CompactionSettings
 from goclaw.context.checkpoint import CHECKPOINT, reached, write_checkpoint
-from goclaw.context.compaction import Ready
+from goclaw.context.compaction import ReadyCheckpoint
 from goclaw.context.room import filled, is_small
 from goclaw.context.summary import Material, told
 from goclaw.messages import UserMessage
@@ -24,10 +24,10 @@ class Checkpoints:
         self._compaction = compaction
         self._store = store
 
-    async def latest(self, session: str) -> Ready | None:
+    async def latest(self, session: str) -> ReadyCheckpoint | None:
         """The newest one, as a compaction takes it."""
         stored = await self._store.latest(session)
-        return Ready(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
+        return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 
     async def is_due(self, session: Session, context_window: int) -> bool:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""

@@ -11,19 +11,19 @@ from goclaw.config.agents import CompressSettings, HistorySettings
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import (
     Basis,
+    CompactionGoal,
     CompactionPorts,
-    Job,
-    Ready,
-    Source,
+    ReadyCheckpoint,
+    SummarySource,
     compact,
     fit_summary,
     is_due,
     is_full,
 )
 from goclaw.context.health import CompactionHealth
+from goclaw.context.pruning import thinnable_before
 from goclaw.context.room import KEPT_SHARE, SUMMARY_SHARE, is_small, room
 from goclaw.context.summary import ANSWER_SHARE
-from goclaw.context.thinning import thinnable_before
 from goclaw.context.window import as_read
 from goclaw.errors import ConfigError
 from goclaw.events import Notice, TurnEvent
@@ -31,7 +31,7 @@ from goclaw.llm.base import Finished
 from goclaw.records import record
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import VIEW, Session
-from goclaw.sessions.summaries import HEALTH, Attempt, AttemptPorts
+from goclaw.sessions.summaries import HEALTH, AttemptPorts, SummaryAttempt
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import LAST_ROW, StoredCompaction, Transcripts
@@ -58,7 +58,7 @@ class CompactorPorts:
     """Books an answer of a summariser to a session."""
     stored: Settings
     transcripts: Transcripts
-    checkpoint: Callable[[str], Awaitable[Ready | None]]
+    checkpoint: Callable[[str], Awaitable[ReadyCheckpoint | None]]
     """The session's latest checkpoint that still stands for a part of its context."""
     beginning: Callable[[Session, int], Awaitable[None]]
     """Told of a conversation, with the model's window, before a part of it leaves the context."""
@@ -229,7 +229,7 @@ class Compactor:
     async def _compact(
         self,
         session: Session,
-        attempt: Attempt,
+        attempt: SummaryAttempt,
         instructions: str,
         context_window: int,
         *,
@@ -245,7 +245,7 @@ class Compactor:
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
         checkpoint = await self._ports.checkpoint(session.key) if wants_checkpoint else None
         longest = self.longest_summary(session, context_window)
-        job = Job(
+        job = CompactionGoal(
             tokens_before=window.tokens(session.overhead),
             overhead=session.overhead,
             budget=self._budget(session, context_window, longest if checkpoint or window.summary else 0),
@@ -265,7 +265,7 @@ class Compactor:
         ports = CompactionPorts(keep, partial(self.originals, session), attempt.ports)
         done = await compact(window, () if alone else await attempt.summarizers(), settings, job, ports)
         if done is not None and not alone:
-            attempt.ended(Source(done.source))
+            attempt.ended(SummarySource(done.source))
         return done
 
     async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
@@ -308,12 +308,14 @@ class Compactor:
         """Seconds that an answer may take while no person waits."""
         return self._ports.settings.full_timeout_seconds
 
-    def attempt(self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = "") -> Attempt:
-        """One search for a summary; see `Attempt`. `model`: is asked in place of `models.summary`."""
+    def attempt(
+        self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = ""
+    ) -> SummaryAttempt:
+        """One search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
         given = self._ports
         ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored, given.repeats)
         health = self._others_health if model else self.health
-        return Attempt(session, purpose, health, ports, aloud=aloud, model=model)
+        return SummaryAttempt(session, purpose, health, ports, aloud=aloud, model=model)
 
 
 def _is_useless(done: StoredCompaction, size: int) -> bool:

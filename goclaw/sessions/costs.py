@@ -16,7 +16,7 @@ from goclaw.llm.base import MAX_TOKENS, Finished, Usage
 from goclaw.llm.open import cost
 from goclaw.records import record
 from goclaw.sessions.status import dollars
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from goclaw.store.spending import Purpose, Spending, Spent
 
 KEEP_SECONDS = 2 * 24 * 3600.0
@@ -33,7 +33,7 @@ class Costs:
     person_of: Callable[[str], Awaitable[str]]
     """For whom a session worked last: what is done beside its turns is done for them."""
 
-    def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> Bound:
+    def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """The row about an answer, to be written with its step."""
         usage, now = _believable(done.usage), self.clock.now()
         return Spending.row(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from goclaw.access import Access, Chosen
+from goclaw.access import Access, ChosenMode
 from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
 from goclaw.context.room import filled, is_small
@@ -128,7 +128,7 @@ class Flush:
         else:
             log.info("notes of %s were taken", session.key)
 
-    def _may_write(self, actor: Actor, chosen: Chosen | None) -> bool:
+    def _may_write(self, actor: Actor, chosen: ChosenMode | None) -> bool:
         """Whether the actor's agent may write a file without asking; nobody is there to be asked."""
         allowed = self._access.authorize(actor, "tool.use", WRITE.name).allowed
         spec = replace(WRITE, tags=self._access.tags(WRITE.name))

@@ -20,7 +20,7 @@ MAX_NOTES = 20
 
 
 @record
-class Heard:
+class OverheardMessage:
     """One thing that was heard."""
 
     kind: Literal["said", "edit", "reaction"]
@@ -57,7 +57,7 @@ class Heard:
                 return f'[{who} {self.text} your message: "{self.about}"]', origin, Provenance(SourceKind.AGENT)
 
 
-def with_one_more(known: Sequence[Heard], new: Heard, keep: int) -> tuple[Heard, ...]:
+def with_one_more(known: Sequence[OverheardMessage], new: OverheardMessage, keep: int) -> tuple[OverheardMessage, ...]:
     """What waits by now; `keep`: how much of what was said in the group may wait."""
     older = next((each for each in known if new.ref and (each.kind, each.ref) == (new.kind, new.ref)), None)
     if older and new.kind == "edit":  # from what the model knows to what holds now

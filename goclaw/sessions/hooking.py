@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from goclaw.agent.prompt import CONTEXT_END, envelope
-from goclaw.context.fences import harmless
+from goclaw.context.untrusted_content import harmless
 from goclaw.context.window import Window
 from goclaw.errors import MessageDenied
 from goclaw.events import Actor, Inbound
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import AssistantMessage, Foreign, Provenance, SourceKind, UserMessage
 from goclaw.records import record
-from goclaw.sessions.received import unopened
+from goclaw.sessions.attachments import unopened
 from goclaw.sessions.state import Session
 
 log = logging.getLogger(__name__)

@@ -2,9 +2,9 @@
 
 The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
 stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
-the chat had `MAX_A_MINUTE` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor use up
-what Telegram lets a bot say in a group (20 messages a minute). What leads to a question, or to a file that is sent,
-never waits: the person reads it before that.
+the chat had `MAX_A_MINUTE` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor
+use up what Telegram lets a bot say in a group (20 messages a minute). What leads to a question, or to a file that is
+sent, never waits: the person reads it before that.
 """
 
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.events import LOCAL, Delivery, Inbound
 from goclaw.messages import ToolCall
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 
 MAX_A_MINUTE = 6
 SECONDS = 60.0
@@ -63,7 +63,7 @@ class InterimTexts:
         name = f"{turn.id}:said:{number}"
         return Delivery(name, inbound.address, text, turn=turn.id, session=inbound.session, interim=True)
 
-    def row(self, delivery: Delivery) -> Bound:
+    def row(self, delivery: Delivery) -> BoundStatement:
         """Return the INSERT that promises a delivery, for the transaction of its step."""
         return self._outbox.row(delivery)
 

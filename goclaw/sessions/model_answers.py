@@ -2,7 +2,7 @@
 
 import logging
 
-from goclaw.context.sound import sound_text
+from goclaw.context.sanitize import sound_text
 from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
 from goclaw.redact import Masking
 

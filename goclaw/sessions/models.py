@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Source, Summarizer
+from goclaw.context.compaction import Summarizer, SummarySource
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, Looking, ModelPorts
 from goclaw.llm.chain import ModelChain
@@ -34,7 +34,7 @@ SETTING = "model"
 
 
 @record
-class Choice:
+class AvailableModel:
     """A model that could answer."""
 
     spec: str
@@ -139,7 +139,7 @@ class Models:
         """Why a model that was chosen does not answer; empty: it does."""
         return self._refused.get(spec, "")
 
-    async def choices(self) -> tuple[Sequence[Choice], Sequence[str]]:
+    async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
         """Models that could answer, what answers now first; and providers with a key of which no model is obvious."""
         found = await look_around(self._config, ollama_finder(self._config, self._ports))
         main = [model.spec for model in self._agent.result().models] if self.main else []
@@ -151,12 +151,12 @@ class Models:
             if found.ollama
             else []
         )
-        choices: dict[str, Choice] = {}
+        choices: dict[str, AvailableModel] = {}
         for choice in (
-            *(Choice(spec, why, configured=True) for spec in main),
-            *(Choice(spec, "in `models.options`", configured=True) for spec in self._config.models.options),
-            *(Choice(candidate.spec, candidate.reason) for candidate in found.candidates),
-            *(Choice(f"ollama:{model.name}", "pulled in Ollama") for model in pulled),
+            *(AvailableModel(spec, why, configured=True) for spec in main),
+            *(AvailableModel(spec, "in `models.options`", configured=True) for spec in self._config.models.options),
+            *(AvailableModel(candidate.spec, candidate.reason) for candidate in found.candidates),
+            *(AvailableModel(f"ollama:{model.name}", "pulled in Ollama") for model in pulled),
         ):
             choices.setdefault(choice.spec, choice)
         return list(choices.values()), found.keyed
@@ -186,9 +186,9 @@ class Models:
         """
         main = await self.agent(session)
         summary = await self._chain(instead) if instead else self._summary
-        sources = [Summarizer(Source.LLM, summary)] if summary else []
+        sources = [Summarizer(SummarySource.LLM, summary)] if summary else []
         # The demo model repeats what it is told: that is no summary.
-        return [*sources, Summarizer(Source.FALLBACK, main)] if main.spec != DEMO else sources
+        return [*sources, Summarizer(SummarySource.FALLBACK, main)] if main.spec != DEMO else sources
 
     async def resolve(self) -> None:
         """Find and open the models; `agent` waits for this. Runs beside everything else, when the channels run."""

@@ -13,7 +13,7 @@ from goclaw.engine.journal import no_rows, nobody
 from goclaw.errors import GoclawError
 from goclaw.events import Inbound
 from goclaw.records import record
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class NestedTurn:
         run: Callable[[], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]] = no_rows,
+        rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
         kept: Callable[[Step[T]], None] = nobody,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
@@ -71,7 +71,7 @@ class NestedTurn:
         run: Callable[[Inbound], Awaitable[T]],
         codec: Codec[T],
         *,
-        rows: Callable[[T], Sequence[Bound]],
+        rows: Callable[[T], Sequence[BoundStatement]],
         kept: Callable[[Step[T]], None],
         at: float,
     ) -> Step[T]:

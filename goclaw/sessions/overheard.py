@@ -8,9 +8,9 @@ from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
 from goclaw.events import Inbound
 from goclaw.messages import Piece
-from goclaw.sessions.heard import MAX_SAID, Heard, change, one_line, with_one_more
+from goclaw.sessions.heard import MAX_SAID, OverheardMessage, change, one_line, with_one_more
 from goclaw.sessions.state import HEARD, Contexts, Session
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from goclaw.store.settings import Settings
 
 _QUOTED = re.compile(r"(?m)^[ ]{0,3}>.*(\n[ ]{0,3}>.*)*")
@@ -32,7 +32,7 @@ class Overheard:
             return False
         text = inbound.text[:MAX_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
-        heard = Heard("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
+        heard = OverheardMessage("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
         await self._keep(session, heard, inbound, keep)
         return True
 
@@ -46,7 +46,7 @@ class Overheard:
         if before == now or not now or (before.startswith("/") and not older.edited):
             return False
         session = await self._contexts.session(inbound.session)
-        await self._keep(session, Heard("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
+        await self._keep(session, OverheardMessage("edit", *_who(inbound), now, before, inbound.ref, at=at), inbound)
         return True
 
     async def reacted(self, inbound: Inbound, on: str, text: str, at: float) -> None:
@@ -54,7 +54,7 @@ class Overheard:
         session = await self._contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
         own = _QUOTED.sub("[…]", text)
-        heard = Heard("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
+        heard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
         await self._keep(session, heard, inbound)
 
     async def prune(self, before: float) -> None:
@@ -70,7 +70,7 @@ class Overheard:
                 session.heard = young
                 await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
-    async def _keep(self, session: Session, heard: Heard, inbound: Inbound, keep: int = 0) -> None:
+    async def _keep(self, session: Session, heard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
         """Raises StateError: it cannot be written, and must come again."""
         before = session.heard
         now = session.heard = with_one_more(before, heard, keep)
@@ -88,7 +88,7 @@ class Carrying:
     """What goes with the message that a turn hears."""
 
     session: Session
-    _carried: Sequence[Heard] = ()
+    _carried: Sequence[OverheardMessage] = ()
 
     def pieces(self, speaker: str) -> Sequence[Piece]:
         """What waits, for a message of `speaker`."""
@@ -99,7 +99,7 @@ class Carrying:
         """Leave what waits to the next message: this one goes without it."""
         self._carried = ()
 
-    def settled(self) -> Sequence[Bound]:
+    def settled(self) -> Sequence[BoundStatement]:
         """Take it out of what waits; the statement is for the transaction that stores the message.
 
         Memory is first, as what is heard from now on writes the whole list. Where the transaction fails, the session

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
-from goclaw.agent.prompt import Prompt
+from goclaw.agent.prompt import SystemPrompt
 from goclaw.blobs import Blobs
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel
@@ -15,7 +15,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.hooks.base import Hooks
 from goclaw.records import record
 from goclaw.sessions.approvals import ApprovalPorts
-from goclaw.sessions.desk import Desk
+from goclaw.sessions.command_port import CommandPort
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
 from goclaw.sessions.questions import Questions
@@ -44,7 +44,7 @@ class SessionPorts:
     dispatcher: Dispatcher
     environment: ToolEnvironment
     models: Models
-    prompt: Prompt
+    prompt: SystemPrompt
     checkpoints: CheckpointStore
     flush: Flush
     journal: Journal
@@ -56,6 +56,6 @@ class SessionPorts:
     spending: Spending
     transcriber: Transcriber | None = None
     hooks: Hooks = field(default_factory=Hooks)
-    command_port: Desk = field(default_factory=Desk)
+    command_port: CommandPort = field(default_factory=CommandPort)
     config_file: Path | None = None
     """The configuration file, which need not exist yet; None: nobody knows which it is."""

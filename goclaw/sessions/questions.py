@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
@@ -34,9 +34,9 @@ from goclaw.events import (
 )
 from goclaw.records import record
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
-from goclaw.sessions.telling import Telling
+from goclaw.sessions.question_messages import QuestionMessages
 from goclaw.sessions.wording import NotTaken, chosen, decision
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from goclaw.supervise import background
 from goclaw.users import Users
 
@@ -51,7 +51,7 @@ MAX_DECIDED = 1_000
 
 
 @record
-class Answer:
+class RecordedAnswer:
     """What a person said, as the journal keeps it."""
 
     text: str
@@ -73,13 +73,13 @@ class Answer:
 
 
 _QUESTION: Codec[Question] = Codec(Question)
-_ANSWER: Codec[Answer] = Codec(Answer)
+_ANSWER: Codec[RecordedAnswer] = Codec(RecordedAnswer)
 
 
 class Signal(Protocol):
     """Answers a parked turn: `engine.journal.Journal.answer`."""
 
-    async def __call__(self, turn: str, name: str, answer: str, *also: Bound) -> bool: ...
+    async def __call__(self, turn: str, name: str, answer: str, *also: BoundStatement) -> bool: ...
 
 
 @record
@@ -87,7 +87,7 @@ class QuestionPorts:
     """What questions stand on."""
 
     access: Access
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     channels: Collection[str]
     """Names of the channels that are open: listed people can be written to there in private."""
     clock: Clock
@@ -119,7 +119,7 @@ class Questions:
         self._ports = ports
         self._open: dict[str, _Open] = {}
         self._decided: OrderedDict[str, tuple[_Open, str]] = OrderedDict()
-        self._telling = Telling(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
+        self._telling = QuestionMessages(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before they can be answered: their turns come to them later."""
@@ -165,7 +165,7 @@ class Questions:
                 return question
         return None
 
-    async def decide(self, actor: Actor, question_id: str, text: str, *also: Bound) -> str:
+    async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> str:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 
         Returns a sentence for the person: the same one for a question that is gone and one that is not theirs.
@@ -204,7 +204,7 @@ class Questions:
 
     async def ask(
         self, turn: Turn, step: str, question: Question, chat_text: str, whole: str = ""
-    ) -> tuple[Question, Answer]:
+    ) -> tuple[Question, RecordedAnswer]:
         """Put a question to people and wait, over restarts if need be; returns it as it was put, and the answer.
 
         Args:
@@ -228,7 +228,7 @@ class Questions:
                 self._record(asked, turn.inbound.actor, session, turn.id, "asked")
             await self._telling.ask(turn, step, asked, chat_text, whole)
 
-        answer = Answer("")
+        answer = RecordedAnswer("")
         try:
             async with background(self._expire(turn.id, step, shown), f"expiry of {step}"):
                 answer = _ANSWER.from_json(await turn.park(step, _QUESTION.to_json(question), show))
@@ -241,7 +241,7 @@ class Questions:
         await self._telling.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
         return asked, answer
 
-    def left_of(self, answer: Answer) -> float:
+    def left_of(self, answer: RecordedAnswer) -> float:
         """Seconds for which an approval that was given still holds, by the wall clock: it may have been days ago."""
         age = self._ports.clock.now() - answer.at
         return self._ports.approval_seconds - abs(age)
@@ -254,9 +254,11 @@ class Questions:
             return GONE
         return item
 
-    async def _answer(self, item: _Open, actor: Actor, text: str, *also: Bound, declined: bool = False) -> bool:
+    async def _answer(
+        self, item: _Open, actor: Actor, text: str, *also: BoundStatement, declined: bool = False
+    ) -> bool:
         """Hand an answer to its turn. False: another answer was quicker."""
-        answer = Answer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
+        answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
         if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
         self._decided[item.question.id] = (item, decision(item.question, text, self._telling.name_of(actor.key)))
@@ -274,7 +276,7 @@ class Questions:
     def _record(self, question: Question, actor: Actor, session: str, turn: str, result: str) -> None:
         if question.kind == "approval":
             allowed = result in (ALLOW, ALWAYS, "asked")
-            entry = Entry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
+            entry = AuditEntry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
             tags = self._ports.access.tags(question.about)
             self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
 
@@ -300,4 +302,4 @@ class Questions:
         left = await shown
         if left is not None:
             await self._ports.clock.sleep(left)
-            await self._ports.signal(turn, step, _ANSWER.to_json(Answer("")))
+            await self._ports.signal(turn, step, _ANSWER.to_json(RecordedAnswer("")))

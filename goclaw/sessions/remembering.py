@@ -5,7 +5,7 @@ the same for all who work in a workspace, and a transcript is read by all who ta
 learn of the person's own ones through the answers, so that only shared ones are told there.
 """
 
-from goclaw.context.fences import Fences
+from goclaw.context.untrusted_content import ContentMarkers
 from goclaw.errors import GoclawError
 from goclaw.memory.mementos import Memento, mementos_of
 from goclaw.redact import mask
@@ -19,7 +19,7 @@ MAX_CHARACTERS = 3_000
 ORIGIN = "your own mementos, which the tool memento reads"
 
 
-async def remembered(workspace: Workspace, key: str, markers: Fences, *, own: bool) -> str:
+async def remembered(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:
     """The summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
     try:
         found = await mementos_of(workspace, key, own=own)

@@ -6,7 +6,7 @@ one that a tool declares follows from the results of the turn, and so does not n
 
 from collections.abc import Sequence
 
-from goclaw.context.fences import reminder
+from goclaw.context.untrusted_content import reminder
 from goclaw.redact import mask
 from goclaw.tasks.base import TaskInfo
 from goclaw.toolkit.reminders import Reminder

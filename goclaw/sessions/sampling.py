@@ -8,15 +8,15 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from goclaw.context.fences import no_reminder
-from goclaw.context.sound import sound
+from goclaw.context.sanitize import sound
+from goclaw.context.untrusted_content import no_reminder
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.messages import UserMessage
 from goclaw.records import record
 from goclaw.redact import mask_known
+from goclaw.sessions.agent_run import AgentRun
 from goclaw.sessions.costs import Costs
-from goclaw.sessions.level import Level
 from goclaw.sessions.models import Models
 from goclaw.toolkit.sampling import Sample, Sampled
 
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 
 @record
-class Answering:
+class ToolSampling:
     """Has models answer for the tools of one agent at work."""
 
-    agent_run: Level
+    agent_run: AgentRun
     models: Models
     costs: Costs
     usual: Callable[[], Awaitable[ChatModel]]

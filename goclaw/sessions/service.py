@@ -35,32 +35,32 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.llm.base import ChatModel, Looking
+from goclaw.sessions.agent_run import AgentRun, SharedRun
+from goclaw.sessions.agent_selection import AgentSelector
 from goclaw.sessions.agents import AgentPorts, Agents
-from goclaw.sessions.answering import Answerers
 from goclaw.sessions.artifacts import files_of
-from goclaw.sessions.aside import Aside, AsidePorts
+from goclaw.sessions.attachments import AttachmentPorts, Attachments
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor, CompactorPorts
 from goclaw.sessions.costs import Costs
-from goclaw.sessions.debts import Debts
 from goclaw.sessions.demo_turns import DemoTurns
-from goclaw.sessions.fitting import Fitting
+from goclaw.sessions.external_runs import ExternalRunPorts, ExternalRuns
 from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
 from goclaw.sessions.hooking import WITHHELD, instructed
 from goclaw.sessions.interim import InterimTexts
-from goclaw.sessions.level import Level, Root
+from goclaw.sessions.maintenance import MaintenancePorts, MaintenanceQueue
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.queueing import QueueModes
-from goclaw.sessions.received import Received, ReceivedPorts
-from goclaw.sessions.room import Room
 from goclaw.sessions.state import Contexts, Session
 from goclaw.sessions.status import Details, SessionStatus
+from goclaw.sessions.summary_retries import SummaryRetries
 from goclaw.sessions.teams import Teams
 from goclaw.sessions.turn import STOPPED, STOPPED_HERE, TurnRun
-from goclaw.sessions.visiting import VisitPorts, Visits
+from goclaw.sessions.turn_context import TurnContext
+from goclaw.sessions.window_shortage import WindowShortage
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +89,9 @@ class Sessions:
         compaction = self._compacting(checkpoints, self._demo_turns)
         self.compactor = Compactor(compaction)
         self.calibration = Calibration()
-        self.summary_retries = Debts(self.contexts, self.compactor, compaction)
-        self.maintenance = Aside(self._beside(checkpoints))
-        self.received = Received(self._receiving())
+        self.summary_retries = SummaryRetries(self.contexts, self.compactor, compaction)
+        self.maintenance = MaintenanceQueue(self._beside(checkpoints))
+        self.received = Attachments(self._receiving())
         self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.questions = ports.questions
@@ -106,12 +106,12 @@ class Sessions:
         self.tasks = ports.environment.tasks
         self.spending = ports.spending
         kinds = Kinds(ports.config)
-        self.agents_for = Answerers(kinds, self.contexts, ports.settings, self._may_answer)
+        self.agents_for = AgentSelector(kinds, self.contexts, ports.settings, self._may_answer)
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
         self._fitting = self._fitting_of(kinds)
-        self._room = Room(self._fitting.budget, self._model)
-        self.visits = Visits(self._visiting(kinds))
+        self._room = WindowShortage(self._fitting.budget, self._model)
+        self.visits = ExternalRuns(self._visiting(kinds))
         self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
 
     def _compacting(self, checkpoints: Checkpoints, demo_turns: DemoTurns) -> CompactorPorts:
@@ -130,9 +130,9 @@ class Sessions:
             repeats=demo_turns.repeats,
         )
 
-    def _beside(self, checkpoints: Checkpoints) -> AsidePorts:
+    def _beside(self, checkpoints: Checkpoints) -> MaintenancePorts:
         ports = self._ports
-        return AsidePorts(
+        return MaintenancePorts(
             checkpoints=checkpoints,
             clock=ports.clock,
             compactor=self.compactor,
@@ -145,9 +145,9 @@ class Sessions:
             every_turns=ports.config.checkpoint.every_turns,
         )
 
-    def _receiving(self) -> ReceivedPorts:
+    def _receiving(self) -> AttachmentPorts:
         ports = self._ports
-        return ReceivedPorts(
+        return AttachmentPorts(
             blobs=ports.blobs,
             channels=ports.channels,
             clock=ports.clock,
@@ -157,8 +157,8 @@ class Sessions:
             workspace=ports.environment.workspace,
         )
 
-    def _fitting_of(self, kinds: Kinds) -> Fitting:
-        return Fitting(
+    def _fitting_of(self, kinds: Kinds) -> TurnContext:
+        return TurnContext(
             self._ports,
             lambda: self.calibration,
             self.compactor,
@@ -194,8 +194,8 @@ class Sessions:
             tasks=ports.environment.tasks,
         )
 
-    def _visiting(self, kinds: Kinds) -> VisitPorts:
-        return VisitPorts(
+    def _visiting(self, kinds: Kinds) -> ExternalRunPorts:
+        return ExternalRunPorts(
             clock=self._ports.clock,
             contexts=self.contexts,
             forward=self._fitting.forward,
@@ -365,8 +365,8 @@ class Sessions:
         """The agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
-        root = Root(turn, self.pauses.gate(turn, policy.paused))
-        agent_run = Level(root, turn, session, policy, kind.settings, kind.name)
+        root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
+        agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(turn, session.window, self._fitting.of(agent_run))
         try:
             if refused:

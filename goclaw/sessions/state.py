@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
-from goclaw.access import Chosen
+from goclaw.access import ChosenMode
 from goclaw.agent.rules import TurnRules
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.config.values import QueueMode
-from goclaw.context.fences import Fences
-from goclaw.context.thinning import View
+from goclaw.context.pruning import PrunedView
+from goclaw.context.untrusted_content import ContentMarkers
 from goclaw.context.window import Window, shown
 from goclaw.events import Actor, Todo
 from goclaw.messages import Artifact, SourceKind
 from goclaw.records import record
-from goclaw.sessions.heard import Heard
+from goclaw.sessions.heard import OverheardMessage
 from goclaw.sessions.reminding import SessionReminders
 from goclaw.store.migrations import MATERIAL_KEY
 from goclaw.store.settings import Settings
@@ -41,7 +41,7 @@ VIEW = "view"
 """The session's setting that says what of its context is shown smaller than it is stored."""
 HEARD = "heard"
 """The session's setting that holds what its next message is told beside: see `overheard`."""
-_VIEW: Codec[View] = Codec(View)
+_VIEW: Codec[PrunedView] = Codec(PrunedView)
 SESSIONS_IN_MEMORY = 200
 """Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
 
@@ -81,7 +81,7 @@ class Session:
     """What the agent has noted as to be done."""
     queue_mode: QueueMode | None = None
     """What `/queue` chose; None: the configured mode."""
-    mode: Chosen | None = None
+    mode: ChosenMode | None = None
     """What `/mode` or an approved plan chose; None: the configured mode."""
     planned: int = 0
     """Row of the context's message at which plan mode was first met; 0: it was not."""
@@ -97,7 +97,7 @@ class Session:
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
     cleared: int = 0
     """How often `/clear` was said: what was made of the context before must not come back."""
-    heard: tuple[Heard, ...] = ()
+    heard: tuple[OverheardMessage, ...] = ()
     """What was heard beside the messages, and waits for the next one."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
@@ -135,7 +135,7 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
-        self._markers: Fences | None = None
+        self._markers: ContentMarkers | None = None
         self._changed = 0
         """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
         self._reminders: dict[str, SessionReminders] = {}
@@ -185,7 +185,7 @@ class Contexts:
         window = await asyncio.to_thread(Window.of, *stored, _VIEW.from_data(settings.get(VIEW, {})))
         window.markers = await self._fences_kept()
         reminders = self._reminders.setdefault(key, SessionReminders())
-        mode = Chosen(**settings[MODE]) if MODE in settings else None
+        mode = ChosenMode(**settings[MODE]) if MODE in settings else None
         return Session(
             key,
             window,
@@ -196,15 +196,15 @@ class Contexts:
             agent=settings.get(AGENT, ""),
             demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
             reminders=reminders,
-            heard=tuple(Heard(**heard) for heard in settings.get(HEARD, ())),
+            heard=tuple(OverheardMessage(**heard) for heard in settings.get(HEARD, ())),
         )
 
-    async def _fences_kept(self) -> Fences:
+    async def _fences_kept(self) -> ContentMarkers:
         """What foreign text is marked with, the same for as long as the database is."""
         if self._markers is None:
             # A file has a key from its first day; one that lost it gets marks that last until the next restart.
             key = await self._stored.fact(MATERIAL_KEY) or secrets.token_hex()
-            markers = Fences(bytes.fromhex(key))
+            markers = ContentMarkers(bytes.fromhex(key))
             if self._markers is None:  # nobody else was quicker
                 self._markers = markers
         return self._markers

@@ -9,7 +9,7 @@ from goclaw.clock import MINUTE, Clock
 from goclaw.config.values import Mode, QueueMode
 from goclaw.context.budget import percent
 from goclaw.context.health import CompactionHealth
-from goclaw.memory.telling import COUNTS, SEARCHED
+from goclaw.memory.status_text import COUNTS, SEARCHED
 from goclaw.records import record
 from goclaw.store.spending import Spent
 
@@ -20,7 +20,7 @@ DAEMON, TELEGRAM = "Daemon", "Telegram"
 """Of `Details`: what begins the block of our own, with the model between them."""
 FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Event loop"})
 """Of `Details`: what names other people and their conversations, and how the daemon runs inside. What counts theirs is
-said in `memory.telling`."""
+said in `memory.status_text`."""
 
 
 @record

@@ -12,7 +12,7 @@ from typing import Any
 
 from goclaw.bus import Bus
 from goclaw.clock import Clock
-from goclaw.engine.base import AtWork
+from goclaw.engine.base import RunningTurn
 from goclaw.events import Alerts, Notice
 from goclaw.health.stacks import task_stacks
 
@@ -25,7 +25,7 @@ LOOK_SECONDS = 15.0
 class _Seen:
     """A turn that runs, as it was looked at last."""
 
-    work: AtWork
+    work: RunningTurn
     since: float
     """Since when nothing has happened in it, monotonic."""
     moved: float | None = None
@@ -37,7 +37,7 @@ class StuckTurns:
     """Watches all turns. `run` is its life."""
 
     def __init__(
-        self, limit: float, at_work: Callable[[], Sequence[AtWork]], bus: Bus, alerts: Alerts, clock: Clock
+        self, limit: float, at_work: Callable[[], Sequence[RunningTurn]], bus: Bus, alerts: Alerts, clock: Clock
     ) -> None:
         """`limit`: seconds without anything until a turn counts as stuck; 0: none ever does."""
         self._limit = limit
@@ -102,7 +102,7 @@ class StuckTurns:
         return f"for {minutes:.0f} min, in {', '.join(_places(seen.work)) or 'the turn itself'}"
 
 
-def _key(work: AtWork) -> str:
+def _key(work: RunningTurn) -> str:
     return f"stuck:{work.session}"
 
 
@@ -111,7 +111,7 @@ def _tasks_of(turn: str) -> "list[asyncio.Task[Any]]":
     return [task for task in asyncio.all_tasks() if task.get_name().endswith((f"turn {turn}", f" of {turn}"))]
 
 
-def _places(work: AtWork) -> Iterator[str]:
+def _places(work: RunningTurn) -> Iterator[str]:
     """What a turn waits for."""
     ending = f" of {work.turn}"
     names = (task.get_name() for task in _tasks_of(work.turn))

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from goclaw.clock import Clock
-from goclaw.context.compaction import Source, Summarizer, SummaryPorts
+from goclaw.context.compaction import Summarizer, SummaryPorts, SummarySource
 from goclaw.context.health import CompactionHealth, Trouble
 from goclaw.context.summary import SummaryFailed
 from goclaw.errors import ConfigError
@@ -39,7 +39,7 @@ class AttemptPorts:
     """Whether what a session's model says is not worth a summary: the demo answers there."""
 
 
-class Attempt:
+class SummaryAttempt:
     """An async context manager around one search for a summary (or a checkpoint, or notes)."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Attempt:
         self._ports = ports
         self._admitted = False
         self._has_chain = False
-        self._failures: dict[Source, str] = {}
+        self._failures: dict[SummarySource, str] = {}
         self._before = health.state()
         self.news = ""
         """A sentence for people: how summaries go has changed."""
@@ -73,7 +73,7 @@ class Attempt:
         """What the writing of the summary stands on."""
         return SummaryPorts(self._ports.clock, self._spent, self._failed)
 
-    async def __aenter__(self) -> "Attempt":
+    async def __aenter__(self) -> "SummaryAttempt":
         self._admitted = self._health.admit()
         return self
 
@@ -93,8 +93,8 @@ class Attempt:
             found = await self._ports.models.summarizers(self._session, self._model)
         except ConfigError:
             return ()
-        self._has_chain = any(item.source is Source.LLM for item in found)
-        return [item for item in found if item.source is not Source.LLM or self._admitted]
+        self._has_chain = any(item.source is SummarySource.LLM for item in found)
+        return [item for item in found if item.source is not SummarySource.LLM or self._admitted]
 
     async def first(self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool) -> T | None:
         """What the first summariser that can writes, each in at most `seconds`; None when none of them could.
@@ -102,7 +102,7 @@ class Attempt:
         `main_model`: the main model may be asked, too, which costs money.
         """
         for summarizer in await self.summarizers():
-            if summarizer.source is Source.FALLBACK and not main_model:
+            if summarizer.source is SummarySource.FALLBACK and not main_model:
                 continue
             try:
                 async with asyncio.timeout(seconds):
@@ -116,13 +116,13 @@ class Attempt:
                 return written
         return None
 
-    def ended(self, source: Source) -> None:
+    def ended(self, source: SummarySource) -> None:
         """End the search; EMERGENCY: no source gave a summary."""
-        if source is Source.LLM:
+        if source is SummarySource.LLM:
             self._health.record(worked=True)
-        elif source is Source.FALLBACK:
+        elif source is SummarySource.FALLBACK:
             self._health.asked()
-        if source is Source.LLM or (self._purpose == "summary" and source is not Source.CHECKPOINT):
+        if source is SummarySource.LLM or (self._purpose == "summary" and source is not SummarySource.CHECKPOINT):
             self._compare(self._health.told, self._trouble(source))
 
     def nobody(self) -> str:
@@ -131,10 +131,10 @@ class Attempt:
         trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
         return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."
 
-    def _trouble(self, source: Source) -> Trouble:
-        if source is Source.EMERGENCY:
+    def _trouble(self, source: SummarySource) -> Trouble:
+        if source is SummarySource.EMERGENCY:
             return Trouble.NOBODY
-        if source is Source.LLM or not self._has_chain:
+        if source is SummarySource.LLM or not self._has_chain:
             return Trouble.NONE
         return Trouble.GIVEN_UP if self._health.failures >= self._health.threshold else Trouble.FAILING
 
@@ -154,10 +154,10 @@ class Attempt:
         later = f"; the next try is in {minutes} min" if self._health.degraded else ""
         return f"No summary by the summary model: {self._health.reason}. The main model is used instead{later}."
 
-    def _failed(self, source: Source, reason: str) -> None:
+    def _failed(self, source: SummarySource, reason: str) -> None:
         reason = " ".join(reason.split()).rstrip(".")
         self._failures[source] = reason
-        if source is Source.LLM:
+        if source is SummarySource.LLM:
             self._health.record(worked=False, reason=reason)
         else:
             self._health.asked()
@@ -167,4 +167,4 @@ class Attempt:
         await self._ports.spent(self._session, self._purpose, finished)
 
 
-_NAMES = {Source.LLM: "summary model", Source.FALLBACK: "main model"}
+_NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}

@@ -16,8 +16,8 @@ from goclaw.errors import ToolError
 from goclaw.events import turn_of_agent
 from goclaw.messages import Piece, Provenance, SourceKind, joined
 from goclaw.records import record
+from goclaw.sessions.agent_run import AgentRun, TeamMembership
 from goclaw.sessions.agents import Agents
-from goclaw.sessions.level import Level, Seat
 from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.state import Session
 from goclaw.tasks.base import Job, JobEnd, Owner, TaskInfo
@@ -48,14 +48,14 @@ class Letter:
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class TeamMember:
     """One of a team, while the team lives."""
 
     name: str
     kind: Kind
     task: str
     """What it was made for."""
-    above: Level
+    above: AgentRun
     agent: str
     info: TaskInfo | None = None
     letters: deque[Letter] = field(default_factory=deque)
@@ -114,17 +114,17 @@ class Team:
 
     name: str
     owner: Owner
-    members: list[Member] = field(default_factory=list)
+    members: list[TeamMember] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     """All members are there, or it failed."""
     failed: bool = False
     sent: int = 0
 
     @property
-    def alive(self) -> list[Member]:
+    def alive(self) -> list[TeamMember]:
         return [member for member in self.members if not member.ended]
 
-    def member(self, name: str) -> Member:
+    def member(self, name: str) -> TeamMember:
         """A member that lives. Raises ToolError."""
         for member in self.members:
             if member.name == name and not member.ended:
@@ -145,7 +145,7 @@ class Teams:
         self._teams: dict[str, Team] = {}
         """By session: each has one at most."""
 
-    def of(self, agent_run: Level) -> "TeamOf":
+    def of(self, agent_run: AgentRun) -> "TeamOf":
         """The team as an agent reaches it."""
         return TeamOf(self, agent_run)
 
@@ -173,7 +173,9 @@ class Teams:
             member.spoke = False
         return [_of_member(member.name, member.info.id) for member in spoke if member.info]
 
-    async def create(self, above: Level, name: str, wanted: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
+    async def create(
+        self, above: AgentRun, name: str, wanted: Sequence[NewMember], step: str
+    ) -> Sequence[StartedMember]:
         """Start a team; see `TeamPort.create`. No model is asked before all members are there."""
         owner = _owner(above)
         if owner.session in self._teams:
@@ -185,7 +187,7 @@ class Teams:
         try:
             for each, kind in zip(wanted, kinds, strict=True):
                 agent = await self._agents.admit(above, f"{step}/{each.name}")
-                team.members.append(Member(each.name, kind, each.task, above.detached(), agent))
+                team.members.append(TeamMember(each.name, kind, each.task, above.detached(), agent))
             for member in team.members:
                 member.info = await self._ports.environment.tasks.begin(self._job(team, member))
         except BaseException:
@@ -212,7 +214,7 @@ class Teams:
         await asyncio.gather(*(self._ports.environment.tasks.stop(task, team.owner) for task in tasks))
         return [member.name for member in alive]
 
-    def _job(self, team: Team, member: Member) -> Job:
+    def _job(self, team: Team, member: TeamMember) -> Job:
         inbound, seconds = member.above.turn.inbound, 60.0 * self._ports.config.tools.tasks.minutes
         return Job(
             owner=team.owner,
@@ -225,7 +227,7 @@ class Teams:
             hands=member.hear,
         )
 
-    async def _live(self, team: Team, member: Member) -> JobEnd:
+    async def _live(self, team: Team, member: TeamMember) -> JobEnd:
         try:
             await team.ready.wait()
             if team.failed:
@@ -245,7 +247,9 @@ class Teams:
             if not team.alive and team.ready.is_set() and self._teams.get(team.owner.session) is team:
                 del self._teams[team.owner.session]
 
-    async def _turn(self, team: Team, member: Member, session: Session, pieces: Sequence[Piece], number: int) -> str:
+    async def _turn(
+        self, team: Team, member: TeamMember, session: Session, pieces: Sequence[Piece], number: int
+    ) -> str:
         """One turn of a member; returns its last words. Raises ToolError when it did not finish: the member ends."""
         journal, text = self._ports.journal, joined(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
@@ -253,7 +257,7 @@ class Teams:
         own = member.turn = journal.new_turn(asked, "message")
         own.stopping = member.stopped
         task = AgentTask(text[0], member.kind.name, f"{team.name}/{member.name}", background=True)
-        membership = Seat(team.name, member.name, _briefing(team, member))
+        membership = TeamMembership(team.name, member.name, _briefing(team, member))
         try:
             return await self._agents.one_turn(member.above, member.kind, task, session, member.agent, own, membership)
         finally:
@@ -267,7 +271,7 @@ class TeamOf:
     """Implements `toolkit.teaming.TeamPort` for an agent at work: the lead makes and ends, members write."""
 
     teams: Teams
-    agent_run: Level
+    agent_run: AgentRun
 
     async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
         self._refuse_agents("make a team")
@@ -312,7 +316,7 @@ class TeamOf:
             raise ToolError(NO_TEAM)
         return await self.teams.end(team)
 
-    def _named(self, team: Team, to: str) -> list[Member]:
+    def _named(self, team: Team, to: str) -> list[TeamMember]:
         return team.alive if to == ALL else [team.member(to)]
 
     def _sender(self) -> str:
@@ -327,7 +331,7 @@ class TeamOf:
             raise ToolError(f"only the agent that talks with the person may {what}")
 
 
-def _owner(agent_run: Level) -> Owner:
+def _owner(agent_run: AgentRun) -> Owner:
     return Owner(agent_run.home.key, agent_run.turn.inbound.actor.key)
 
 
@@ -338,7 +342,7 @@ def _of_member(name: str, task: str) -> Reminder:
     )
 
 
-def _briefing(team: Team, member: Member) -> str:
+def _briefing(team: Team, member: TeamMember) -> str:
     others = ", ".join(each.name for each in team.members if each is not member)
     return (
         f"You are {member.name}, a member of the team {team.name}. "

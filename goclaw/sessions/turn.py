@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from goclaw.agent.policy import Planning
 from goclaw.codec import Codec
-from goclaw.context.sound import sound
+from goclaw.context.sanitize import sound
 from goclaw.context.window import Window, shown
 from goclaw.engine.base import Step, Turn
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
@@ -45,7 +45,7 @@ from goclaw.sessions.model_answers import cut_line, is_cut, log_answer, masked
 from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.withdrawing import Withdrawal, Withdrawn
 from goclaw.specs import ToolSpec
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.scheduling import Slot, slots
@@ -112,7 +112,7 @@ class TurnPorts:
     remind: Callable[[Sequence[str]], str]
     """What the next request is reminded of, in its marks, from the names of the tools whose results come right before
     it and have a reminder."""
-    spent: Callable[[str, Finished], Bound]
+    spent: Callable[[str, Finished], BoundStatement]
     """The row about what an answer cost, from the turn's id."""
     planning: Callable[[], Planning]
     """The time that an answer may take."""
@@ -210,7 +210,7 @@ class TurnRun:
         log.info("a message joined the turn", extra={"joined": inbound.id})
         return True
 
-    def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[Bound]:
+    def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[BoundStatement]:
         session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
         return [*rows_of(message, self._origin(step, inbound, message)), session, *self._ports.carrying.settled()]
 
@@ -218,7 +218,7 @@ class TurnRun:
         """Take in what joins the turn, make the context fit, then ask the model."""
         name, began = f"model:{number}", self._ports.now()
 
-        def rows(done: Finished) -> list[Bound]:
+        def rows(done: Finished) -> list[BoundStatement]:
             said = self._interim(number, done.message)
             promise = [self._ports.interim.row(said)] if said and self._ports.interim else []
             return [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done), *promise]

@@ -8,7 +8,7 @@ from goclaw.events import ALLOW, ALWAYS, DENY, LOCAL, Choice, Question
 from goclaw.messages import ToolCall
 from goclaw.records import record
 from goclaw.redact import mask_order, printable, revealed
-from goclaw.toolkit.consent import Wanted
+from goclaw.toolkit.consent import ApprovalRequest
 
 SHOWN_INPUT = 3_000
 """Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
@@ -64,7 +64,7 @@ def _by_words(question: Question, channel: str) -> str:
     return f'Please {pressed}answer in words, for example "{question.options[0]}".'
 
 
-def asking_text(wanted: Wanted, most: int = MAX_SHOWN) -> str:
+def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
     """What an approval shows."""
     remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
     for_good = f"Always: from now on unasked, {remembered}" if remembered else ""

@@ -49,7 +49,7 @@ _DIALECT = sqlite.dialect(paramstyle="named")
 
 
 @record
-class Bound:
+class BoundStatement:
     """A statement with its values, ready to run."""
 
     sql: str
@@ -71,12 +71,12 @@ class Statement:
             raise TypeError(f"a list (IN) cannot be compiled once; write it with OR: {sql}")
         return sql, dict(compiled.params or {})
 
-    def __call__(self, **values: Any) -> Bound:
+    def __call__(self, **values: Any) -> BoundStatement:
         sql, defaults = self._compiled
         unknown = values.keys() - defaults.keys()
         if unknown:
             raise TypeError(f"the statement has no parameter {', '.join(sorted(unknown))}: {sql}")
-        return Bound(sql, defaults | values)
+        return BoundStatement(sql, defaults | values)
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:
@@ -92,7 +92,7 @@ def insert_if(table: Table, condition: ColumnElement[bool], *columns: str) -> St
 
 
 @record
-class Result:
+class StatementResult:
     """What one statement of a transaction did."""
 
     rowcount: int
@@ -102,9 +102,9 @@ class Result:
 
 @dataclass(slots=True)
 class _Transaction:
-    statements: Sequence[Bound]
+    statements: Sequence[BoundStatement]
     durable: bool
-    done: asyncio.Future[list[Result]]
+    done: asyncio.Future[list[StatementResult]]
 
 
 class _Connection(aiosqlite.Connection):
@@ -162,18 +162,18 @@ class Database:
         self.written: Callable[[], None] = _nobody_reads_on
         """Told after each commit; must return at once."""
 
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         """Run the statements as one transaction and return what each did, once it is committed.
 
         Raises:
             DiskError: the disk is full or read-only, the file is locked, damaged or gone. Nothing of it is kept.
             sqlite3.Error: the statements cannot be run, or a constraint refused them.
         """
-        done: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait(_Transaction(statements, durable, done))
         return await done
 
-    async def read(self, statement: Bound) -> list[sqlite3.Row]:
+    async def read(self, statement: BoundStatement) -> list[sqlite3.Row]:
         """Run one query on what is committed.
 
         Raises:
@@ -199,7 +199,9 @@ class Database:
 
     async def _see_to(self, group: Sequence[_Transaction]) -> None:
         """Commit a group, and tell those who wait what became of it."""
-        outcomes: Sequence[list[Result] | Exception] = [StateError("the database's writer failed") for _ in group]
+        outcomes: Sequence[list[StatementResult] | Exception] = [
+            StateError("the database's writer failed") for _ in group
+        ]
         try:
             outcomes = await self._commit(group)
             await self._notice(None)
@@ -216,7 +218,7 @@ class Database:
                     transaction.done.set_result(outcome)
         self.written()
 
-    async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[Result] | Exception]:
+    async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[StatementResult] | Exception]:
         if self.trouble and self._is_damaged():
             raise self.trouble
         try:
@@ -272,7 +274,7 @@ def _nobody_reads_on() -> None:
 
 def _commit(
     connection: sqlite3.Connection, group: Sequence[_Transaction], place: _Place
-) -> list[list[Result] | Exception]:
+) -> list[list[StatementResult] | Exception]:
     """Commit a group; a transaction that fails by its own fault is rolled back alone.
 
     Raises:
@@ -307,14 +309,14 @@ def _rewrite(connection: sqlite3.Connection) -> bool:
     return not busy
 
 
-def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[Result] | Exception:
+def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[StatementResult] | Exception:
     connection.execute("SAVEPOINT one")
     try:
         results = []
         for statement in transaction.statements:
             cursor = connection.execute(statement.sql, statement.values)
             rows = cursor.fetchall() if cursor.description else []
-            results.append(Result(cursor.rowcount, cursor.lastrowid or 0, rows))
+            results.append(StatementResult(cursor.rowcount, cursor.lastrowid or 0, rows))
     except (*_ITS_OWN_FAULT, sqlite3.OperationalError) as error:
         if not _is_its_own_fault(error):
             raise

@@ -92,7 +92,7 @@ class FeedRow:
 
 
 class TranscriptFeed:
-    """Reads on. Implements `memory.listening.Feed`."""
+    """Reads on. Implements `memory.transcript_indexer.Feed`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -18,7 +18,7 @@ from sqlalchemy import String, and_, bindparam, delete, func, or_, select, updat
 from goclaw.codec import Codec
 from goclaw.events import AGENT_MARK
 from goclaw.records import record
-from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.media import ARTIFACTS, HAS_MEDIA, blobs_of, media_of
 from goclaw.store.settings import Settings
 from goclaw.store.tables import (
@@ -171,7 +171,7 @@ class Forgetting:
             owed=Owed(media_of(row[0] for row in sent), outputs, rewrite=True, memory=True),
         )
 
-    async def delete(self, session: str, first_kept: int, at: float, *others: Bound, owed: Owed) -> int:
+    async def delete(self, session: str, first_kept: int, at: float, *others: BoundStatement, owed: Owed) -> int:
         """Delete the rows of a session before `first_kept`, together with other statements; returns how many."""
         debt = await self.owed() | owed | await self._files(session, first_kept)
         done = await self._database.write(
@@ -189,7 +189,7 @@ class Forgetting:
         kept = await self._settings.fact(OWED)
         return _OWED.from_data(kept) if kept else Owed()
 
-    async def owe(self, owed: Owed, *others: Bound) -> None:
+    async def owe(self, owed: Owed, *others: BoundStatement) -> None:
         """Replace what is still to be done, together with other statements."""
         await self._database.write(*others, self._settings.learning(OWED, _OWED.to_data(owed)))
 

@@ -61,7 +61,7 @@ INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(
 """
 _TO_4 = "ALTER TABLE compactions ADD COLUMN outside TEXT"
 MATERIAL_KEY = "material_key"
-"""What the marks around foreign text are made with (`context.fences`): in the file, out of every tool's reach."""
+"""What the marks around foreign text are made with (`context.untrusted_content`): in the file, beyond tools."""
 _SEED = f"INSERT INTO daemon_facts (name, value) VALUES ('{MATERIAL_KEY}', '\"' || lower(hex(randomblob(32))) || '\"')"  # noqa: S608  # our name
 STEPS: Sequence[str] = (_TO_2, _TO_3, _TO_4)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""

@@ -6,7 +6,7 @@ import orjson
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.store.database import Bound, Database, Statement
+from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.tables import daemon_facts, session_settings
 
 _setting = sqlite.insert(session_settings).values(
@@ -44,12 +44,12 @@ class Settings:
         """The sessions for which a value is set."""
         return [row["session"] for row in await self._database.read(_WITH(named=name))]
 
-    async def set(self, session: str, name: str, value: Any, *others: Bound) -> None:
+    async def set(self, session: str, name: str, value: Any, *others: BoundStatement) -> None:
         """Keep a value for a session, together with other statements; None forgets it."""
         await self._database.write(self.setting(session, name, value), *others)
 
     @staticmethod
-    def setting(session: str, name: str, value: Any) -> Bound:
+    def setting(session: str, name: str, value: Any) -> BoundStatement:
         """The statement of `set`, for a transaction that does more."""
         if value is None:
             return _UNSET(of=session, named=name)
@@ -65,6 +65,6 @@ class Settings:
         await self._database.write(self.learning(name, value))
 
     @staticmethod
-    def learning(name: str, value: Any) -> Bound:
+    def learning(name: str, value: Any) -> BoundStatement:
         """The statement of `learn`, for a transaction that does more."""
         return _LEARN(name=name, value=orjson.dumps(value).decode())

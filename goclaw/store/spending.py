@@ -8,7 +8,7 @@ from sqlalchemy import String, and_, bindparam, func, or_, select, update
 
 from goclaw.events import AGENT_MARK, AGENT_TURN
 from goclaw.records import record
-from goclaw.store.database import Bound, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.tables import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
@@ -91,7 +91,7 @@ class Spending:
         cost: float | None,
         at: float,
         person: str = "",
-    ) -> Bound:
+    ) -> BoundStatement:
         """The INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key, for whom."""
         given, output, cache_read, cache_write = tokens
         return _INSERT(
@@ -108,7 +108,7 @@ class Spending:
             person=person,
         )
 
-    async def keep(self, *rows: Bound) -> None:
+    async def keep(self, *rows: BoundStatement) -> None:
         """Write rows that belong to no step of a turn: summaries and checkpoints."""
         await self._database.write(*rows)
 

@@ -27,7 +27,7 @@ from goclaw.messages import (
     UserMessage,
 )
 from goclaw.records import record
-from goclaw.store.database import Bound, Database, Statement, insert_if, insert_into
+from goclaw.store.database import BoundStatement, Database, Statement, insert_if, insert_into
 from goclaw.store.tables import compactions, messages, sessions
 
 LAST_ROW = 2**63 - 1
@@ -215,7 +215,7 @@ def joining(message_id: str) -> str:
     return f"{JOINING}{message_id}"
 
 
-def rows_of(message: Message, origin: Origin) -> list[Bound]:
+def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
     """The INSERTs of one message, for the transaction of the step that made it."""
     match message:
         case UserMessage():
@@ -264,7 +264,7 @@ def rows_of(message: Message, origin: Origin) -> list[Bound]:
             ]
 
 
-def _row(origin: Origin, role: str, **values: object) -> Bound:
+def _row(origin: Origin, role: str, **values: object) -> BoundStatement:
     empty = {"text": "", "is_error": False}
     return _INSERT(
         **empty
@@ -390,7 +390,7 @@ class Transcripts:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def ensure_session(self, session: str, at: float) -> Bound:
+    def ensure_session(self, session: str, at: float) -> BoundStatement:
         """The INSERT that makes a session's row where it is missing."""
         return _SESSION(key=session, created_at=at, context_start=0)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from goclaw.errors import ToolError
 from goclaw.events import Address
 from goclaw.records import record
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 
 
 class TaskState(StrEnum):
@@ -38,7 +38,7 @@ class Owner:
 
 
 @record
-class Work:
+class TaskWork:
     """What is to be run in the background."""
 
     owner: Owner
@@ -46,7 +46,7 @@ class Work:
     """Where its end is told."""
     label: str
     """What people see of it: the command on one line."""
-    command: Command
+    command: SandboxCommand
     policy: Policy
     seconds: float
     turn: str = ""
@@ -144,7 +144,7 @@ class TaskRecord(Protocol):
 class Tasks(Protocol):
     """The background tasks. Whatever takes a task's id raises UnknownTask where the owner has none of that id."""
 
-    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+    async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         """Run it; returns when it runs.
 
         Raises:
@@ -201,7 +201,7 @@ class Tasks(Protocol):
 class NoTasks:
     """Where nothing can go on in the background."""
 
-    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+    async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         raise ToolError("nothing can run in the background here")
 
     async def begin(self, job: Job) -> TaskInfo:

@@ -13,7 +13,7 @@ from goclaw.config.shell_tools import TasksSettings
 from goclaw.errors import DiskError, ToolError
 from goclaw.sandbox.base import Sandbox
 from goclaw.supervise import result_of, see_through
-from goclaw.tasks.base import Job, Owner, TaskInfo, TaskRecord, UnknownTask, Work
+from goclaw.tasks.base import Job, Owner, TaskInfo, TaskRecord, TaskWork, UnknownTask
 from goclaw.tasks.output import last_of
 from goclaw.tasks.running import RunningCommand, RunningJob, RunningTask
 
@@ -28,11 +28,11 @@ WRITE_SECONDS = 10.0
 PIECE = 4096
 """Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
 
-Tell = Callable[[TaskInfo, Work | Job], Awaitable[None]]
+Tell = Callable[[TaskInfo, TaskWork | Job], Awaitable[None]]
 """Tell the people of a session that a task ended."""
 
 
-async def _tell_nobody(info: TaskInfo, work: Work | Job) -> None:
+async def _tell_nobody(info: TaskInfo, work: TaskWork | Job) -> None:
     """Where nobody is to be told."""
 
 
@@ -58,7 +58,7 @@ class TaskRoom:
         """How many run, of a session or of all."""
         return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
 
-    async def start(self, work: Work, sandbox: Sandbox) -> TaskInfo:
+    async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         return await self._start(RunningCommand(self._new_id(), work, self._clock.now, sandbox))
 
     async def begin(self, job: Job) -> TaskInfo:

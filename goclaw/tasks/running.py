@@ -11,7 +11,7 @@ from goclaw.blobs import Blobs, Spill
 from goclaw.errors import DiskError, GoclawError
 from goclaw.sandbox.base import Process, Sandbox
 from goclaw.supervise import background, unless_unforeseen
-from goclaw.tasks.base import Job, JobEnd, TaskInfo, TaskRecord, TaskState, Work
+from goclaw.tasks.base import Job, JobEnd, TaskInfo, TaskRecord, TaskState, TaskWork
 from goclaw.tasks.output import Output
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 class RunningTask(ABC):
     """A task, and all that is known of it."""
 
-    def __init__(self, task_id: str, work: Work | Job, now: Callable[[], float]) -> None:
+    def __init__(self, task_id: str, work: TaskWork | Job, now: Callable[[], float]) -> None:
         self.work = work
         self._now = now
         self.info = TaskInfo(task_id, work.owner, work.label, now(), output="")
@@ -104,7 +104,7 @@ class RunningTask(ABC):
 class RunningCommand(RunningTask):
     """A command."""
 
-    def __init__(self, task_id: str, work: Work, now: Callable[[], float], sandbox: Sandbox) -> None:
+    def __init__(self, task_id: str, work: TaskWork, now: Callable[[], float], sandbox: Sandbox) -> None:
         super().__init__(task_id, work, now)
         self._command = work
         self._sandbox = sandbox

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Protocol, get_type_hints, runtime_checkable
 
 from pydantic import BaseModel
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
@@ -32,13 +32,13 @@ from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Exam
 from goclaw.tasks.base import Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
-from goclaw.toolkit.declaring import Takes, arguments_of, schema_of, without_titles
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.reminders import NoReminders, Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.sampling import Sampler, no_sampling
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.settings import NoSettings, SettingsPort
+from goclaw.toolkit.signature import Takes, arguments_of, schema_of, without_titles
 from goclaw.toolkit.spawning import Forward, Spawn, no_agents, no_forwarding
 from goclaw.toolkit.teaming import NoTeams, TeamPort
 from goclaw.toolkit.templates import check
@@ -79,7 +79,7 @@ class ToolEnvironment(Protocol):
     def web(self) -> Web: ...
 
     @property
-    def audit(self) -> Callable[[Entry], None]:
+    def audit(self) -> Callable[[AuditEntry], None]:
         """Takes what was decided and done down into the audit log."""
         ...
 
@@ -288,13 +288,13 @@ class ConnectingSource(ToolSource, Protocol):
 class PromptSource(ToolSource, Protocol):
     """A source that also has prompts."""
 
-    def prompts(self) -> Sequence[Prompt]: ...
+    def prompts(self) -> Sequence[LivePrompt]: ...
 
 
 ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]
 GroundsOf = Callable[[Any, ToolContext], Awaitable[Grounds]]
 RiskOf = Callable[[Any, ToolContext], Risk]
-AccessOf = Callable[[Any, ToolContext], Access]
+AccessOf = Callable[[Any, ToolContext], ResourceUse]
 NeedsOf = Callable[[Config], str]
 
 

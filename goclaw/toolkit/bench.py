@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
@@ -25,7 +25,7 @@ from goclaw.sandbox.select import open_sandbox
 from goclaw.tasks.base import Tasks
 from goclaw.tasks.room import open_tasks
 from goclaw.toolkit.base import Tool, ToolSource
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sampling import Sample, Sampled
@@ -50,7 +50,7 @@ class _Environment:
     memory: MemoryPort
     tasks: Tasks
     web: Web
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     opened: Workspace
 
     async def workspace(self, actor: Actor) -> Workspace:
@@ -64,14 +64,14 @@ class Bench:
     folder: Path
     """The workspace."""
     dispatcher: Dispatcher
-    audited: list[Entry]
+    audited: list[AuditEntry]
     answers: list[str] = field(default_factory=list)
     """What the person answers to a tool's questions, in order; then nothing more."""
     samples: list[str] = field(default_factory=list)
     """What a model answers to what tools want to know (`ToolContext.sample`), in order; then nothing more."""
     sampled: list[Sample] = field(default_factory=list)
     """What it was asked."""
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[ApprovalRequest] = field(default_factory=list)
     """What the person was asked to agree to, and did."""
     asked: list[Question] = field(default_factory=list)
     delivered: list[Delivery] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Bench:
         self.delivered.append(delivery)
         return Receipt(str(len(self.delivered)))
 
-    async def _agree(self, wanted: Wanted) -> Consent:
+    async def _agree(self, wanted: ApprovalRequest) -> Consent:
         self.wanted.append(wanted)
         return Consent(wanted.digest, by=self.actor) if self.agrees else Consent(refusal="the user did not agree")
 
@@ -136,7 +136,7 @@ async def open_bench(
     """
     config = Config.model_validate({"state_dir": folder / "state", "workspace": folder / "workspace", **settings})
     config.workspace_path.mkdir(parents=True)
-    clock, audited = RealClock(), list[Entry]()
+    clock, audited = RealClock(), list[AuditEntry]()
     faults: dict[str, str] = {}
     async with (
         AsyncExitStack() as stack,

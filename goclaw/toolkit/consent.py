@@ -37,7 +37,7 @@ class Grounds:
 
 
 @record
-class Wanted:
+class ApprovalRequest:
     """A call that somebody has to agree to."""
 
     call: ToolCall
@@ -70,11 +70,11 @@ class Consent:
     """Asked right before the call runs: why the consent holds no more; empty: it does."""
 
 
-Approve = Callable[[Wanted], Awaitable[Consent]]
+Approve = Callable[[ApprovalRequest], Awaitable[Consent]]
 """Ask a person. Raises ToolError where nobody can be asked."""
 
 
-class Denied(ToolError):
+class CallDenied(ToolError):
     """A person said no, or nobody said yes. The model gets `content` as the call's result."""
 
     def __init__(self, reason: str, content: str) -> None:

@@ -19,20 +19,20 @@ from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
 from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
-from goclaw.health.strays import Strays
+from goclaw.health.unresponsive_tasks import UnresponsiveTasks
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
 from goclaw.redact import mask, printable
 from goclaw.sandbox.select import settle
 from goclaw.specs import Risk, ToolSpec
 from goclaw.toolkit.aliases import unwrapped
+from goclaw.toolkit.approval_request import denied, grounds_of, wanted
 from goclaw.toolkit.arguments import validate, with_own_names
-from goclaw.toolkit.asking import denied, grounds_of, wanted
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
-from goclaw.toolkit.consent import Consent, Denied
+from goclaw.toolkit.consent import CallDenied, Consent
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.results import Result, WrongResult, file_of
@@ -73,7 +73,7 @@ class Dispatcher:
         hooks: Hooks | None = None,
     ) -> None:
         self.registry = registry
-        self.unresponsive = Strays(environment.clock)
+        self.unresponsive = UnresponsiveTasks(environment.clock)
         """Tools that ignore that they were told to end."""
         self._access = access
         self._environment = environment
@@ -103,7 +103,7 @@ class Dispatcher:
             if self._must_wait(error, call, scope, watch):
                 raise
             content, failed = error_text(str(error)), True
-        except Denied as error:
+        except CallDenied as error:
             watch.refused = True
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
@@ -186,7 +186,7 @@ class Dispatcher:
         spec = watch.listed
         ran = "ok" if not error else "failed"
         self._environment.audit(
-            Entry(
+            AuditEntry(
                 "tool.use",
                 call.name,
                 scope.actor,

@@ -13,18 +13,18 @@ from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.schema import Config
-from goclaw.mcp.base import Finder, FinderPart, Found
-from goclaw.net import Guard, UrlRefused
+from goclaw.mcp.base import Finder, FinderPart, ServerLocation
+from goclaw.net import UrlGuard, UrlRefused
 from goclaw.registries.base import RegistryError
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.resolving import Resolved, resolve
-from goclaw.registries.shelf import FILE, Shelf
 
 LOOK_SECONDS = 5.0
 """Between two looks whether the shelf has changed: by the daemon itself, or by `goclaw registry sync`."""
 _HTTPS, _HTTP = 443, 80
 
 
-class FromRegistry:
+class RegistryFinder:
     """One line. Implements `Finder`."""
 
     def __init__(self, name: str, settings: FromRegistrySettings, config: Config, clock: Clock) -> None:
@@ -34,13 +34,13 @@ class FromRegistry:
         )
         self._wanted = settings
         self._registry = config.registries.get(settings.registry)
-        self._guard = Guard(config.tools.network.allow, config.tools.network.deny)
-        self._shelf = Shelf(config.state_dir / FILE)
+        self._guard = UrlGuard(config.tools.network.allow, config.tools.network.deny)
+        self._shelf = CatalogStore(config.state_dir / FILE)
         self._file = config.state_dir / FILE
         self._clock = clock
         self._seen: tuple[int, int] = (0, 0)
 
-    async def find(self) -> Found:
+    async def find(self) -> ServerLocation:
         """Where the server is by what was fetched last.
 
         Raises:
@@ -53,14 +53,14 @@ class FromRegistry:
         guard = None if found.is_trusted or found.settings.url is None else self._guard
         if guard:
             await self._check(found, guard)
-        return Found(found.settings, guard, found.about)
+        return ServerLocation(found.settings, guard, found.about)
 
     async def news(self) -> None:
         """Return when the shelf has changed since the last `find`."""
         while await asyncio.to_thread(_stamp, self._file) == self._seen:
             await self._clock.sleep(LOOK_SECONDS)
 
-    async def _check(self, found: Resolved, guard: Guard) -> None:
+    async def _check(self, found: Resolved, guard: UrlGuard) -> None:
         """In words of its own: the guard, which is asked again for each connection, knows not who wants to know."""
         parts = urlsplit(found.settings.url or "")
         try:
@@ -81,7 +81,7 @@ def _stamp(file: Path) -> tuple[int, int]:
 
 def _finders(config: Config, clock: Clock) -> Mapping[str, Finder]:
     lines = config.tools.from_registry.items()
-    return {name: FromRegistry(name, settings, config, clock) for name, settings in lines if settings.enabled}
+    return {name: RegistryFinder(name, settings, config, clock) for name, settings in lines if settings.enabled}
 
 
 FINDERS = FinderPart(_finders)

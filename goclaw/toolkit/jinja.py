@@ -5,7 +5,7 @@ import json
 from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from goclaw.toolkit.templates import Engine, Rendered
+from goclaw.toolkit.templates import Rendered, TemplateEngine
 
 
 def _quote(value: object) -> str:
@@ -48,4 +48,4 @@ def _compiled(text: str) -> Rendered:
     return render
 
 
-ENGINE = Engine(_names, _compiled)
+ENGINE = TemplateEngine(_names, _compiled)

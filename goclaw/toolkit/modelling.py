@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic_core import SchemaError
 
-from goclaw.toolkit.declaring import STRICT
 from goclaw.toolkit.results import BoundedResult, Result
+from goclaw.toolkit.signature import STRICT
 
 _TYPES: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": NoneType}
 _BOUNDS = {

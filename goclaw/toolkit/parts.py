@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.exports import PublishSettings
-from goclaw.config.packaged import Entry, Packaged, PackagedPart, given, may_have_said
+from goclaw.config.packaged import Packaged, PackagedKey, PackagedPart, given, may_have_said
 from goclaw.config.pinned import PinnedSetSettings
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.mcp.declared import Declared
@@ -70,7 +70,7 @@ class AgentPart:
 
 
 @record
-class Parts:
+class PackageParts:
     """Everything that packages declare, each with the title of its package's line."""
 
     agents: Mapping[str, AgentPart] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class Parts:
     @property
     def packaged(self) -> Packaged:
         """What they say of the configuration. Of one key the first line counts; another one that differs is a fault."""
-        first: dict[tuple[str, ...], Entry] = {}
+        first: dict[tuple[str, ...], PackagedKey] = {}
         faults = dict(self.faults)
         for entry in self._entries():
             known = first.setdefault(entry.path, entry)
@@ -108,20 +108,22 @@ class Parts:
                 faults[entry.place] = f"{known.place} says something else, which holds"
         return Packaged(tuple(first.values()), faults, declared=self)
 
-    def _entries(self) -> Iterator[Entry]:
+    def _entries(self) -> Iterator[PackagedKey]:
         for title, agent in self.agents.items():
-            yield Entry(("agents", "kinds", agent.name), given(agent.settings), f"agent {agent.name} of {title}")
+            yield PackagedKey(("agents", "kinds", agent.name), given(agent.settings), f"agent {agent.name} of {title}")
             if not agent.quickstart:
-                yield Entry(("agents", "quickstart"), False, f"disable_agent_docs of {title}")
+                yield PackagedKey(("agents", "quickstart"), False, f"disable_agent_docs of {title}")
         for title, toolset in self.sets:
-            yield from (Entry(path, values, f"toolset {toolset.name} of {title}") for path, values in _keys(toolset))
+            yield from (
+                PackagedKey(path, values, f"toolset {toolset.name} of {title}") for path, values in _keys(toolset)
+            )
         for title, registry in self.registries:
             path = ("registries", registry.name)
-            yield Entry(path, given(registry.settings), f"registry {registry.name} of {title}")
+            yield PackagedKey(path, given(registry.settings), f"registry {registry.name} of {title}")
         for title, server in self.servers.items():
             # Only the operator opens the server to clients, so `enabled` is not among them.
             yield from (
-                Entry(("mcp", "server", key), said, f"{key} of {title}") for key, said in server.settings.items()
+                PackagedKey(("mcp", "server", key), said, f"{key} of {title}") for key, said in server.settings.items()
             )
 
 
@@ -137,10 +139,14 @@ def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
         yield ("tools", "publish", toolset.name), given(toolset.publish)
 
 
-def parts_of(packaged: Packaged) -> Parts:
+def parts_of(packaged: Packaged) -> PackageParts:
     """The parts behind what a configuration was made of, with what of them is left out."""
     declared = packaged.declared
-    return replace(declared, faults=packaged.faults) if isinstance(declared, Parts) else Parts(faults=packaged.faults)
+    return (
+        replace(declared, faults=packaged.faults)
+        if isinstance(declared, PackageParts)
+        else PackageParts(faults=packaged.faults)
+    )
 
 
 def read() -> Packaged:
@@ -149,7 +155,7 @@ def read() -> Packaged:
     absent: list[tuple[str, ...]] = []
     agents = _loaded("agents", AgentPart, faults, absent)
     toolsets = _loaded("toolsets", ToolsetPart, faults, absent)
-    return replace(Parts(agents, toolsets, faults, dict(_servers())).packaged, absent=tuple(absent))
+    return replace(PackageParts(agents, toolsets, faults, dict(_servers())).packaged, absent=tuple(absent))
 
 
 def _servers() -> Iterator[tuple[str, Declared]]:

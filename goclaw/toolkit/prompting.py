@@ -7,7 +7,7 @@ from goclaw.records import record
 
 
 @record
-class Prompt:
+class LivePrompt:
     """One prompt, live."""
 
     name: str

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from goclaw.errors import ToolError
 from goclaw.toolkit.describing import risk
-from goclaw.toolkit.showing import Shown, grouped
+from goclaw.toolkit.tool_listing import ListedTool, grouped
 from goclaw.workspace import Workspace
 
 NAME = "AGENTS_QUICKSTART.md"
@@ -33,7 +33,7 @@ everybody may use each of them: `/tools` in the chat lists yours.
 """
 
 
-def page(listed: Sequence[Shown]) -> str:
+def page(listed: Sequence[ListedTool]) -> str:
     """The whole file, with its mark."""
     lines = [_TEXT]
     for title, inside in grouped(listed):
@@ -53,7 +53,7 @@ def is_untouched(content: str) -> bool:
     return mark is not None and mark["digest"] == _digest(content[: mark.start()])
 
 
-async def write_quickstart(workspace: Workspace, listed: Sequence[Shown]) -> bool:
+async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -> bool:
     """Put the page into the workspace, unless somebody's own file has its name. Returns whether anything was written.
 
     Raises:
@@ -78,7 +78,7 @@ async def write_quickstart(workspace: Workspace, listed: Sequence[Shown]) -> boo
     return True
 
 
-def _signature(shown: Shown) -> str:
+def _signature(shown: ListedTool) -> str:
     schema = shown.tool.spec.schema
     required = schema.get("required", ())
     names = [name if name in required else f"{name}?" for name in schema.get("properties", {})]

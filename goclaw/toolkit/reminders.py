@@ -9,7 +9,7 @@ from typing import Protocol
 from goclaw.records import record
 
 
-class Tier(IntEnum):
+class ReminderTier(IntEnum):
     """Which reminders come first (Goa-AI, reminder tiers)."""
 
     SAFETY = 0
@@ -22,7 +22,7 @@ class Reminder:
 
     id: str
     text: str
-    tier: Tier = Tier.GUIDANCE
+    tier: ReminderTier = ReminderTier.GUIDANCE
     min_turns_between: int = 0
     """Requests to the model that it pauses for after it was told."""
     max_per_run: int | None = 1

@@ -19,11 +19,11 @@ Category = Literal["", "shell", "network", "memory"]
 
 
 EVERYTHING = "/"
-"""In `Access.reads`: whatever there is."""
+"""In `ResourceUse.reads`: whatever there is."""
 
 
 @record
-class Access:
+class ResourceUse:
     """What a call reads and writes. One that names nothing holds nothing: whatever it starts declares for itself."""
 
     reads: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Access:
     alone: bool = False
     """Nothing else of the same answer that holds something may run beside it: it changes nobody knows what."""
 
-    def conflicts(self, other: "Access") -> bool:
+    def conflicts(self, other: "ResourceUse") -> bool:
         """Whether the two may not run at the same time within an answer."""
         if self.alone or other.alone:
             return self != _NOTHING != other
@@ -51,23 +51,23 @@ class Access:
         )
 
 
-_NOTHING = Access()
+_NOTHING = ResourceUse()
 _UNDECLARED = {
     SideEffect.NONE: _NOTHING,
-    SideEffect.READ_ONLY: Access(reads=(EVERYTHING,)),
+    SideEffect.READ_ONLY: ResourceUse(reads=(EVERYTHING,)),
     SideEffect.BLOCKING: _NOTHING,
-    SideEffect.NETWORK: Access(category="network"),
-    SideEffect.MUTATING: Access(alone=True),
-    SideEffect.SPAWNS: Access(alone=True),
+    SideEffect.NETWORK: ResourceUse(category="network"),
+    SideEffect.MUTATING: ResourceUse(alone=True),
+    SideEffect.SPAWNS: ResourceUse(alone=True),
 }
 
 
-def access_of(side_effect: SideEffect) -> Access:
+def access_of(side_effect: SideEffect) -> ResourceUse:
     """The access of a tool that declares none."""
     return _UNDECLARED[side_effect]
 
 
-async def resolved(access: Access, workspace: Workspace) -> Access:
+async def resolved(access: ResourceUse, workspace: Workspace) -> ResourceUse:
     """The same access with the real places of its paths, so that two names of one file are one."""
     if {*access.reads, *access.writes} <= {EVERYTHING}:
         return access
@@ -92,14 +92,14 @@ class Slot:
     """One call's place among the calls of its answer."""
 
     earlier: "tuple[Slot, ...]" = ()
-    access: Access | None = None
+    access: ResourceUse | None = None
     declared: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
     """It does not run any more."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """It has its result."""
 
-    def declare(self, access: Access) -> None:
+    def declare(self, access: ResourceUse) -> None:
         """Say what the call accesses: what comes later and does not conflict waits no longer."""
         self.access = access
         self.declared.set()

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from goclaw.access import Access, Chosen
+from goclaw.access import Access, ChosenMode
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
@@ -53,7 +53,7 @@ def unseen(tool: Tool, value: object) -> None:
     """Nobody needs more of a result than its text."""
 
 
-def _no_choice() -> Chosen | None:
+def _no_choice() -> ChosenMode | None:
     """Where nobody can choose a mode."""
     return None
 
@@ -89,7 +89,7 @@ class CallScope:
     """What the agent may use of what the actor may: a selection (see `goclaw.selection`); None: all of it."""
     narrowed: tuple[Sequence[str], ...] = ()
     """More selections, each of which must have the tool: those of the agents for which this one works."""
-    chosen_mode: Callable[[], Chosen | None] = _no_choice
+    chosen_mode: Callable[[], ChosenMode | None] = _no_choice
     """The permission mode that was chosen for the session, as of now; None: the configured one."""
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
     """A person agreed to the plan: go on in this mode. Raises ToolError where the acting person may not choose it."""

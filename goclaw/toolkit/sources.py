@@ -20,8 +20,8 @@ from goclaw.plugins import Plugin, load, plugins
 from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.toolkit.base import ConnectingSource, LateSource, PromptSource, Tool, ToolSource, check_name
-from goclaw.toolkit.parts import Parts
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.parts import PackageParts
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
@@ -115,7 +115,7 @@ class Sources:
             if isinstance(named.source, ConnectingSource) and not named.foreign:
                 await named.source.settled(seconds)
 
-    def prompts(self) -> Sequence[Prompt]:
+    def prompts(self) -> Sequence[LivePrompt]:
         """The prompts of all sources, as of now."""
         ours = (named.source for named in self._named if not named.foreign)
         return [prompt for source in ours if isinstance(source, PromptSource) for prompt in source.prompts()]
@@ -171,7 +171,7 @@ class Sources:
 
 
 @asynccontextmanager
-async def open_sources(config: Config, clock: Clock, parts: Parts | None = None) -> AsyncIterator[Sources]:
+async def open_sources(config: Config, clock: Clock, parts: PackageParts | None = None) -> AsyncIterator[Sources]:
     """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue.
 
     `parts`: what packages declare, which `config` holds already.

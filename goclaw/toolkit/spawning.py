@@ -14,7 +14,7 @@ from goclaw.workspace import Workspace
 
 
 @record
-class Kept:
+class KeptWorktree:
     """A worktree in which something has changed."""
 
     worktree: str
@@ -39,7 +39,7 @@ class WorkPlace(Protocol):
         """What the agent is told of it."""
         ...
 
-    async def leave(self, agent: str) -> Kept | None:
+    async def leave(self, agent: str) -> KeptWorktree | None:
         """The agent has ended: remove what needs no keeping. Returns what is kept; raises nothing of its own."""
         ...
 
@@ -80,7 +80,7 @@ class AgentReport:
     """Of one in the background: its id for the tools for tasks."""
     output: str = ""
     """Of one in the background: `output:<id>`, where its answer will be."""
-    kept: Kept | None = None
+    kept: KeptWorktree | None = None
     """Of one with a worktree of its own: what is left of it."""
 
 

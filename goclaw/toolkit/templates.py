@@ -17,7 +17,7 @@ Rendered = Callable[..., str]
 
 
 @record
-class Engine:
+class TemplateEngine:
     """What reads templates."""
 
     names: Callable[[str], set[str]]
@@ -69,8 +69,8 @@ def hint(text: str, values: Mapping[str, Any]) -> str:
     return line if len(line) <= HINT_LENGTH else f"{line[: HINT_LENGTH - 1]}…"
 
 
-def _engine() -> Engine:
-    return load(catalog.TEMPLATES["jinja"], Engine)
+def _engine() -> TemplateEngine:
+    return load(catalog.TEMPLATES["jinja"], TemplateEngine)
 
 
 @lru_cache(maxsize=512)

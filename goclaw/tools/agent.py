@@ -8,8 +8,8 @@ from goclaw.errors import InvalidInput
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
-from goclaw.toolkit.spawning import AgentTask, Kept
+from goclaw.toolkit.scheduling import ResourceUse
+from goclaw.toolkit.spawning import AgentTask, KeptWorktree
 from goclaw.tools.background import started_text
 from goclaw.tools.worktree import worktree_for
 
@@ -38,7 +38,7 @@ class AgentResult(Result):
         """Its last words, and where its work is: who started it needs nothing else."""
         if self.task:
             return started_text(self.task, self.output)
-        kept = Kept(self.worktree, self.branch, self.changes).text() if self.worktree else ""
+        kept = KeptWorktree(self.worktree, self.branch, self.changes).text() if self.worktree else ""
         return "\n\n".join(filter(None, (self.answer, kept)))
 
 
@@ -52,7 +52,7 @@ class AgentResult(Result):
     foreign=True,
     tags=("agents",),
     annotations=Annotations("Agent for a task", read_only=False, destructive=False, idempotent=True, open_world=True),
-    access=lambda arguments, ctx: Access(),
+    access=lambda arguments, ctx: ResourceUse(),
     call_hint="{{ kind or 'agent' }}: {{ description or (task | truncate(100)) }}",
     result_hint="{{ kind }}: {% if task %}{{ task }} started{% else %}{{ requests }} requests, {{ tokens }} tokens"
     "{{ branch and ', ' ~ branch }}{% endif %}",
@@ -115,7 +115,7 @@ async def agent(
         raise InvalidInput('field "task": expected a task in words')
     place = worktree_for(ctx) if worktree else None
     report = await ctx.spawn(AgentTask(task, kind, description, run_in_background, place))
-    kept = report.kept or Kept("", "", "")
+    kept = report.kept or KeptWorktree("", "", "")
     return AgentResult(
         agent=report.agent,
         kind=report.kind,

@@ -8,7 +8,7 @@ from goclaw.events import Question
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 MAX_OPTIONS = 6
 """A list that can be read at a glance (goa-tool-system, `ask_user_question`)."""
@@ -49,8 +49,8 @@ class Answers(Result):
         )
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access(orders=("the user's answers",))
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(orders=("the user's answers",))
 
 
 @tool(

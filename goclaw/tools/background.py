@@ -8,8 +8,8 @@ from pydantic import Field
 
 from goclaw.errors import InvalidInput
 from goclaw.redact import mask
-from goclaw.sandbox.base import Command
-from goclaw.tasks.base import Owner, TaskInfo, Work
+from goclaw.sandbox.base import SandboxCommand
+from goclaw.tasks.base import Owner, TaskInfo, TaskWork
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
 from goclaw.tools.exec_policy import policy_of
@@ -86,11 +86,11 @@ async def start_task(
     if seconds is not None and seconds > most:
         raise InvalidInput(f'field "timeout": expected at most {most:g} (tools.tasks.minutes), got {seconds:g}')
     variables = {**environment(ctx.config.tools.exec), **(env or {})}
-    work = Work(
+    work = TaskWork(
         owner=owner_of(ctx),
         address=ctx.address,
         label=mask(" ".join(label.split()))[:MAX_LABEL],
-        command=Command(tuple(argv), folder, variables, stdin, keeps_input),
+        command=SandboxCommand(tuple(argv), folder, variables, stdin, keeps_input),
         policy=await policy_of(ctx),
         seconds=seconds or most,
         turn=ctx.turn,

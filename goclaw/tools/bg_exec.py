@@ -13,7 +13,7 @@ from goclaw.sandbox.rules import Rules
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import TaskResult, TaskSeconds, owner_of, shown, start_task, started_text
 from goclaw.tools.exec_env import checked
 from goclaw.tools.exec_grounds import grounds_of_line
@@ -56,7 +56,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     denied=_DENIED,
     foreign=False,
-    access=lambda arguments, ctx: Access(category="shell"),
+    access=lambda arguments, ctx: ResourceUse(category="shell"),
     call_hint="Starting {{ command | truncate(40) }} {{ args | join(' ') | truncate(60) }}",
     result_hint="Goes on as {{ task }}",
     examples=(Example("A program that reads its input", {"command": "sort", "stdin": "b\na\n"}, "in the background"),),

@@ -20,7 +20,7 @@ from goclaw.sandbox.rules import Rules
 from goclaw.specs import Annotations, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.tools.compressing import shorten_words
 from goclaw.tools.exec_grounds import grounds_of_line
@@ -72,7 +72,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
         tags=("cli", "shell", *settings.tags),
         own_timeout=True,
         grounds=grounds,
-        access=lambda arguments, ctx: Access(category="shell"),
+        access=lambda arguments, ctx: ResourceUse(category="shell"),
         call_hint=f"{name} {{{{ args }}}}",
         result_hint=f"{name}: exit code {{{{ code }}}}",
     )(run)

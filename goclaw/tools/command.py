@@ -7,7 +7,7 @@ from pydantic import Field
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.text import encoded
 
 READS = frozenset({"help", "sessions", "status", "tools", "usage", "whoami"})
@@ -28,8 +28,8 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.LOW if name.lower() in READS or not rest else Risk.MEDIUM
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access(orders=("commands",))
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(orders=("commands",))
 
 
 @tool(

@@ -13,7 +13,7 @@ from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 SESSION = "session."
 """Begins the names of the conversation's own settings."""
@@ -40,8 +40,8 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.MEDIUM if arguments.setting.startswith(SESSION) else Risk.HIGH
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access(orders=("settings",))
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(orders=("settings",))
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:

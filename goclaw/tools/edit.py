@@ -10,11 +10,11 @@ from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.difference import KIND, Difference, difference
 from goclaw.tools.editing import again_unless_approved, text_in
-from goclaw.tools.matching import Tier
+from goclaw.tools.matching import MatchTier
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.text import Text
@@ -24,7 +24,7 @@ class EditResult(Result):
     """What became of the file."""
 
     path: str
-    tier: Annotated[Tier, Field(description="How closely old_string was found.")]
+    tier: Annotated[MatchTier, Field(description="How closely old_string was found.")]
     places: Annotated[int, Field(ge=1)]
     how: str
     preview: Annotated[str, Field(description="The lines that changed, and some around.")]
@@ -52,7 +52,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     tags=("filesystem", "write"),
     annotations=Annotations("Edit a file", read_only=False, destructive=True, idempotent=False, open_world=False),
-    access=lambda arguments, ctx: Access(writes=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     call_hint="Editing {{ path }}",
     result_hint="Edited {{ path }}{{ how }}{% if change %}: {{ change }}{% endif %}",
     artifacts={KIND: Difference},

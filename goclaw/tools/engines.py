@@ -23,7 +23,7 @@ from goclaw.sandbox.reading import can_confine, running_confined
 from goclaw.supervise import background
 from goclaw.tools.expression import Expression
 from goclaw.tools.text import as_utf8
-from goclaw.workspace import USERS, Opened, Wanted, Workspace
+from goclaw.workspace import USERS, FileQuery, Opened, Workspace
 from goclaw.workspace.listing import NEVER
 
 MAX_IN_FILE = 1_000
@@ -51,7 +51,7 @@ class Query:
     """What is looked for, and where."""
 
     expression: Expression
-    wanted: Wanted
+    wanted: FileQuery
     case_sensitive: bool
     threads: int
     largest: int
@@ -60,7 +60,7 @@ class Query:
 
 
 @record
-class Hits:
+class LineMatches:
     """Where it stands, by paths relative to the workspace; some of them may be nobody's to see (`visible`)."""
 
     counts: Mapping[str, int]
@@ -82,7 +82,7 @@ def ripgrep() -> str | None:
     return str(beside) if beside.is_file() else shutil.which("rg")
 
 
-async def search_folder(query: Query, workspace: Workspace) -> Hits:
+async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
     """Every matching line below the folder of the query."""
     program, root = ripgrep(), await workspace.folder(".")
     readable = await asyncio.to_thread(_readable, root, workspace.viewer)
@@ -111,10 +111,10 @@ async def search_folder(query: Query, workspace: Workspace) -> Hits:
         told, _ = await _walk(argv, root, readable, query.seconds)
         return await asyncio.to_thread(_parsed, told)
 
-    return Hits(counts, complete, too_large, where)
+    return LineMatches(counts, complete, too_large, where)
 
 
-async def search_text(query: Query, data: bytes, path: str) -> Hits:
+async def search_text(query: Query, data: bytes, path: str) -> LineMatches:
     """Every matching line of one text in UTF-8."""
     program = ripgrep()
     if program is None:
@@ -129,7 +129,7 @@ async def search_text(query: Query, data: bytes, path: str) -> Hits:
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
-async def look_in_file(query: Query, descriptor: int, path: str) -> Hits | None:
+async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches | None:
     """Every matching line of an open text, which ripgrep reads by itself; None: there is no ripgrep."""
     program = ripgrep()
     if program is None:
@@ -141,13 +141,13 @@ async def look_in_file(query: Query, descriptor: int, path: str) -> Hits | None:
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
-def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> Hits:
+def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
     """Hits of which everything is known."""
 
     async def where(paths: Sequence[str]) -> Spots:
         return spots
 
-    return Hits({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
+    return LineMatches({path: len(found) for path, found in spots.items() if found}, complete, oversized, where)
 
 
 def _options(query: Query) -> list[str]:
@@ -165,7 +165,7 @@ def _options(query: Query) -> list[str]:
     ]
 
 
-def _excluded(wanted: Wanted, viewer: str | None) -> list[str]:
+def _excluded(wanted: FileQuery, viewer: str | None) -> list[str]:
     """Globs that spare ripgrep what would not be shown anyway."""
     below = "" if wanted.folder == "." else f"/{wanted.folder}"
     globs = []
@@ -310,7 +310,7 @@ async def worker(query: Query) -> AsyncIterator[Look]:
         yield look
 
 
-async def _scan_folder(query: Query, workspace: Workspace) -> Hits:
+async def _scan_folder(query: Query, workspace: Workspace) -> LineMatches:
     """Without ripgrep: each file is read through the workspace, and scanned in another process."""
     spots: dict[str, list[Spot]] = {}
     oversized: list[str] = []

@@ -10,7 +10,7 @@ from goclaw.sandbox.rules import Rules
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import start_task, started_text
 from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_env import checked
@@ -47,7 +47,7 @@ class ExecResult(Result):
     own_timeout=True,
     grounds=exec_grounds,
     denied=_DENIED,
-    access=lambda arguments, ctx: Access(category="shell"),
+    access=lambda arguments, ctx: ResourceUse(category="shell"),
     call_hint="{% if run_in_background %}Starting{% else %}Running{% endif %} {{ command | truncate(100) }}",
     result_hint="{% if task %}Goes on as {{ task }}{% else %}Exit code {{ exit_code }}{% endif %}",
     examples=(

@@ -17,9 +17,9 @@ from goclaw import catalog
 from goclaw.errors import ToolError
 from goclaw.plugins import load
 from goclaw.sandbox.base import Grammar, Part, Unclear
-from goclaw.sandbox.mentions import TooMany, folders_of, is_roundabout, paths_of
 from goclaw.sandbox.plain import INTERPRETERS
-from goclaw.toolkit.asking import OFF
+from goclaw.sandbox.referenced_paths import TooMany, folders_of, is_roundabout, paths_of
+from goclaw.toolkit.approval_request import OFF
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
 from goclaw.tools.text import as_code

@@ -1,6 +1,6 @@
 """What a command of a tool may touch and reach: see `sandbox.policy`."""
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.sandbox.base import Policy
 from goclaw.sandbox.policy import policy_for
 from goclaw.toolkit.base import ToolContext
@@ -11,6 +11,8 @@ async def policy_of(ctx: ToolContext) -> Policy:
 
     def told(place: str, reached: bool, why: str) -> None:
         rule = "tools.network"
-        ctx.environment.audit(Entry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn))
+        ctx.environment.audit(
+            AuditEntry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn)
+        )
 
     return await policy_for(ctx.config, ctx.home.root, ctx.actor.key, told)

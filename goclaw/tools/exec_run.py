@@ -18,7 +18,7 @@ from goclaw.config.tools import ExecSettings
 from goclaw.errors import DiskError, ToolError
 from goclaw.redact import mask
 from goclaw.sandbox import layout
-from goclaw.sandbox.base import Command, Process
+from goclaw.sandbox.base import Process, SandboxCommand
 from goclaw.specs import Risk
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
@@ -67,7 +67,7 @@ async def run_command(
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
-    what = Command(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
+    what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
     policy = replace(await policy_of(ctx), writes=writes)
     return await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
 

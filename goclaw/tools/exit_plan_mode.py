@@ -9,7 +9,7 @@ from goclaw.events import Question
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.text import encoded
 
 APPROVE, KEEP = "Approve", "Keep planning"
@@ -34,8 +34,8 @@ class PlanResult(Result):
         return f"the person did not approve the plan{wish}\nplan mode goes on: change the plan, or ask what is missing"
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access(alone=True)  # what comes behind it in the same answer was written before anybody agreed
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(alone=True)  # what comes behind it in the same answer was written before anybody agreed
 
 
 @offered(only_in="plan")

@@ -20,10 +20,10 @@ from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import DENIED, DENIED_MARK
-from goclaw.toolkit.declaring import without_titles
 from goclaw.toolkit.modelling import model_of, result_of
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
+from goclaw.toolkit.signature import without_titles
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.toolkit.spawning import AgentTask, Forward
 from goclaw.toolkit.templates import check, rendered
@@ -33,7 +33,7 @@ MAX_PROMPT = 50_000
 
 
 @record
-class Offer:
+class ExportedTool:
     """One exported tool, and whose it is."""
 
     agent: str
@@ -49,15 +49,15 @@ class Offer:
         return f"{agent}.exports.{self.toolset}.tools.{self.name}"
 
 
-def offers(exports: Mapping[str, Exports]) -> Iterator[Offer]:
+def offers(exports: Mapping[str, Exports]) -> Iterator[ExportedTool]:
     """Every tool that is exported, from the exports of each agent."""
     for agent, sets in exports.items():
         for toolset, export in sets.items():
             for name, settings in export.tools.items():
-                yield Offer(agent, toolset, export, name, settings)
+                yield ExportedTool(agent, toolset, export, name, settings)
 
 
-def exported_tool(offer: Offer) -> Tool:
+def exported_tool(offer: ExportedTool) -> Tool:
     """The tool.
 
     Raises:
@@ -84,7 +84,7 @@ def exported_tool(offer: Offer) -> Tool:
         foreign=True,
         tags=("agents", *offer.export.tags, *settings.tags),
         annotations=Annotations(settings.title, read_only=False, destructive=False, idempotent=True, open_world=True),
-        access=lambda arguments, ctx: Access(),
+        access=lambda arguments, ctx: ResourceUse(),
         call_hint=settings.call_hint,
         result_hint=settings.result_hint,
         reminder=settings.reminder,
@@ -94,7 +94,7 @@ def exported_tool(offer: Offer) -> Tool:
     )(run)
 
 
-def _asking(offer: Offer, takes: type[BaseModel], gives: type[Result] | None) -> Any:
+def _asking(offer: ExportedTool, takes: type[BaseModel], gives: type[Result] | None) -> Any:
     """The agent does it."""
     template = offer.settings.prompt
     if template is not None:
@@ -123,7 +123,9 @@ def _asking(offer: Offer, takes: type[BaseModel], gives: type[Result] | None) ->
     return run
 
 
-def _forwarding(offer: Offer, through: PassthroughSettings, takes: type[BaseModel], gives: type[Result] | None) -> Any:
+def _forwarding(
+    offer: ExportedTool, through: PassthroughSettings, takes: type[BaseModel], gives: type[Result] | None
+) -> Any:
     """Another tool does it, whatever a model would think of it."""
     target, given = through.tool, through.input
     for text in _texts(given):
@@ -176,7 +178,7 @@ def _texts(node: Any) -> Iterator[str]:
             yield from (text for inner in node for text in _texts(inner))
 
 
-def _usual(offer: Offer, values: Mapping[str, Any]) -> str:
+def _usual(offer: ExportedTool, values: Mapping[str, Any]) -> str:
     """The task where the operator worded none."""
     given = json.dumps({name: value for name, value in values.items() if value is not None}, ensure_ascii=False)
     return f"{offer.settings.description.strip()}\n\nWhat was given: {given}"

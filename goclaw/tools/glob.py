@@ -8,9 +8,9 @@ from goclaw.errors import InvalidInput
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import Folder, Ignored
-from goclaw.workspace import Pattern, Wanted, patterns
+from goclaw.workspace import FileQuery, Pattern, patterns
 
 _MAX_LOOKED_AT = 100_000
 """Files of one search: each costs memory."""
@@ -60,7 +60,7 @@ def globs(text: str, field: str) -> list[Pattern]:
     tags=("filesystem", "read"),
     annotations=Annotations("Find files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
-    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     call_hint="Looking for {{ pattern }}",
     result_hint="{{ returned }} files match {{ pattern }}",
     examples=(
@@ -82,7 +82,7 @@ async def glob(
     include_ignored: Ignored = False,
 ) -> GlobResult:
     """Find files by a pattern of their paths, the newest first. What git ignores is left out."""
-    wanted = Wanted(path, globs(pattern, "pattern"), ignored=include_ignored)
+    wanted = FileQuery(path, globs(pattern, "pattern"), ignored=include_ignored)
     seconds = ctx.config.tools.search.timeout
     found = await ctx.workspace.find(wanted, most=_MAX_LOOKED_AT, seconds=seconds)
     newest = sorted(found.entries, key=lambda entry: (-entry.modified, entry.path))[:limit]

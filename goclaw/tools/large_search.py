@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from goclaw.errors import ToolError
-from goclaw.tools.engines import MAX_IN_FILE, Hits, Query, Spot, known_hits, look_in_file, worker
+from goclaw.tools.engines import MAX_IN_FILE, LineMatches, Query, Spot, known_hits, look_in_file, worker
 from goclaw.tools.lines import MAX_LINE, skip
 from goclaw.tools.text import is_wide
 from goclaw.workspace import Opened, Workspace
@@ -20,7 +20,7 @@ _BLOCK = 4 << 20
 """Bytes that our own engine scans at once, in whole lines."""
 
 
-async def search_large(query: Query, workspace: Workspace, path: str) -> Hits:
+async def search_large(query: Query, workspace: Workspace, path: str) -> LineMatches:
     """Every matching line of a file of any size, as far as the time goes.
 
     Raises:
@@ -50,7 +50,7 @@ def _stream(path: str, opened: Opened, largest: int) -> int | None:
     return descriptor
 
 
-async def _scan(query: Query, descriptor: int, path: str) -> Hits:
+async def _scan(query: Query, descriptor: int, path: str) -> LineMatches:
     spots: list[Spot] = []
     before, complete = 0, False
     try:

@@ -32,7 +32,7 @@ _PATIENCE_SECONDS = 20.0
 
 
 @record
-class Window:
+class LineWindow:
     """Which lines are wanted, and how many bytes they may fill."""
 
     offset: int
@@ -51,7 +51,7 @@ class Lines:
     latin: bool = False
     """Some of them are no UTF-8, and read as Latin-1."""
 
-    def text(self, path: str, window: Window) -> str:
+    def text(self, path: str, window: LineWindow) -> str:
         """The lines with their numbers, or why there are none."""
         if not self.total:
             return f"{path} is empty"
@@ -60,7 +60,7 @@ class Lines:
         return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(self.shown, window.offset + 1))
 
 
-def lines_of(path: str, window: Window, file: BinaryIO, most: int | None = None) -> Lines:
+def lines_of(path: str, window: LineWindow, file: BinaryIO, most: int | None = None) -> Lines:
     """The lines of the window, out of the first `most` bytes: a file that grows meanwhile has no end.
 
     UTF-16 is held in memory as a whole: the caller bounds it.

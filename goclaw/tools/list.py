@@ -8,7 +8,7 @@ from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import Folder
 from goclaw.tools.suggesting import is_missing
 
@@ -50,7 +50,7 @@ class ListResult(BoundedResult):
     tags=("filesystem", "read"),
     annotations=Annotations("List a folder", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
-    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     call_hint="Listing {{ path }}",
     result_hint="{{ total }} entries in {{ path }}",
     examples=(Example("The workspace", {}, "src/\na.txt  4 bytes", {"a.txt": "one\n", "src/b.txt": "two\n"}),),

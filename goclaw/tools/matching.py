@@ -38,7 +38,7 @@ _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '
 _NUMBER = re.compile(r"\d+")
 
 
-class Tier(StrEnum):
+class MatchTier(StrEnum):
     """How closely a place fits."""
 
     EXACT = "exact"
@@ -47,7 +47,7 @@ class Tier(StrEnum):
 
 
 @record
-class Span:
+class TextSpan:
     """A place in a text."""
 
     start: int
@@ -58,8 +58,8 @@ class Span:
 class Match:
     """The places that a text may have, all of one tier."""
 
-    tier: Tier
-    spans: Sequence[Span]
+    tier: MatchTier
+    spans: Sequence[TextSpan]
     """At most `MAX_PLACES` + 1 of them, or `MAX_REPLACED` + 1 if all were wanted."""
     likeness: float = 1.0
 
@@ -73,22 +73,22 @@ def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | No
     most = MAX_REPLACED if every else MAX_PLACES
     spans = list(islice(_exact(body, old, every=every), most + 1))
     if spans:
-        return Match(Tier.EXACT, spans)
+        return Match(MatchTier.EXACT, spans)
     if not fuzzy or not old.strip() or body.count("\n") > _MAX_LINES:
         return None
     lines = _Lines(body)
     spans = list(islice(_trailing(lines, old, every=every), most + 1))
     if spans:
-        return Match(Tier.TRAILING, _apart(spans) if every else spans)
+        return Match(MatchTier.TRAILING, _apart(spans) if every else spans)
     if len("".join(old.split())) < SHORTEST:
         return None
     return _fuzzy(lines, old)
 
 
-def _exact(body: str, old: str, *, every: bool) -> Iterator[Span]:
+def _exact(body: str, old: str, *, every: bool) -> Iterator[TextSpan]:
     place = body.find(old)
     while place >= 0:
-        yield Span(place, place + len(old))
+        yield TextSpan(place, place + len(old))
         place = body.find(old, place + (len(old) if every else 1))
 
 
@@ -111,7 +111,7 @@ class _Lines:
             start = end + 1
 
 
-def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[Span]:
+def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[TextSpan]:
     """Places where the lines are the same but for what ends them: those of one text in another, both without that."""
     wanted = old.replace("\r\n", "\n").split("\n")
     to_the_end = wanted[-1] != wanted[-1].rstrip()
@@ -128,13 +128,13 @@ def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[Span]:
             first = bisect_right(starts, place) - 1
             last = first + len(wanted) - 1
             end = len(lines.texts[last]) if to_the_end else behind - starts[last]
-            yield Span(lines.starts[first] + place - starts[first], lines.starts[last] + end)
+            yield TextSpan(lines.starts[first] + place - starts[first], lines.starts[last] + end)
             following = behind if every else following
         place = body.find(part, following)
 
 
-def _apart(spans: Sequence[Span]) -> list[Span]:
-    kept: list[Span] = []
+def _apart(spans: Sequence[TextSpan]) -> list[TextSpan]:
+    kept: list[TextSpan] = []
     for span in spans:
         if not kept or span.start >= kept[-1].end:
             kept.append(span)
@@ -146,7 +146,7 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
     ends_a_line = wanted[-1] == ""
     folded = [_folded(line) for line in (wanted[:-1] if ends_a_line else wanted)]
     there = [_folded(text) for text in lines.texts]
-    found: list[tuple[Span, float]] = []
+    found: list[tuple[TextSpan, float]] = []
     compared, work = 0, _Work()
     for first in range(len(there) - len(folded) + 1):
         last = first + len(folded) - 1
@@ -160,10 +160,10 @@ def _fuzzy(lines: _Lines, old: str) -> Match | None:
             return None  # there may be more of them
         if likeness >= LIKENESS:
             end = lines.ends[last] if ends_a_line else lines.starts[last] + len(lines.texts[last])
-            found.append((Span(lines.starts[first], end), likeness))
+            found.append((TextSpan(lines.starts[first], end), likeness))
     if not found:
         return None
-    return Match(Tier.FUZZY, [span for span, _ in found], min(likeness for _, likeness in found))
+    return Match(MatchTier.FUZZY, [span for span, _ in found], min(likeness for _, likeness in found))
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from goclaw.blobs import image_type
 from goclaw.errors import ToolError
-from goclaw.mcp.base import Outcome, Piece
+from goclaw.mcp.base import CallResult, Piece
 from goclaw.mcp.words import shown
 from goclaw.messages import Image
 from goclaw.pictures import fault_of
@@ -55,7 +55,7 @@ def _says(text: str, data: Any) -> bool:
     return bool(said == data)
 
 
-async def answer_of(outcome: Outcome, ctx: ToolContext) -> McpAnswer:
+async def answer_of(outcome: CallResult, ctx: ToolContext) -> McpAnswer:
     """The result of a call.
 
     Raises:
@@ -108,6 +108,6 @@ def origin_of(server: str) -> str:
     return f"the MCP server {server}"
 
 
-def pieces_of(outcome: Outcome) -> Sequence[str]:
+def pieces_of(outcome: CallResult) -> Sequence[str]:
     """Each piece in text, nothing looked at."""
     return [_text(piece, seen=False) for piece in outcome.pieces]

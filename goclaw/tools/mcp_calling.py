@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Question
-from goclaw.mcp.base import Asked, Caller
-from goclaw.mcp.servers import Server
+from goclaw.mcp.base import CallOrigin, Elicitation
+from goclaw.mcp.servers import ServerState
 from goclaw.mcp.words import quoted, shown
 from goclaw.supervise import background
 from goclaw.toolkit.base import ToolContext
@@ -25,7 +25,7 @@ MAX_QUESTION = 2_000
 T = TypeVar("T")
 
 
-class Patience:
+class CallDeadline:
     """How long a call may take, without the time in which a person is asked."""
 
     def __init__(self, limit: asyncio.Timeout, seconds: float) -> None:
@@ -47,7 +47,7 @@ class Patience:
 
 
 @asynccontextmanager
-async def calling(ctx: ToolContext, server: Server, what: str) -> AsyncIterator[Caller]:
+async def calling(ctx: ToolContext, server: ServerState, what: str) -> AsyncIterator[CallOrigin]:
     """Within the block a call may be made for the person of `ctx`.
 
     Raises:
@@ -56,7 +56,7 @@ async def calling(ctx: ToolContext, server: Server, what: str) -> AsyncIterator[
     seconds = server.settings.timeout
     try:
         async with asyncio.timeout(seconds) as limit:
-            call = _Calling(ctx, server, Patience(limit, seconds))
+            call = _Calling(ctx, server, CallDeadline(limit, seconds))
             try:
                 yield call.caller
             finally:
@@ -71,7 +71,7 @@ async def calling(ctx: ToolContext, server: Server, what: str) -> AsyncIterator[
 class _Calling:
     """One call."""
 
-    def __init__(self, ctx: ToolContext, server: Server, patience: Patience) -> None:
+    def __init__(self, ctx: ToolContext, server: ServerState, patience: CallDeadline) -> None:
         self._ctx = ctx
         self._server = server
         self._patience = patience
@@ -79,7 +79,7 @@ class _Calling:
         self._asked = 0
         self._told_at = float("-inf")
         self._going_on: set[asyncio.Task[None]] = set()
-        self.caller = Caller(
+        self.caller = CallOrigin(
             lambda asked: self._while_it_runs(lambda: self.ask(asked)),
             self.progress,
             lambda prompted: self._while_it_runs(lambda: self._sampling.complete(prompted)),
@@ -118,7 +118,7 @@ class _Calling:
             self._told_at = now
             self._ctx.progress(shown(text, 150))
 
-    async def ask(self, asked: Asked) -> Mapping[str, Any] | None:
+    async def ask(self, asked: Elicitation) -> Mapping[str, Any] | None:
         """Put a form to the person, a question for each field."""
         if asked.url:
             return await self._ask_for_address(asked)
@@ -135,11 +135,11 @@ class _Calling:
                 found[name] = value
         return found
 
-    async def _ask_for_address(self, asked: Asked) -> Mapping[str, Any] | None:
+    async def _ask_for_address(self, asked: Elicitation) -> Mapping[str, Any] | None:
         words = f"It wants you to open this address: {quoted(asked.url, MAX_QUESTION)}\n\nDid you?"
         return {} if await self._question(asked, words, ("yes", "no")) == "yes" else None
 
-    async def _field(self, asked: Asked, name: str, field: Mapping[str, Any], *, required: bool) -> Any:
+    async def _field(self, asked: Elicitation, name: str, field: Mapping[str, Any], *, required: bool) -> Any:
         title = quoted(str(field.get("title") or name), 80)
         about = quoted(str(field.get("description", "")), 500)
         options = _options(field)
@@ -154,7 +154,7 @@ class _Calling:
                 words = f"{title}: {error}"
         return None
 
-    async def _question(self, asked: Asked, words: str, options: tuple[str, ...]) -> str | None:
+    async def _question(self, asked: Elicitation, words: str, options: tuple[str, ...]) -> str | None:
         self._asked += 1
         if self._asked > MAX_QUESTIONS:
             raise ToolError(f"a call may ask at most {MAX_QUESTIONS} questions")

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 
 from goclaw.errors import ToolError
-from goclaw.mcp.base import Asked, Caller, PromptDefinition
-from goclaw.mcp.servers import Server
-from goclaw.mcp.vetting import full_name, is_wanted
+from goclaw.mcp.base import CallOrigin, Elicitation, PromptDefinition
+from goclaw.mcp.servers import ServerState
+from goclaw.mcp.validation import full_name, is_wanted
 from goclaw.mcp.words import hides, quoted, shown
 from goclaw.messages import Piece, Provenance, SourceKind
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.tools.mcp_answers import origin_of, pieces_of
 
 SECONDS = 30.0
@@ -21,9 +21,11 @@ _MAX_SUMMARY = 120
 _MAX_NAME = 64
 
 
-def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tuple[Prompt, ...], dict[str, str]]:
+def prompts_of(
+    server: ServerState, listed: Sequence[PromptDefinition]
+) -> tuple[tuple[LivePrompt, ...], dict[str, str]]:
     """The prompts that are offered, and why others are not, by their names."""
-    offered: dict[str, Prompt] = {}
+    offered: dict[str, LivePrompt] = {}
     refused: dict[str, str] = {}
     for definition in listed:
         if not is_wanted(definition.name, server.settings):
@@ -38,7 +40,7 @@ def prompts_of(server: Server, listed: Sequence[PromptDefinition]) -> tuple[tupl
     return tuple(offered.values()), refused
 
 
-def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
+def _prompt(name: str, server: ServerState, definition: PromptDefinition) -> LivePrompt:
     async def say(given: str) -> tuple[Piece, ...]:
         arguments = _arguments(name, definition, given)
         try:
@@ -53,7 +55,7 @@ def _prompt(name: str, server: Server, definition: PromptDefinition) -> Prompt:
         return ((head, ""), (text, origin_of(server.name), Provenance(SourceKind.MCP)))
 
     said = quoted(definition.description, _MAX_SUMMARY)
-    return Prompt(name, f"“{said}” ({server.name})" if said else f"A prompt of the MCP server {server.name}", say)
+    return LivePrompt(name, f"“{said}” ({server.name})" if said else f"A prompt of the MCP server {server.name}", say)
 
 
 def _arguments(command: str, definition: PromptDefinition, given: str) -> dict[str, str]:
@@ -97,8 +99,8 @@ def _usage(command: str, definition: PromptDefinition) -> str:
     return "\n".join([f"Usage: /{command} {' '.join(words)}".rstrip(), *lines])
 
 
-def _nobody(server: Server) -> Caller:
-    async def ask(asked: Asked) -> None:
+def _nobody(server: ServerState) -> CallOrigin:
+    async def ask(asked: Elicitation) -> None:
         raise ToolError("nobody can be asked before a turn has begun")
 
-    return Caller(ask, lambda text: None)
+    return CallOrigin(ask, lambda text: None)

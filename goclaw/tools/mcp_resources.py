@@ -6,12 +6,12 @@ from pydantic import Field
 
 from goclaw.errors import ToolError
 from goclaw.mcp.base import ResourceLine
-from goclaw.mcp.servers import McpServers, Server
+from goclaw.mcp.servers import McpServers, ServerState
 from goclaw.mcp.words import quoted, shown
 from goclaw.specs import Annotations, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.mcp_answers import McpAnswer, answer_of
 from goclaw.tools.mcp_calling import calling
 
@@ -45,7 +45,7 @@ def _listing(servers: McpServers) -> Tool:
         annotations=_READS,
         own_timeout=True,
         bounded=True,
-        access=lambda arguments, ctx: Access(category="network"),
+        access=lambda arguments, ctx: ResourceUse(category="network"),
         call_hint="Resources{{ ' of ' ~ server if server else '' }}",
         result_hint="{{ returned }} resources",
     )
@@ -87,7 +87,7 @@ def _reading(servers: McpServers) -> Tool:
         tags=("mcp", "network"),
         annotations=_READS,
         own_timeout=True,
-        access=lambda arguments, ctx: Access(category="network"),
+        access=lambda arguments, ctx: ResourceUse(category="network"),
         call_hint="Reading {{ uri | truncate(100) }} of {{ server }}",
         result_hint="{{ content | count }} characters",
     )
@@ -105,11 +105,11 @@ def _reading(servers: McpServers) -> Tool:
     return read_mcp_resource
 
 
-def _seen(servers: McpServers, ctx: ToolContext) -> list[Server]:
+def _seen(servers: McpServers, ctx: ToolContext) -> list[ServerState]:
     return [each for each in servers.servers.values() if ctx.authorize("mcp.use", each.name).allowed]
 
 
-def _named(servers: McpServers, name: str, ctx: ToolContext) -> Server:
+def _named(servers: McpServers, name: str, ctx: ToolContext) -> ServerState:
     """The server of that name, if the acting person may know of it: one answer for both."""
     for each in _seen(servers, ctx):
         if each.name == name:

@@ -6,14 +6,14 @@ Everything that the server says is its own: the model is told so, and gets no to
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.config.mcp_servers import SamplingSettings
 from goclaw.errors import ToolError
 from goclaw.events import Question
 from goclaw.llm.base import Request
 from goclaw.llm.estimate import estimate_request
-from goclaw.mcp.base import Completion, Piece, Prompted
-from goclaw.mcp.servers import Server
+from goclaw.mcp.base import Piece, Prompted, SamplingResult
+from goclaw.mcp.servers import ServerState
 from goclaw.mcp.words import quoted, shown
 from goclaw.messages import AssistantMessage, Image, UserMessage
 from goclaw.toolkit.base import ToolContext
@@ -34,12 +34,12 @@ _ITS_OWN = "\n\nHow the program wants you to answer, in its words:\n\n"
 class Sampling:
     """What one server asks the model during one call."""
 
-    def __init__(self, ctx: ToolContext, server: Server) -> None:
+    def __init__(self, ctx: ToolContext, server: ServerState) -> None:
         self._ctx = ctx
         self._server = server
         self._asked = 0
 
-    async def complete(self, prompted: Prompted) -> Completion | None:
+    async def complete(self, prompted: Prompted) -> SamplingResult | None:
         """Have it answered; None: the person does not want that.
 
         Raises:
@@ -140,7 +140,7 @@ class Sampling:
         about = f"{detail}: {shown(_last(wanted), 200)}" if wanted else detail
         rule = f"mcp.servers.{name}.sampling"
         ctx.environment.audit(
-            Entry(ACTION, name, ctx.actor, ctx.session, result == "ok", rule, result, about, turn=ctx.turn)
+            AuditEntry(ACTION, name, ctx.actor, ctx.session, result == "ok", rule, result, about, turn=ctx.turn)
         )
 
 
@@ -153,12 +153,12 @@ def _models(configured: Sequence[str], hints: Sequence[str]) -> tuple[str, ...]:
     return tuple(configured) if first is None else (first, *(spec for spec in configured if spec != first))
 
 
-def _completion(done: Sampled, stops: Sequence[str]) -> Completion:
+def _completion(done: Sampled, stops: Sequence[str]) -> SamplingResult:
     """The answer, up to where the server wanted it to end: not every provider can be told."""
     ends = [at for stop in stops if (at := done.text.find(stop)) >= 0]
     if ends:
-        return Completion(done.text[: min(ends)], done.model, "sequence")
-    return Completion(done.text, done.model, done.stop)
+        return SamplingResult(done.text[: min(ends)], done.model, "sequence")
+    return SamplingResult(done.text, done.model, done.stop)
 
 
 def _last(wanted: Sample) -> str:

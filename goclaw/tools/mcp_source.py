@@ -13,14 +13,14 @@ from typing import Protocol
 
 from goclaw import catalog
 from goclaw.config.pinned import pin_tag, pins_of
+from goclaw.mcp.approved_tools import ApprovedTools
 from goclaw.mcp.base import Definition, Finder, LinkPorts, Listing, PromptDefinition
-from goclaw.mcp.known import KnownTools
-from goclaw.mcp.servers import McpServers, Server, finders
-from goclaw.mcp.vetting import Offered, Vetted, differences, vetted
+from goclaw.mcp.servers import McpServers, ServerState, finders
+from goclaw.mcp.validation import OfferedTool, ValidatedTools, differences, vetted
 from goclaw.plugins import load_large
 from goclaw.supervise import background
 from goclaw.toolkit.base import Tool, ToolSource
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 
 MAX_FAULTS = 10
@@ -30,7 +30,7 @@ MAX_FAULTS = 10
 class Workshop(Protocol):
     """Makes tools and prompts out of what is offered; see `tools.mcp_tools`."""
 
-    def make(self, offered: Offered, server: Server, known: KnownTools) -> Tool:
+    def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
         """The tool; raises ValueError where none can be made of it."""
         ...
 
@@ -39,8 +39,8 @@ class Workshop(Protocol):
         ...
 
     def prompts(
-        self, server: Server, listed: Sequence[PromptDefinition]
-    ) -> tuple[tuple[Prompt, ...], Mapping[str, str]]:
+        self, server: ServerState, listed: Sequence[PromptDefinition]
+    ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
         """The prompts that are offered, and why others are not, by their names."""
         ...
 
@@ -56,9 +56,9 @@ class WorkshopPart:
 class _Shelf:
     """What one server has, as it was seen last."""
 
-    made: dict[str, tuple[Offered, bool, Tool]] = field(default_factory=dict)
+    made: dict[str, tuple[OfferedTool, bool, Tool]] = field(default_factory=dict)
     """By name: what it was made of, whether that is a change nobody has agreed to, and the tool itself."""
-    prompts: tuple[Prompt, ...] = ()
+    prompts: tuple[LivePrompt, ...] = ()
     faults: frozenset[str] = frozenset()
 
 
@@ -79,7 +79,7 @@ class McpSource:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
-    def prompts(self) -> Sequence[Prompt]:
+    def prompts(self) -> Sequence[LivePrompt]:
         return [prompt for shelf in self._shelves.values() for prompt in shelf.prompts]
 
     async def settled(self, seconds: float) -> None:
@@ -91,7 +91,7 @@ class McpSource:
         self._own = self._tools = part.workshop.own(self.servers)
         await self.servers.run(partial(self._listed, part.workshop))
 
-    async def _listed(self, workshop: Workshop, server: Server, listing: Listing) -> None:
+    async def _listed(self, workshop: Workshop, server: ServerState, listing: Listing) -> None:
         """Take what a server offers now."""
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
@@ -103,10 +103,10 @@ class McpSource:
         self._tools = (*self._own, *(tool for each in self._shelves.values() for _, _, tool in each.made.values()))
 
     def _made(
-        self, workshop: Workshop, server: Server, definitions: Sequence[Definition]
-    ) -> tuple[dict[str, tuple[Offered, bool, Tool]], dict[str, str]]:
+        self, workshop: Workshop, server: ServerState, definitions: Sequence[Definition]
+    ) -> tuple[dict[str, tuple[OfferedTool, bool, Tool]], dict[str, str]]:
         """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
-        seen: Vetted = vetted(server.name, server.settings, definitions, server.pinned_by)
+        seen: ValidatedTools = vetted(server.name, server.settings, definitions, server.pinned_by)
         before, found, faults = self._shelves[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
             changed = bool(self.servers.known.changes(server.name, offered.definition))
@@ -121,7 +121,7 @@ class McpSource:
                 found[offered.name] = (offered, changed, self._tagged(made, offered))
         return found, faults
 
-    def _tagged(self, made: Tool, offered: Offered) -> Tool:
+    def _tagged(self, made: Tool, offered: OfferedTool) -> Tool:
         """The tool with the tag of each set in which it is as that wants it."""
         wanted = pins_of(self._pinned, offered.server, offered.definition.name)
         fits = {
@@ -129,7 +129,7 @@ class McpSource:
         }
         return replace(made, spec=replace(made.spec, tags=made.spec.tags | fits)) if fits else made
 
-    def _missed(self, server: Server, shelf: _Shelf) -> Iterator[tuple[str, str]]:
+    def _missed(self, server: ServerState, shelf: _Shelf) -> Iterator[tuple[str, str]]:
         """What sets want of a server, and it has not, or not so."""
         has = {offered.definition.name: offered.definition for offered, _, _ in shelf.made.values()}
         for name, settings in self._pinned.items():
@@ -140,7 +140,7 @@ class McpSource:
                     why = f"{', '.join(odd)} differ at {server.name}"
                     yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {why}"
 
-    def _tell(self, server: Server, shelf: _Shelf, faults: dict[str, str]) -> None:
+    def _tell(self, server: ServerState, shelf: _Shelf, faults: dict[str, str]) -> None:
         place = server.place
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MAX_FAULTS]}
         if (more := len(faults) - MAX_FAULTS) > 0:

@@ -6,20 +6,20 @@ Everything else is as for every tool. Loaded when there are servers: what checks
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.errors import ToolError
+from goclaw.mcp.approved_tools import ApprovedTools
 from goclaw.mcp.base import PromptDefinition
-from goclaw.mcp.known import KnownTools
-from goclaw.mcp.servers import McpServers, Server
-from goclaw.mcp.vetting import Offered
+from goclaw.mcp.servers import McpServers, ServerState
+from goclaw.mcp.validation import OfferedTool
 from goclaw.specs import Confirmation, Risk, SideEffect, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.consent import Grounds
-from goclaw.toolkit.declaring import Takes
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.results import ResultType
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.schemas import Checked, SchemaArguments, UnusableSchema, arguments_by, in_words
+from goclaw.toolkit.signature import Takes
 from goclaw.tools.mcp_answers import McpAnswer, answer_of
 from goclaw.tools.mcp_calling import calling
 from goclaw.tools.mcp_prompts import prompts_of
@@ -42,7 +42,7 @@ _CHANGED = Confirmation(
 class _Workshop:
     """Implements `mcp_source.Workshop`."""
 
-    def make(self, offered: Offered, server: Server, known: KnownTools) -> Tool:
+    def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
         """The tool.
 
         Raises:
@@ -70,12 +70,12 @@ class _Workshop:
         return resource_tools(servers)
 
     def prompts(
-        self, server: Server, listed: Sequence[PromptDefinition]
-    ) -> tuple[tuple[Prompt, ...], Mapping[str, str]]:
+        self, server: ServerState, listed: Sequence[PromptDefinition]
+    ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
         return prompts_of(server, listed)
 
 
-def _spec(offered: Offered, tags: Sequence[str], confirm: Confirmation | None) -> ToolSpec:
+def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | None) -> ToolSpec:
     definition, hints = offered.definition, offered.definition.annotations
     return ToolSpec(
         name=offered.name,
@@ -93,15 +93,15 @@ def _spec(offered: Offered, tags: Sequence[str], confirm: Confirmation | None) -
     )
 
 
-def _access(offered: Offered) -> Callable[[Any, ToolContext], Access]:
+def _access(offered: OfferedTool) -> Callable[[Any, ToolContext], ResourceUse]:
     """What changes something at a server sees the answer's calls to that server in their order."""
     reads = offered.definition.annotations.read_only
-    access = Access(category="network", orders=() if reads else (f"MCP server {offered.server}",))
+    access = ResourceUse(category="network", orders=() if reads else (f"MCP server {offered.server}",))
     return lambda arguments, ctx: access
 
 
 def _run(
-    offered: Offered, server: Server, checked: Checked | None, changed: "_Changed | None"
+    offered: OfferedTool, server: ServerState, checked: Checked | None, changed: "_Changed | None"
 ) -> Callable[[ToolContext, SchemaArguments], Awaitable[McpAnswer]]:
     tool = offered.definition.name
 
@@ -134,7 +134,7 @@ def _check(data: Any, checked: Checked, what: str) -> None:
 class _Changed:
     """A tool whose definition is not what was agreed to."""
 
-    def __init__(self, offered: Offered, server: Server, known: KnownTools) -> None:
+    def __init__(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> None:
         self._offered = offered
         self._server = server
         self._known = known
@@ -168,7 +168,7 @@ class _Changed:
         if by and changes and await self._known.agree(name, [definition], by.key, ctx.clock.now()):
             caller, tool = f"a call of {ctx.actor.key}", self._offered.name
             ctx.environment.audit(
-                Entry("mcp_tool.approve", tool, by, ctx.session, result="ok", detail=caller, turn=ctx.turn)
+                AuditEntry("mcp_tool.approve", tool, by, ctx.session, result="ok", detail=caller, turn=ctx.turn)
             )
             self._look_anew()
 

@@ -11,7 +11,7 @@ from goclaw.memory.places import place_of
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.remembered import Shared, needs_memory, place
 from goclaw.tools.text import encoded
 
@@ -62,15 +62,15 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
     return Risk.LOW if arguments.action in ("read", "list") else Risk.MEDIUM
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     path = Mementos(place_of(ctx.home, ctx.actor.key, shared=arguments.shared)).path(arguments.name or "all")
     match arguments.action:
         case "list":
-            return Access(reads=("memory",))
+            return ResourceUse(reads=("memory",))
         case "read":
-            return Access(reads=(path,))
+            return ResourceUse(reads=(path,))
         case _:
-            return Access(writes=(path,))
+            return ResourceUse(writes=(path,))
 
 
 @offered(needs=needs_memory)

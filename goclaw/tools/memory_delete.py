@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.memory.values import Values
+from goclaw.memory.key_value import KeyValueFile
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
@@ -43,4 +43,4 @@ class Dropped(Result):
 async def memory_delete(ctx: ToolContext, key: Key, shared: Shared = False) -> Dropped:
     """Delete the value that is kept under a key."""
     name = checked_key(key)
-    return Dropped(key=name, deleted=await Values(place(ctx, shared=shared)).drop(name))
+    return Dropped(key=name, deleted=await KeyValueFile(place(ctx, shared=shared)).drop(name))

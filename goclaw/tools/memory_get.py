@@ -9,7 +9,7 @@ from pydantic import Field
 from goclaw.errors import ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import lines_of
-from goclaw.memory.sweeping import MAX_FILE
+from goclaw.memory.file_indexer import MAX_FILE
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult

@@ -7,8 +7,8 @@ from pydantic import BaseModel, Field
 from goclaw.errors import ToolError
 from goclaw.memory.base import MemoryFile
 from goclaw.memory.dates import moment
+from goclaw.memory.key_value import KeyValueFile
 from goclaw.memory.places import place_of
-from goclaw.memory.values import Values
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
@@ -67,7 +67,7 @@ async def memory_list(ctx: ToolContext) -> Files:
 async def _keys(ctx: ToolContext, *, shared: bool) -> list[KeptKey]:
     """None where they cannot be read: the files are listed all the same, and `memory_read` says what is wrong."""
     try:
-        values = await Values(place_of(ctx.home, ctx.actor.key, shared=shared)).all()
+        values = await KeyValueFile(place_of(ctx.home, ctx.actor.key, shared=shared)).all()
     except ToolError:
         return []
     return [KeptKey(key=key, size=len(value), shared=shared) for key, value in sorted(values.items())]

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from goclaw.errors import ToolError
-from goclaw.memory.values import Values, nearest
+from goclaw.memory.key_value import KeyValueFile, nearest
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
@@ -50,7 +50,7 @@ class Remembered(Result):
 )
 async def memory_read(ctx: ToolContext, key: Key, shared: Shared = False) -> Remembered:
     """Read a value that memory_write keeps under a key."""
-    values = await Values(place(ctx, shared=shared)).all()
+    values = await KeyValueFile(place(ctx, shared=shared)).all()
     name = checked_key(key)
     if name in values:
         return Remembered(key=name, value=values[name])
@@ -60,6 +60,6 @@ async def memory_read(ctx: ToolContext, key: Key, shared: Shared = False) -> Rem
 async def _is_shared(key: str, ctx: ToolContext) -> bool:
     """False also where the shared values cannot be read: who asks for them is told why."""
     try:
-        return key in await Values(place(ctx, shared=True)).all()
+        return key in await KeyValueFile(place(ctx, shared=True)).all()
     except ToolError:
         return False

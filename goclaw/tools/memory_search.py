@@ -7,13 +7,13 @@ from pydantic import Field
 from goclaw.access import is_group
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
-from goclaw.memory.base import Hit
+from goclaw.memory.base import NoteHit
 from goclaw.memory.dates import moment
-from goclaw.memory.telling import quoted
+from goclaw.memory.status_text import quoted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 OTHER_WORDS = "try other words before you give up: names, synonyms, the words that the note would use"
 """What helps when nothing answers; a second question finds much that the first one missed."""
@@ -24,7 +24,7 @@ class Found(Result):
 
     query: str
     mode: Annotated[str, Field(description="How passages were looked for: `hybrid` (words and meaning) or `keyword`")]
-    hits: Annotated[tuple[Hit, ...], Field(description="The best passages, best first")]
+    hits: Annotated[tuple[NoteHit, ...], Field(description="The best passages, best first")]
     more: Annotated[bool, Field(description="More passages match than were returned")] = False
 
     def text(self) -> str:
@@ -44,9 +44,9 @@ def whose(ctx: ToolContext) -> str:
     return "" if is_group(ctx.session) else ctx.actor.key
 
 
-def memory_access(arguments: Any, ctx: ToolContext) -> Access:
+def memory_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """What is written to a memory file in the same answer is found, or not, in the answer's order."""
-    return Access(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
+    return ResourceUse(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
 
 
 def needs_search(config: Config) -> str:
@@ -88,7 +88,7 @@ async def memory_search(
     return Found(query=query, mode=found.mode, hits=tuple(found.hits), more=found.more)
 
 
-def _passage(hit: Hit) -> str:
+def _passage(hit: NoteHit) -> str:
     changed = moment(hit.modified)
     weak = "  weak match" if hit.score.weak else ""
     place = f"{hit.path}:{hit.start}-{hit.end}  score {hit.score.score:.2f}  {changed:%Y-%m-%d %H:%M} UTC{weak}"

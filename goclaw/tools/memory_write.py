@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from goclaw.memory.values import MAX_VALUE, Values
+from goclaw.memory.key_value import MAX_VALUE, KeyValueFile
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
@@ -48,4 +48,4 @@ async def memory_write(
     encoded(key, "key")
     encoded(value, "value")
     name = checked_key(key)
-    return KeptValue(key=name, replaced=await Values(place(ctx, shared=shared)).put(name, value))
+    return KeptValue(key=name, replaced=await KeyValueFile(place(ctx, shared=shared)).put(name, value))

@@ -14,7 +14,7 @@ from goclaw.specs import Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 Action = Literal["send", "react", "edit", "delete"]
 
@@ -95,11 +95,11 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     return Grounds(facts, pattern=(f"{what}: {chat}",), labels=(f"{what}: {chat}",))
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """What goes to one chat gets there in the order of the calls."""
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     reads = (arguments.media_path,) if arguments.media_path else ()
-    return Access(reads=reads, category="network", orders=(f"chat {address.channel}:{address.chat}",))
+    return ResourceUse(reads=reads, category="network", orders=(f"chat {address.channel}:{address.chat}",))
 
 
 class Done(Result):

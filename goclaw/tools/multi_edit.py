@@ -14,7 +14,7 @@ from goclaw.supervise import goes_on
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.editing import again_unless_approved, text_in
 from goclaw.tools.replacing import Replaced, Replacement, check, replaced
 from goclaw.tools.review import Proposed, grounds_of, review_risk
@@ -78,7 +78,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     tags=("filesystem", "write"),
     annotations=Annotations("Edit files", read_only=False, destructive=True, idempotent=False, open_world=False),
-    access=lambda arguments, ctx: Access(writes=_paths(arguments)),
+    access=lambda arguments, ctx: ResourceUse(writes=_paths(arguments)),
     call_hint="Making {{ edits | count }} edits{{ ' in ' ~ path if path else '' }}",
     result_hint="Made {{ edits }} edits in {{ paths | join(', ') }}",
     examples=(

@@ -12,13 +12,13 @@ from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, NotebookPart
 from goclaw.tools.editing import again_unless_approved
 from goclaw.tools.review import Proposed, grounds_of, review_risk
 from goclaw.tools.suggesting import with_suggestion
 from goclaw.tools.text import MAX_BYTES, encoded
-from goclaw.workspace import Opened, Version
+from goclaw.workspace import FileStamp, Opened
 
 Path = Annotated[
     str,
@@ -65,7 +65,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     tags=("filesystem", "notebook", "write"),
     annotations=Annotations("Edit a notebook", read_only=False, destructive=True, idempotent=False, open_world=False),
-    access=lambda arguments, ctx: Access(writes=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     call_hint="{{ action | first | upper }}{{ action[1:] }} a cell of {{ path }}",
     result_hint="{{ path }}: cell {{ cell_number }} {{ action }}d, {{ cells }} cells",
     examples=(
@@ -119,7 +119,7 @@ def _change(action: str, cell_id: str | None, number: int | None, source: str | 
     return CellChange(CellAction(action), wanted, source or "", CellKind(kind) if kind else None)
 
 
-async def _plan(ctx: ToolContext, path: str, change: CellChange) -> tuple[bytes, Version, CellChanged]:
+async def _plan(ctx: ToolContext, path: str, change: CellChange) -> tuple[bytes, FileStamp, CellChanged]:
     try:
         data, version = await ctx.workspace.use(path, lambda opened: _bytes(path, opened))
     except ToolError as error:
@@ -134,7 +134,7 @@ def _changed(path: str, data: bytes, change: CellChange) -> CellChanged:
         raise ToolError(f"{path}: {error}") from error
 
 
-def _bytes(path: str, opened: Opened) -> tuple[bytes, Version]:
+def _bytes(path: str, opened: Opened) -> tuple[bytes, FileStamp]:
     if opened.stat.size > MAX_BYTES:
         raise ToolError(
             f"file too large: {path} has {opened.stat.size:,} bytes, notebook_edit takes at most {MAX_BYTES:,}"

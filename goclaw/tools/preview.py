@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from goclaw.records import record
-from goclaw.tools.matching import Span
+from goclaw.tools.matching import TextSpan
 from goclaw.tools.text import shown
 
 _CONTEXT = 2
@@ -21,12 +21,12 @@ _SHOWN_CHANGES = 3
 class _Change:
     """Whole lines, with their ends, that became others."""
 
-    old: Span
-    new: Span
+    old: TextSpan
+    new: TextSpan
     places: int
 
 
-def preview(before: str, after: str, spans: Sequence[Span], news: Sequence[str]) -> str:
+def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> str:
     """The changes with `-` and `+` and their numbers; of lines that did not change the numbers that they have now.
 
     `spans` are the places in `before` in their order, `news` what stands there in `after`.
@@ -39,7 +39,7 @@ def preview(before: str, after: str, spans: Sequence[Span], news: Sequence[str])
     return shown("\n".join(lines))
 
 
-def _changes(before: str, after: str, spans: Sequence[Span], news: Sequence[str]) -> Iterator[_Change]:
+def _changes(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> Iterator[_Change]:
     """Yield the changes by lines: places that share a line are one change.
 
     Of a line that has many places the end is looked for once: it may have megabytes.
@@ -50,13 +50,13 @@ def _changes(before: str, after: str, spans: Sequence[Span], news: Sequence[str]
         shift_before, shift = shift, shift + len(new) - (span.end - span.start)
         if last and span.start < last.old.end:
             end = last.old.end if span.end < last.old.end else _end(before, span.end, after, span.end + shift)
-            last = _Change(Span(last.old.start, end), Span(last.new.start, end + shift), last.places + 1)
+            last = _Change(TextSpan(last.old.start, end), TextSpan(last.new.start, end + shift), last.places + 1)
             continue
         if last:
             yield last
         start = before.rfind("\n", 0, span.start) + 1
         end = _end(before, span.end, after, span.end + shift)
-        last = _Change(Span(start, end), Span(start + shift_before, end + shift), 1)
+        last = _Change(TextSpan(start, end), TextSpan(start + shift_before, end + shift), 1)
     if last:
         yield last
 
@@ -78,7 +78,9 @@ def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:
 
 
 def _together(one: _Change, other: _Change) -> _Change:
-    return _Change(Span(one.old.start, other.old.end), Span(one.new.start, other.new.end), one.places + other.places)
+    return _Change(
+        TextSpan(one.old.start, other.old.end), TextSpan(one.new.start, other.new.end), one.places + other.places
+    )
 
 
 def _shown(before: str, after: str, changes: Sequence[_Change], until: int) -> Iterator[str]:
@@ -88,13 +90,13 @@ def _shown(before: str, after: str, changes: Sequence[_Change], until: int) -> I
         begin = change.new.start
         for _ in range(_CONTEXT):
             begin = after.rfind("\n", 0, begin - 1) + 1 if begin > done else begin
-        yield from _lines(" ", after, Span(max(begin, done), change.new.start))
+        yield from _lines(" ", after, TextSpan(max(begin, done), change.new.start))
         yield from _lines("-", before, change.old)
         yield from _lines("+", after, change.new)
         done = change.new.end
         for _ in range(_CONTEXT):
             done = _next_line(after, done) if done < limit else done
-        yield from _lines(" ", after, Span(change.new.end, done))
+        yield from _lines(" ", after, TextSpan(change.new.end, done))
 
 
 def _begins_a_line(text: str, place: int) -> bool:
@@ -105,7 +107,7 @@ def _next_line(text: str, place: int) -> int:
     return text.find("\n", place) + 1 or len(text)
 
 
-def _lines(sign: str, text: str, span: Span) -> Iterator[str]:
+def _lines(sign: str, text: str, span: TextSpan) -> Iterator[str]:
     if span.start >= span.end:
         return
     lines = text[span.start : span.end].removesuffix("\n").split("\n")

@@ -17,10 +17,10 @@ from goclaw.records import record
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.cells import NotebookPart
-from goclaw.tools.lines import Lines, Window, lines_of
+from goclaw.tools.lines import Lines, LineWindow, lines_of
 from goclaw.tools.suggesting import is_missing
 from goclaw.tools.text import LATIN_NAME, is_wide
 from goclaw.workspace import Opened
@@ -75,7 +75,7 @@ class _Notebook:
     tags=("filesystem", "read"),
     annotations=Annotations("Read a file", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
-    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     call_hint="Reading {{ path }}",
     result_hint="Read {{ path }}{% if kind == 'text' %}, {{ returned }}{% if total %} of {{ total }}{% endif %} lines"
     "{% endif %}",
@@ -106,7 +106,7 @@ async def read(
     """
     settings = ctx.config.tools.read
     window, most = _window(offset, limit, start_line, end_line, max_lines), settings.max_bytes
-    window = Window(window.offset, window.limit or settings.max_lines, min(max_bytes or most, most))
+    window = LineWindow(window.offset, window.limit or settings.max_lines, min(max_bytes or most, most))
     found = await _nearest(ctx, path, window)
     if max_bytes is None or max_bytes <= most:
         return found
@@ -114,7 +114,7 @@ async def read(
     return found.model_copy(update={"note": "\n".join(filter(None, (found.note, bound)))})
 
 
-async def _nearest(ctx: ToolContext, path: str, window: Window) -> ReadResult:
+async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
     """What is in a kept output, in a file, or in the one file whose name is nearest to one that does not exist."""
     if path.startswith(SPILL_PREFIX):
         return _told(path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window)
@@ -135,7 +135,7 @@ async def _nearest(ctx: ToolContext, path: str, window: Window) -> ReadResult:
 
 def _window(
     offset: int | None, limit: int | None, start_line: int | None, end_line: int | None, max_lines: int | None
-) -> Window:
+) -> LineWindow:
     """Which lines are wanted; a limit of 0: nothing was said."""
     by_offset = offset is not None or limit is not None
     if by_offset and (start_line is not None or end_line is not None):
@@ -144,10 +144,10 @@ def _window(
     if end_line is not None and end_line <= first:
         raise InvalidInput(f'field "end_line": expected at least start_line, {first + 1}, got {end_line}')
     wanted = [limit, end_line - first if end_line is not None else None, max_lines]
-    return Window(first, min((each for each in wanted if each is not None), default=0), 0)
+    return LineWindow(first, min((each for each in wanted if each is not None), default=0), 0)
 
 
-async def _read(ctx: ToolContext, path: str, window: Window) -> ReadResult:
+async def _read(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
     largest = ctx.config.tools.read.max_file_mb << 20
     found = await ctx.workspace.use(path, partial(_of_file, path, window, largest))
     match found:
@@ -161,7 +161,7 @@ async def _read(ctx: ToolContext, path: str, window: Window) -> ReadResult:
             return await asyncio.to_thread(_of_notebook, path, found.data, window)
 
 
-def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines | _Picture | _Notebook:
+def _of_file(path: str, window: LineWindow, largest: int, opened: Opened) -> Lines | _Picture | _Notebook:
     sample = opened.file.read(_SAMPLE)
     opened.file.seek(0)
     if mime := image_type(sample):
@@ -183,7 +183,7 @@ def _of_file(path: str, window: Window, largest: int, opened: Opened) -> Lines |
     return lines_of(path, window, opened.file, opened.stat.size)
 
 
-def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
+def _of_notebook(path: str, data: bytes, window: LineWindow) -> ReadResult:
     """Its cells as text; what is no notebook is shown as it is, and said to be none."""
     try:
         cells: BinaryIO = io.BytesIO(
@@ -196,7 +196,7 @@ def _of_notebook(path: str, data: bytes, window: Window) -> ReadResult:
     return told.model_copy(update={"kind": "text" if note else "notebook", "note": note or told.note})
 
 
-def _told(path: str, lines: Lines, window: Window) -> ReadResult:
+def _told(path: str, lines: Lines, window: LineWindow) -> ReadResult:
     following = window.offset + len(lines.shown)
     more = bool(lines.shown) and (following < lines.total or not lines.complete)
     return ReadResult(

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.memory.places import Place, place_of
-from goclaw.memory.values import FILE, MAX_KEY
+from goclaw.memory.key_value import FILE, MAX_KEY
+from goclaw.memory.places import MemoryFolder, place_of
 from goclaw.toolkit.base import ToolContext
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 Shared = Annotated[
     bool, Field(description="For everybody who works in this workspace, not only for the person you talk with.")
@@ -24,7 +24,7 @@ def needs_memory(config: Config) -> str:
     return "" if config.memory.enabled else "memory is disabled: set memory.enabled"
 
 
-def place(ctx: ToolContext, *, shared: bool) -> Place:
+def place(ctx: ToolContext, *, shared: bool) -> MemoryFolder:
     """Where it is kept.
 
     Raises:
@@ -46,14 +46,14 @@ def checked_key(key: str) -> str:
     return key
 
 
-def reads_values(arguments: Any, ctx: ToolContext) -> Access:
+def reads_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """The file that a value is read from."""
-    return Access(reads=(_file(arguments, ctx),))
+    return ResourceUse(reads=(_file(arguments, ctx),))
 
 
-def writes_values(arguments: Any, ctx: ToolContext) -> Access:
+def writes_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """The file that a value is written to."""
-    return Access(writes=(_file(arguments, ctx),))
+    return ResourceUse(writes=(_file(arguments, ctx),))
 
 
 def _file(arguments: Any, ctx: ToolContext) -> str:

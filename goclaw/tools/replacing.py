@@ -2,7 +2,7 @@
 
 from goclaw.errors import ToolError
 from goclaw.records import record
-from goclaw.tools.matching import MAX_PLACES, MAX_REPLACED, Match, Tier, find, reindented
+from goclaw.tools.matching import MAX_PLACES, MAX_REPLACED, Match, MatchTier, find, reindented
 from goclaw.tools.preview import preview
 from goclaw.tools.text import MAX_BYTES, Text, encoded
 
@@ -29,10 +29,10 @@ class Replaced:
         """Where the text was found, if not just once and exactly; in words that follow the file's name."""
         places = f"{len(self.match.spans)} places" if len(self.match.spans) > 1 else ""
         tiers = {
-            Tier.EXACT: "",
-            Tier.TRAILING: "matched but for white space at the ends of lines",
+            MatchTier.EXACT: "",
+            MatchTier.TRAILING: "matched but for white space at the ends of lines",
             # Never rounded up to what it is not.
-            Tier.FUZZY: f"fuzzy match, {int(self.match.likeness * 100)} % alike, indented as the file is",
+            MatchTier.FUZZY: f"fuzzy match, {int(self.match.likeness * 100)} % alike, indented as the file is",
         }
         said = ", ".join(filter(None, (places, tiers[self.match.tier])))
         return f" ({said})" if said else ""
@@ -65,7 +65,7 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
         raise ToolError(f"old_string stands in more than {MAX_REPLACED:,} places of {path}: use exec with sed")
     if match is None:
         raise ToolError(f"old_string not found in {path}{_nearly(body, wanted.old)}")
-    if len(match.spans) > 1 and (match.tier is Tier.FUZZY or not wanted.every):
+    if len(match.spans) > 1 and (match.tier is MatchTier.FUZZY or not wanted.every):
         raise ToolError(_not_unique(path, before, match))
     usual = text.with_line_ends(wanted.new)  # once: it looks at the whole text
     news = [_new(usual, before[span.start : span.end], wanted, match.tier) for span in match.spans]
@@ -92,16 +92,16 @@ def _found(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match
     return end, find(body + end, old, fuzzy=fuzzy, every=every)
 
 
-def _new(usual: str, there: str, wanted: Replacement, tier: Tier) -> str:
+def _new(usual: str, there: str, wanted: Replacement, tier: MatchTier) -> str:
     """What is put in the place of `there`; `usual`: the new text with the line ends of the file."""
-    new = wanted.new if tier is Tier.FUZZY else usual
-    if tier is Tier.FUZZY:
+    new = wanted.new if tier is MatchTier.FUZZY else usual
+    if tier is MatchTier.FUZZY:
         old, plain = (part.replace("\r\n", "\n") for part in (wanted.old, there))
         new = reindented(new.replace("\r\n", "\n"), old, plain)
         if "\r\n" in usual and not there.count("\n"):
             new = new.replace("\n", "\r\n")
     ends = there.count("\n")
-    if tier is not Tier.EXACT and ends and there.count("\r\n") == ends:
+    if tier is not MatchTier.EXACT and ends and there.count("\r\n") == ends:
         return new.replace("\r\n", "\n").replace("\n", "\r\n")
     return new
 
@@ -111,7 +111,7 @@ def _not_unique(path: str, body: str, match: Match) -> str:
     lines = ", ".join(str(_line_of(body, span.start)) for span in places)
     many = len(match.spans) > MAX_PLACES
     count, more = (f"more than {MAX_PLACES}", ", …") if many else (str(len(match.spans)), "")
-    how = "" if match.tier is Tier.EXACT else f" by {match.tier} match; give it exactly, with more lines around"
+    how = "" if match.tier is MatchTier.EXACT else f" by {match.tier} match; give it exactly, with more lines around"
     return f"old_string is not unique: {count} matches in {path} (lines {lines}{more}){how}"
 
 

@@ -16,15 +16,15 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import Folder, Ignored
-from goclaw.tools.engines import Hits, Query, Spot, search_folder, search_text, searchable
+from goclaw.tools.engines import LineMatches, Query, Spot, search_folder, search_text, searchable
 from goclaw.tools.expression import Expression, expression, literal
 from goclaw.tools.glob import globs
 from goclaw.tools.large_search import lines_at, search_large
 from goclaw.tools.search_order import ordered
 from goclaw.tools.text import decoded
-from goclaw.workspace import Opened, Stat, Wanted
+from goclaw.workspace import FileQuery, Opened, Stat
 
 _MAX_OF_A_FILE = 10
 """Matching lines of one file that are shown while other files would have no room otherwise."""
@@ -103,7 +103,7 @@ def _shown_file(file: FoundFile) -> Iterator[str]:
     tags=("filesystem", "read"),
     annotations=Annotations("Search files", read_only=True, destructive=None, idempotent=True, open_world=False),
     bounded=True,
-    access=lambda arguments, ctx: Access(reads=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(reads=(arguments.path,)),
     call_hint="Searching for {{ pattern }}",
     result_hint="{{ returned }} lines in {{ files | count }} files match {{ pattern }}",
     examples=(
@@ -143,7 +143,7 @@ async def search(
     settings = ctx.config.tools.search
     query = Query(
         found or literal(pattern),
-        Wanted(path, only, excluded, include_ignored, recursive),
+        FileQuery(path, only, excluded, include_ignored, recursive),
         case_sensitive,
         settings.threads,
         settings.max_file_mb << 20,
@@ -216,13 +216,15 @@ class _Finder:
             note=f"[nothing matches the whole pattern; searched its terms one by one: {', '.join(said)}]",
         )
 
-    async def _in_file(self, query: Query, stat: Stat) -> Hits:
+    async def _in_file(self, query: Query, stat: Stat) -> LineMatches:
         if stat.size > query.largest:
             return await search_large(query, self._ctx.workspace, stat.path)
         data = await self._ctx.workspace.use(stat.path, lambda opened: searchable(opened, query.largest))
         return await search_text(query, data or b"\n", stat.path)
 
-    async def _shown(self, order: Sequence[str], hits: Hits, wanted: Wanted | None) -> tuple[list[FoundFile], int]:
+    async def _shown(
+        self, order: Sequence[str], hits: LineMatches, wanted: FileQuery | None
+    ) -> tuple[list[FoundFile], int]:
         """Files in this order until enough lines are shown, and how many were looked at."""
         files: list[FoundFile] = []
         left, looked_at = self._most, 0

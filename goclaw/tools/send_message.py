@@ -8,7 +8,7 @@ from goclaw.errors import InvalidInput
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 MAX_MESSAGE = 20_000
 
@@ -34,7 +34,7 @@ class SentMessage(Result):
     foreign=False,
     tags=("agents",),
     annotations=Annotations("Write to a team", read_only=False, destructive=False, idempotent=False, open_world=False),
-    access=lambda arguments, ctx: Access(orders=("team",)),
+    access=lambda arguments, ctx: ResourceUse(orders=("team",)),
     call_hint="{% if kind == 'shutdown' %}Ending {{ to }}{% else %}To {{ to }}: {{ text | truncate(100) }}{% endif %}",
     result_hint="{{ kind }} to {{ to | join(', ') }}",
     examples=(

@@ -18,14 +18,14 @@ from goclaw.compression.shorten import Shorten
 from goclaw.config.schema import Config
 from goclaw.config.shell_tools import SshHost
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.sandbox.base import Command, Policy
+from goclaw.sandbox.base import Policy, SandboxCommand
 from goclaw.sandbox.layout import environment
 from goclaw.sandbox.off import open_off
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.compressing import shorten_line
 from goclaw.tools.exec_run import MAX_COMMAND, Ran, take_output
 from goclaw.tools.text import encoded
@@ -109,7 +109,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     ),
     own_timeout=True,
     grounds=_grounds,
-    access=lambda arguments, ctx: Access(category="shell", orders=(f"ssh {arguments.host}",)),
+    access=lambda arguments, ctx: ResourceUse(category="shell", orders=(f"ssh {arguments.host}",)),
     call_hint="On {{ host }}: {{ command | truncate(100) }}",
     result_hint="{{ host }}: exit code {{ exit_code }}",
     examples=(Example("How full its disk is", {"host": "web1", "command": "df -h /"}, "exit code: 0"),),
@@ -139,7 +139,7 @@ async def ssh_exec(
 
 async def _run(ctx: ToolContext, argv: tuple[str, ...], seconds: float, shorten: Shorten | None) -> Ran:
     """Run ssh with an environment of its own, as a tree that dies with the daemon."""
-    what = Command(argv, Path("/"), environment({}))
+    what = SandboxCommand(argv, Path("/"), environment({}))
     async with AsyncExitStack() as stack:
         outside = await stack.enter_async_context(open_off())
         return await take_output(ctx, outside.run(what, Policy(Path("/"))), seconds, shorten)

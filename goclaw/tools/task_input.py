@@ -8,7 +8,7 @@ from goclaw.errors import InvalidInput
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import TaskId, owner_of
 from goclaw.tools.exec_run import command_risk
 from goclaw.tools.text import encoded
@@ -37,7 +37,7 @@ class TaskInput(Result):
     title="Write to a background task",
     tags=("shell",),
     foreign=False,
-    access=lambda arguments, ctx: Access(orders=(arguments.task_id,)),
+    access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
     call_hint="Writing to {{ task_id }}: {{ text | truncate(60) }}",
     result_hint="{{ task }} took {{ size }} bytes",
     examples=(

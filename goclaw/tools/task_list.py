@@ -3,7 +3,7 @@
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import TaskResult, owner_of, shown
 
 MAX_TASKS = 50
@@ -28,7 +28,7 @@ class TaskList(BoundedResult):
     tags=("shell",),
     foreign=False,
     bounded=True,
-    access=lambda arguments, ctx: Access(),
+    access=lambda arguments, ctx: ResourceUse(),
     call_hint="Listing background tasks",
     result_hint="{{ total }} background tasks",
     examples=(Example("All tasks", {}, "no background tasks in this conversation"),),

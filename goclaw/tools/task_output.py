@@ -6,7 +6,7 @@ from pydantic import Field
 
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import MAX_WAIT, TaskId, TaskResult, owner_of, shown
 from goclaw.tools.text import last_lines
 
@@ -35,7 +35,7 @@ class TaskOutput(TaskResult):
     title="Look at a background task",
     tags=("shell",),
     own_timeout=True,
-    access=lambda arguments, ctx: Access(),
+    access=lambda arguments, ctx: ResourceUse(),
     call_hint="{% if block %}Waiting for{% else %}Looking at{% endif %} {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
     examples=(

@@ -2,7 +2,7 @@
 
 from goclaw.specs import Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.background import TaskId, TaskResult, owner_of, shown
 
 
@@ -19,7 +19,7 @@ class StoppedTask(TaskResult):
     risk=Risk.LOW,  # what it ends was started by the same person in the same conversation
     title="Stop a background task",
     tags=("shell",),
-    access=lambda arguments, ctx: Access(orders=(arguments.task_id,)),
+    access=lambda arguments, ctx: ResourceUse(orders=(arguments.task_id,)),
     call_hint="Stopping {{ task_id }}",
     result_hint="{{ task }}: {{ state }}",
     examples=(Example("End a task", {"task_id": "task-0a1b2c3d"}, "task-0a1b2c3d stopped"),),

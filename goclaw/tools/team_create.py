@@ -8,7 +8,7 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.teaming import AGENT, ALL, LEAD, NewMember
 from goclaw.tools.agent import MAX_TASK
 
@@ -77,7 +77,7 @@ class CreatedTeam(Result):
     foreign=False,
     tags=("agents",),
     annotations=Annotations("Make a team", read_only=False, destructive=False, idempotent=False, open_world=True),
-    access=lambda arguments, ctx: Access(orders=("team",)),
+    access=lambda arguments, ctx: ResourceUse(orders=("team",)),
     call_hint="Making the team {{ name }}",
     result_hint="the team {{ team }} is at work",
     examples=(

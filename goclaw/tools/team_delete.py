@@ -3,7 +3,7 @@
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.team_create import TeamName
 
 
@@ -26,7 +26,7 @@ class DeletedTeam(Result):
     foreign=False,
     tags=("agents",),
     annotations=Annotations("Delete a team", read_only=False, destructive=False, idempotent=True, open_world=False),
-    access=lambda arguments, ctx: Access(orders=("team",)),
+    access=lambda arguments, ctx: ResourceUse(orders=("team",)),
     call_hint="Ending the team {{ name }}",
     result_hint="team {{ team }} deleted",
     examples=(Example("The work is done", {"name": "review"}, "the team review is deleted"),),

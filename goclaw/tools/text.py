@@ -6,7 +6,7 @@ import re
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.records import record
 from goclaw.redact import revealed
-from goclaw.workspace import Opened, Version
+from goclaw.workspace import FileStamp, Opened
 
 LATIN, LATIN_NAME = "cp1252", "Latin-1 (Windows-1252)"
 """What text is that is no UTF-8: Windows' superset of ISO 8859-1, as browsers take it (WHATWG Encoding, 4.2)."""
@@ -44,7 +44,7 @@ class Text:
     """Without the byte order mark, line ends as they are."""
     mark: bytes
     """The byte order mark, or nothing."""
-    version: Version
+    version: FileStamp
     encoding: str = "utf-8"
     is_whole: bool = True
     """All of it is text in that encoding."""

@@ -8,7 +8,7 @@ from goclaw.events import Todo
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 MAX_TODOS = 50
 """More is a plan for a file, not a list that is shown beside a conversation."""
@@ -33,8 +33,8 @@ class Kept(Result):
         return f"{self.done} of {self.total} done" if self.total else "the list is empty"
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access(orders=("todos",))  # the last list counts
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(orders=("todos",))  # the last list counts
 
 
 @tool(

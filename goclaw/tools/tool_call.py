@@ -10,13 +10,13 @@ from pydantic import Field
 from goclaw.errors import UnknownTool
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 _EXAMPLE = {"name": "glob", "arguments": {"pattern": "*.md"}}
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access()
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse()
 
 
 @tool(

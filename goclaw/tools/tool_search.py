@@ -11,7 +11,7 @@ from goclaw.specs import TOOL_CALL, TOOL_SEARCH, Example, SideEffect, ToolSpec
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.finding import find
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 TOLD, NAMED = 3, 10
 """How many tools are told with their arguments at most, and how many at least by name."""
@@ -29,8 +29,8 @@ class ToolsFound(Result):
         return self.told
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
-    return Access()
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse()
 
 
 @tool(

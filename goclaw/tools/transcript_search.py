@@ -12,13 +12,13 @@ from pydantic import AfterValidator, Field
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import root_session
-from goclaw.memory.base import QUOTES, Line, Quote, Talk, Wanted
+from goclaw.memory.base import QUOTES, Quote, Talk, TranscriptLine, TranscriptQuery
 from goclaw.memory.dates import moment
-from goclaw.memory.telling import quoted
+from goclaw.memory.status_text import quoted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.memory_search import needs_search
 
 OWN, ALL = "own", "all"
@@ -43,9 +43,9 @@ def _needs(config: Config) -> str:
     return needs_search(config)
 
 
-def _access(arguments: Any, ctx: ToolContext) -> Access:
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """What is being said has no part in it: the turn that asks is left out."""
-    return Access()
+    return ResourceUse()
 
 
 _Day = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_day)]
@@ -125,7 +125,7 @@ async def transcript_search(
         raise ToolError(lack)
     if since and until and date.fromisoformat(since) > date.fromisoformat(until):
         raise InvalidInput(f'field "until": expected {since} or later, which is field "since"')
-    wanted = Wanted(
+    wanted = TranscriptQuery(
         query=query,
         sessions=_chosen(ctx, sessions, await ctx.memory.talks()),
         phrase=phrase,
@@ -182,7 +182,7 @@ def _quote(quote: Quote) -> str:
     return "\n".join((head, *(_line(line, quote.row) for line in quote.lines)))
 
 
-def _line(line: Line, row: int) -> str:
+def _line(line: TranscriptLine, row: int) -> str:
     mark = ">" if line.row == row else " "
     return f"{mark} #{line.row} {moment(line.at):%H:%M} {line.speaker}: {quoted(line.text)}"
 

@@ -7,7 +7,7 @@ from pydantic import Field
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 
 MAX_URL = 8_000
 MAX_CHARACTERS = 50_000
@@ -43,7 +43,7 @@ class WebPage(BoundedResult):
     annotations=Annotations(read_only=True, destructive=False, idempotent=True, open_world=True),
     own_timeout=True,
     bounded=True,
-    access=lambda arguments, ctx: Access(category="network"),
+    access=lambda arguments, ctx: ResourceUse(category="network"),
     call_hint="Fetching {{ url | truncate(100) }}",
     result_hint="{{ returned }} characters{{ ' (cached)' if cached }}{{ '' if status == 200 else ', HTTP ' ~ status }}",
     examples=(

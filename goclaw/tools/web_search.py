@@ -8,7 +8,7 @@ from goclaw.config.schema import Config
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.websearch.base import NOT_SET_UP
 
 MAX_HITS = 20
@@ -53,7 +53,7 @@ def _needs(config: Config) -> str:
     annotations=Annotations(read_only=True, destructive=False, idempotent=True, open_world=True),
     own_timeout=True,
     bounded=True,
-    access=lambda arguments, ctx: Access(category="network"),
+    access=lambda arguments, ctx: ResourceUse(category="network"),
     call_hint="Searching the web for {{ query | truncate(90) | quote }}",
     result_hint="{{ returned }} result(s) from {{ provider }}",
     examples=(

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.records import record
-from goclaw.sandbox.base import Command
+from goclaw.sandbox.base import SandboxCommand
 from goclaw.sandbox.layout import shell
 from goclaw.sandbox.select import OFF, settle
 from goclaw.toolkit.base import ToolContext
-from goclaw.toolkit.spawning import Kept
+from goclaw.toolkit.spawning import KeptWorktree
 from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.exec_run import Ran, environment, take_output
 from goclaw.workspace import USERS, Workspace
@@ -81,7 +81,7 @@ class Worktree:
             "has what was committed. What you change stays there; commit it if the task says so."
         )
 
-    async def leave(self, agent: str) -> Kept | None:
+    async def leave(self, agent: str) -> KeptWorktree | None:
         """Remove a worktree in which nothing has changed. Returns what is kept; None: nothing is."""
         try:
             changes = await self._changes(agent)
@@ -90,7 +90,7 @@ class Worktree:
                 return None
         except (ToolError, SandboxUnavailable) as error:
             changes = f"(what changed there cannot be told: {error})"
-        return Kept(_path(agent), _branch(agent), changes[:_MAX_CHANGES])
+        return KeptWorktree(_path(agent), _branch(agent), changes[:_MAX_CHANGES])
 
     async def _find_or_make(self, agent: str) -> None:
         head = await self._checked()
@@ -210,7 +210,7 @@ class Worktree:
     async def _run(self, *argv: str, env: Mapping[str, str] | None = None) -> Ran:
         ctx, home = self.ctx, self.ctx.home.root
         # By the shell, which finds the program as it does for exec.
-        command = Command(
+        command = SandboxCommand(
             (shell(), "-c", 'exec "$@"', "sh", *argv), home, {**environment(ctx.config.tools.exec), **(env or {})}
         )
         policy = replace(await policy_of(ctx), network="none", proxy=None)

@@ -13,7 +13,7 @@ from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import FilePath
 from goclaw.tools.review import Proposed, grounds_of, now_in, review_risk
 from goclaw.tools.text import Text, encoded, text_of
@@ -52,7 +52,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
     grounds=_grounds,
     tags=("filesystem", "write"),
     annotations=Annotations("Write a file", read_only=False, destructive=True, idempotent=True, open_world=False),
-    access=lambda arguments, ctx: Access(writes=(arguments.path,)),
+    access=lambda arguments, ctx: ResourceUse(writes=(arguments.path,)),
     call_hint="Writing {{ path }}",
     result_hint="{{ 'Created' if created else 'Replaced' }} {{ path }}, {{ size }} bytes",
     examples=(

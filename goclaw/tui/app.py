@@ -19,14 +19,14 @@ from textual.widgets import Static
 
 from goclaw.clock import Clock, RealClock
 from goclaw.records import record
-from goclaw.tui import clipboard, colourless
+from goclaw.tui import clipboard, no_color
 from goclaw.tui.approving import Approving
 from goclaw.tui.conversation import Conversation
 from goclaw.tui.editor import EditorError, edit, editor_of
-from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
+from goclaw.tui.incoming import FIRST_ROWS, Incoming, IncomingViews
+from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.link import Link
-from goclaw.tui.recall import FILE, Recall
-from goclaw.tui.remote import Remote, Way
+from goclaw.tui.remote import RemoteDaemon, Way
 from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import ConversationView
@@ -53,13 +53,13 @@ LIGHT_BACKGROUNDS = ("7", "15")
 
 
 @record
-class Place:
+class DaemonPlace:
     """Where the daemon and its files are."""
 
     socket: Path
     log: Path
     state_dir: Path
-    remote: Remote | None = None
+    remote: RemoteDaemon | None = None
     """A daemon elsewhere, in place of the socket's."""
 
     @property
@@ -102,7 +102,7 @@ class Terminal(App[Farewell]):
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
     #jump.-shown { display: block; }
     """
-        + colourless.CSS
+        + no_color.CSS
     )
     TITLE = "GoClaw"
     ENABLE_COMMAND_PALETTE = False
@@ -119,11 +119,11 @@ class Terminal(App[Farewell]):
         Binding("escape", "stop", "Stop the turn"),
     ]
 
-    def __init__(self, place: Place, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
+    def __init__(self, place: DaemonPlace, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
         """`pick`: begin with the list of sessions."""
-        super().__init__(ansi_color=True if colourless.is_wanted() else None)
+        super().__init__(ansi_color=True if no_color.is_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
-        self._recall = Recall(place.state_dir / FILE)
+        self._recall = InputHistory(place.state_dir / FILE)
         self._link = Link(place.way, session, FIRST_ROWS)
         clock = clock or RealClock()
         questions = QuestionCards(self._link.person, clock)
@@ -135,7 +135,7 @@ class Terminal(App[Farewell]):
         self._bar = StatusBar(session)
         self._log_view = LogView(place.log)
         self._approving = Approving(self._link, questions, self._prompt, self, clock)
-        parts = Parts(self._conversation, self._todos, self._completion, self._prompt, self._bar)
+        parts = IncomingViews(self._conversation, self._todos, self._completion, self._prompt, self._bar)
         self._incoming = Incoming(self._link, parts, self._approving, clock)
         self._switching = Switching(place.way, self._link, self._incoming, self._conversation, self, clock)
         self._pick_at_once = pick
@@ -354,13 +354,13 @@ class Terminal(App[Farewell]):
         self.exit(Farewell(self._link.connected, tuple(self._switching.unsent()), self._link.session))
 
 
-async def open_terminal(place: Place, session: str, *, mouse: bool = True, pick: bool = False) -> Farewell:
+async def open_terminal(place: DaemonPlace, session: str, *, mouse: bool = True, pick: bool = False) -> Farewell:
     """Talk in `session`, or in what is picked, until the person leaves.
 
     Raises:
         StateError: the session is not open to the person.
     """
-    colourless.drop_empty_wish()
+    no_color.drop_empty_wish()
     terminal = Terminal(place, session, pick=pick)
     farewell = await terminal.run_async(mouse=mouse)
     if terminal.failure is not None:

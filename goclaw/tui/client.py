@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from goclaw.errors import StateError
 from goclaw.events import Acceptance, TurnEvent
 from goclaw.net import check_reachable
-from goclaw.past import NOWHERE, Position
-from goclaw.tui.remote import Remote, Way
+from goclaw.replay_buffer import NOWHERE, Position
+from goclaw.tui.remote import RemoteDaemon, Way
 from goclaw.wire import (
     CLIENT_FRAME,
     PATH,
@@ -28,13 +28,13 @@ from goclaw.wire import (
     Attach,
     Attached,
     ClientFrame,
-    Files,
+    FilesReply,
     Happened,
     Older,
     Refused,
     Send,
     ServerFrame,
-    Sessions,
+    SessionsReply,
     Status,
     event_of,
     frame_of,
@@ -42,7 +42,7 @@ from goclaw.wire import (
 
 FrameT = TypeVar("FrameT")
 
-Received = TurnEvent | Accepted | Status | Older | Sessions | Files | ArtifactFrame | Refused
+Received = TurnEvent | Accepted | Status | Older | SessionsReply | FilesReply | ArtifactFrame | Refused
 """What comes from the daemon after `Attached`."""
 
 
@@ -53,7 +53,7 @@ DENIED = "denied: "
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-class Refusal(StateError):
+class DaemonRefusal(StateError):
     """The daemon does not do what it was asked for."""
 
     def __init__(self, reason: str) -> None:
@@ -61,7 +61,7 @@ class Refusal(StateError):
         self.reason = reason
 
 
-class NotOpen(Refusal):
+class NotOpen(DaemonRefusal):
     """The session is not open to this person."""
 
     def __init__(self, session: str, reason: str) -> None:
@@ -94,7 +94,7 @@ class Client:
         await self._send(Attach(key, after, limit, PROTOCOL, name, position.epoch, position.number))
         try:
             self.attached = await self._expect(Attached)
-        except Refusal as refusal:
+        except DaemonRefusal as refusal:
             if refusal.reason.startswith(DENIED):
                 raise NotOpen(session, refusal.reason) from None
             raise
@@ -135,7 +135,7 @@ class Client:
                     event, self.seen, self.at = event_of(frame), frame.number, frame.at
                     if event is not None:
                         yield event
-                case Accepted() | Status() | Older() | Sessions() | Files() | ArtifactFrame() | Refused():
+                case Accepted() | Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame() | Refused():
                     yield frame
                 case None:
                     return
@@ -154,7 +154,7 @@ class Client:
                     yield received.acceptance
                 case Refused():
                     raise StateError(f"the daemon refused: {received.reason}")
-                case Status() | Older() | Sessions() | Files() | ArtifactFrame():
+                case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
                     pass
                 case _:
                     yield received
@@ -176,7 +176,7 @@ class Client:
             if isinstance(frame, kind):
                 return frame
             if isinstance(frame, Refused):
-                raise Refusal(frame.reason)
+                raise DaemonRefusal(frame.reason)
             self._early.append(frame)
         raise StateError("the daemon closed the connection")
 
@@ -220,7 +220,7 @@ async def attach(
         except aiohttp.WSServerHandshakeError as error:
             raise _shut(way, error) from error
         except (aiohttp.ClientError, OSError) as error:
-            remedy = "" if isinstance(way, Remote) else " Start one with `goclaw gateway`."
+            remedy = "" if isinstance(way, RemoteDaemon) else " Start one with `goclaw gateway`."
             raise StateError(f"no GoClaw daemon answers at {way}.{remedy}") from error
         async with connection:
             client = Client(connection)
@@ -230,7 +230,7 @@ async def attach(
 
 def _line(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
     """How to call the daemon. The token goes into the header, where no log and no history has it."""
-    if isinstance(way, Remote):
+    if isinstance(way, RemoteDaemon):
         check_reachable(urlsplit(way.url).hostname or "")
         return aiohttp.TCPConnector(), f"{way.url}{PATH}", {"Authorization": f"Bearer {way.token}"}
     _see_that_it_is_ours(way)
@@ -269,6 +269,6 @@ _SHUT = {
 def _shut(way: Way, error: aiohttp.WSServerHandshakeError) -> StateError:
     """Why the door stays shut."""
     if reason := next((words for status, words in _SHUT.items() if status == error.status), ""):
-        return Refusal(reason)
+        return DaemonRefusal(reason)
     # A proxy before a daemon that is being restarted, say: it may come back.
     return StateError(f"no GoClaw daemon answers at {way} (status {error.status})")

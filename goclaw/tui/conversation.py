@@ -28,7 +28,7 @@ from goclaw.events import (
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.text import FORGOTTEN
 from goclaw.tui.widgets.cards import Cards
-from goclaw.tui.widgets.entries import Answer, Entry, Note, Page, Said
+from goclaw.tui.widgets.entries import AnswerEntry, Entry, Note, PageEntry, Said
 from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.tui.widgets.stream import Stream
@@ -40,7 +40,7 @@ MAX_ENTRIES = 80
 PRUNED = 30
 
 
-class View(Protocol):
+class EntryView(Protocol):
     """Where the entries stand, one below the other (`widgets.conversation`)."""
 
     has_older: bool
@@ -88,7 +88,7 @@ class View(Protocol):
 class Conversation:
     """Everything that was said, oldest first."""
 
-    def __init__(self, view: View, questions: QuestionCards, clock: Clock) -> None:
+    def __init__(self, view: EntryView, questions: QuestionCards, clock: Clock) -> None:
         self.view = view
         self.questions = questions
         self._rows: dict[Entry, int] = {}
@@ -187,7 +187,7 @@ class Conversation:
         await self.view.put([self._waiting[turn]], before=None)
         self.view.jump()
 
-    async def settle(self, turn: str, note: Note | Page) -> None:
+    async def settle(self, turn: str, note: Note | PageEntry) -> None:
         """An own message becomes no row: it stays where it is, and `note` says what became of it."""
         self._begin(turn)
         self._begun.pop(turn, None)
@@ -334,7 +334,7 @@ def entries_of(row: MessageStored, cards: Cards) -> list[Entry]:
         case UserMessage():
             return [Said(row.message.text, sender="" if row.sender.startswith("tui:") else row.sender)]
         case AssistantMessage():
-            answer: list[Entry] = [Answer(row.message.text)] if row.message.text.strip() else []
+            answer: list[Entry] = [AnswerEntry(row.message.text)] if row.message.text.strip() else []
             return [*answer, *cards.asked(row.turn, row.message.calls, row.at)]
         case ToolResult():
             cards.stored(row.turn, row.message, row.at)

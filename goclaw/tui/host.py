@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 from goclaw.tui.widgets.picker import SessionPicker
 
 
-class Work(Protocol):
+class BackgroundWork(Protocol):
     """Something that goes on beside everything else, and ends with the program."""
 
     def cancel(self) -> object:
@@ -17,7 +17,7 @@ class Work(Protocol):
 class Host(Protocol):
     """The program around: a `textual.app.App`."""
 
-    def run_worker(self, work: Callable[[], Awaitable[None]], *, name: str) -> Work:
+    def run_worker(self, work: Callable[[], Awaitable[None]], *, name: str) -> BackgroundWork:
         """Begin `work`; an error in it ends the program.
 
         It is no coroutine yet: Textual leaves that of a worker that is cancelled before it began, and Python warns.

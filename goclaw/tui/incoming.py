@@ -24,15 +24,26 @@ from goclaw.tui.approving import Approving
 from goclaw.tui.client import Received
 from goclaw.tui.conversation import Conversation
 from goclaw.tui.link import Link, turn_of
-from goclaw.tui.outstanding import TAKEN
+from goclaw.tui.pending_replies import TAKEN
 from goclaw.tui.text import FORGOTTEN, one_line
 from goclaw.tui.waiting import waiting_words
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.entries import Note, Page
+from goclaw.tui.widgets.entries import Note, PageEntry
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.status_bar import StatusBar
 from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import Accepted, ArtifactFrame, AskOlder, AskStatus, Attached, Files, Older, Refused, Sessions, Status
+from goclaw.wire import (
+    Accepted,
+    ArtifactFrame,
+    AskOlder,
+    AskStatus,
+    Attached,
+    FilesReply,
+    Older,
+    Refused,
+    SessionsReply,
+    Status,
+)
 
 FIRST_ROWS = 30
 """Rows that are shown at first; more come when the person scrolls up."""
@@ -49,7 +60,7 @@ AWAY = "trying to reach the daemon · `goclaw start` starts it"
 
 
 @record
-class Parts:
+class IncomingViews:
     """What shows what comes."""
 
     conversation: Conversation
@@ -62,7 +73,7 @@ class Parts:
 class Incoming:
     """Implements `link.Watcher`."""
 
-    def __init__(self, link: Link, parts: Parts, approving: Approving, clock: Clock) -> None:
+    def __init__(self, link: Link, parts: IncomingViews, approving: Approving, clock: Clock) -> None:
         self._link = link
         self._parts = parts
         self._approving = approving
@@ -141,9 +152,9 @@ class Incoming:
                 await self._parts.conversation.prepend(received.rows, more=len(received.rows) >= OLDER_ROWS)
             case ArtifactFrame():
                 self._parts.conversation.artifact(received.blob, received.text, cut=received.cut)
-            case Files():
+            case FilesReply():
                 self._parts.completion.answer(received.begun, received.paths)
-            case Sessions():
+            case SessionsReply():
                 pass
             case _:
                 await self._happened(received)
@@ -222,7 +233,7 @@ class Incoming:
                 # A turn that a key stopped ends with a line that says so.
                 text = acceptance.text.removeprefix(STOPPED if turn in self._stops else "").strip()
                 if text:
-                    await conversation.settle(turn, Page(text) if acceptance.markdown else Note(text, "reply"))
+                    await conversation.settle(turn, PageEntry(text) if acceptance.markdown else Note(text, "reply"))
                 self._link.ask(AskStatus())
             case AcceptKind.ANSWER if acceptance.text.startswith((GONE, DECIDED)):
                 await conversation.settle(turn, Note(f"Not taken as an answer: {acceptance.text}", "error"))
@@ -300,7 +311,7 @@ class Incoming:
 
 
 def _collect_garbage_again() -> None:
-    """After a start without (see `cli.home`)."""
+    """After a start without (see `cli.default_command`)."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from goclaw.errors import StateError
 from goclaw.events import MessageStored
-from goclaw.past import NOWHERE, Position
+from goclaw.replay_buffer import NOWHERE, Position
 from goclaw.supervise import background
-from goclaw.tui.client import Client, Received, Refusal, attach
+from goclaw.tui.client import Client, DaemonRefusal, Received, attach
 from goclaw.tui.remote import Way, person_at
 from goclaw.wire import Accepted, Ack, Attached, ClientFrame, Decide
 
@@ -142,7 +142,7 @@ class Link:
             try:
                 await self._attend(watcher)
                 reason = "the daemon ended"
-            except Refusal as refusal:
+            except DaemonRefusal as refusal:
                 await watcher.refused(str(refusal))
                 await asyncio.sleep(REFUSED_SECONDS)
                 continue

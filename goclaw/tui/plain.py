@@ -32,11 +32,11 @@ from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.redact import printable
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
-from goclaw.tui.outstanding import Outstanding, Patience
+from goclaw.tui.pending_replies import PendingReplies, ReplyDeadline
 from goclaw.tui.questions import decided, option_lines, text_of, time_left, title_of, ways
 from goclaw.tui.remote import Way, person_at
 from goclaw.tui.text import FORGOTTEN, data_size, error_words, one_line
-from goclaw.wire import Accepted, ArtifactFrame, Attached, Files, Older, Refused, Sessions, Status
+from goclaw.wire import Accepted, ArtifactFrame, Attached, FilesReply, Older, Refused, SessionsReply, Status
 
 PROMPT = "› "
 LEAVE = ("/quit", "/exit")
@@ -221,10 +221,10 @@ class _Talk:
         self._write = write
         self._source = source
         self._prompts = source.isatty()
-        self._pending = Outstanding()
+        self._pending = PendingReplies()
         self._commands: set[str] = set()
         """The turns that messages with a slash would have become."""
-        self._patience = Patience(lambda: self._fail(StateError(ENDED)))
+        self._patience = ReplyDeadline(lambda: self._fail(StateError(ENDED)))
         self._is_new = True
         self._is_away = False
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -274,7 +274,7 @@ class _Talk:
                     self._answered()
             case Refused():
                 self._fail(StateError(f"the daemon refused: {received.reason}"))
-            case Status() | Older() | Sessions() | Files() | ArtifactFrame():
+            case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
                 pass
             case Notice() if received.turn in self._commands:
                 pass  # the answer to the command says it

@@ -18,7 +18,7 @@ MAX_TOKEN_FILE = 1_000
 
 
 @record
-class Remote:
+class RemoteDaemon:
     """Where the daemon is, and what we show at its door."""
 
     url: str
@@ -31,18 +31,18 @@ class Remote:
         return self.url
 
 
-Way = Path | Remote
+Way = Path | RemoteDaemon
 """To a daemon: its socket, or an address."""
 
 
 def person_at(way: Way, session: str) -> str:
-    """The actor key of the person at this terminal (see `servers.socket` and `servers.door`, which decide it)."""
-    if isinstance(way, Remote):
+    """The actor key of the person at this terminal, as `servers.socket` and `servers.remote_terminals` decide it."""
+    if isinstance(way, RemoteDaemon):
         return way.person
     return session if session.startswith("tui:") else f"tui:{login_name()}"
 
 
-def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> tuple[Remote, list[str]]:
+def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> tuple[RemoteDaemon, list[str]]:
     """The daemon at `url`, with the token from the file, else from `GOCLAW_TOKEN`; and warnings.
 
     Raises:
@@ -66,7 +66,7 @@ def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> t
         where = shown_path(token_file) if token_file else VARIABLE
         raise ConfigError(f"{where} holds no token; `goclaw token add` makes one where the daemon runs")
     remember(token)
-    return Remote(url.rstrip("/"), token), warnings
+    return RemoteDaemon(url.rstrip("/"), token), warnings
 
 
 def _address(url: str) -> tuple[str, str]:

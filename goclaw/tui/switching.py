@@ -7,14 +7,14 @@ from goclaw.clock import Clock
 from goclaw.errors import StateError
 from goclaw.tui.client import Received
 from goclaw.tui.conversation import Conversation
-from goclaw.tui.host import Host, Work
+from goclaw.tui.host import BackgroundWork, Host
 from goclaw.tui.incoming import Incoming
-from goclaw.tui.leftover import Leftover
 from goclaw.tui.link import Link
 from goclaw.tui.remote import Way
+from goclaw.tui.unsent_messages import UnsentMessages
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.picker import SessionPicker
-from goclaw.wire import AskSessions, Attached, Sessions
+from goclaw.wire import AskSessions, Attached, SessionsReply
 
 
 class Switching:
@@ -29,7 +29,7 @@ class Switching:
         self._conversation = conversation
         self._host = host
         self._clock = clock
-        self._attending: Work | None = None
+        self._attending: BackgroundWork | None = None
         self._going = asyncio.Lock()
         self._home = ""
         """The last session that was open to the person; empty: none yet."""
@@ -37,7 +37,7 @@ class Switching:
         """The key under which the daemon knows the session that is shown."""
         self._is_shut = False
         self._picker: SessionPicker | None = None
-        self._left: dict[str, tuple[Leftover, Work]] = {}
+        self._left: dict[str, tuple[UnsentMessages, BackgroundWork]] = {}
         """By session: what is on its way to where the terminal was before."""
         self.refusal: StateError | None = None
         """Why the very first session was not open to the person."""
@@ -80,7 +80,7 @@ class Switching:
 
     async def received(self, received: Received) -> None:
         """Something came."""
-        if not isinstance(received, Sessions):
+        if not isinstance(received, SessionsReply):
             await self._incoming.received(received)
         elif self._picker is not None:
             self._picker.show(received.sessions)
@@ -135,10 +135,10 @@ class Switching:
         return unsent.link.waiting()
 
     def _deliver(self, session: str, waiting: dict[str, str]) -> None:
-        unsent = Leftover(self._way, session, waiting, self._host.notify)
+        unsent = UnsentMessages(self._way, session, waiting, self._host.notify)
         delivering = self._host.run_worker(partial(self._delivered, unsent), name=f"what is left for {session}")
         self._left[session] = (unsent, delivering)
 
-    async def _delivered(self, unsent: Leftover) -> None:
+    async def _delivered(self, unsent: UnsentMessages) -> None:
         await unsent.deliver()
         del self._left[unsent.link.session]

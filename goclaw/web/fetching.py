@@ -10,7 +10,7 @@ from yarl import URL
 
 from goclaw import __version__
 from goclaw.errors import ConfigError, ToolError
-from goclaw.net import Guard
+from goclaw.net import UrlGuard
 from goclaw.records import record
 from goclaw.redact import mask_known
 from goclaw.web.decoding import is_text, looks_binary
@@ -42,7 +42,7 @@ class Fetched:
     """There was more."""
 
 
-async def fetch(guard: Guard, address: str, *, seconds: float, most: int) -> Fetched:
+async def fetch(guard: UrlGuard, address: str, *, seconds: float, most: int) -> Fetched:
     """The body at an address: all of it, or its first `most` bytes.
 
     Raises:
@@ -79,7 +79,7 @@ def _parsed(address: str) -> URL:
         raise ToolError(f"{text[:100]!r} is no address; it should look like https://example.com/page") from None
 
 
-async def _follow(guard: Guard, client: aiohttp.ClientSession, url: URL, most: int) -> Fetched:
+async def _follow(guard: UrlGuard, client: aiohttp.ClientSession, url: URL, most: int) -> Fetched:
     for _ in range(MAX_HOPS + 1):
         guard.check_url(url)
         async with client.get(url, allow_redirects=False, headers=HEADERS) as response:

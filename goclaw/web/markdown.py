@@ -18,7 +18,7 @@ _TOO_MUCH = "the page cannot be made into Markdown: it is too large or too intri
 
 
 @record
-class Markdown:
+class MarkdownPage:
     """A page as Markdown."""
 
     title: str
@@ -33,7 +33,7 @@ class Converter:
         self._seconds = seconds
         self._room = asyncio.Semaphore(AT_ONCE)
 
-    async def convert(self, html: str, url: str) -> Markdown:
+    async def convert(self, html: str, url: str) -> MarkdownPage:
         """A page that was found at `url`, where its links count from.
 
         Raises:
@@ -49,7 +49,7 @@ class Converter:
             title, text, cut = await asyncio.to_thread(json.loads, answer)
         except ValueError:
             raise ToolError(_TOO_MUCH) from None
-        return Markdown(title, text, cut)
+        return MarkdownPage(title, text, cut)
 
 
 async def _answer(given: bytes) -> bytes:

@@ -5,7 +5,7 @@ import asyncio
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
-from goclaw.net import Guard
+from goclaw.net import UrlGuard
 from goclaw.redact import mask_known
 from goclaw.web.base import Page
 from goclaw.web.cache import PageCache
@@ -19,11 +19,11 @@ from goclaw.websearch.open import search
 class WebService:
     """A `Web`. It holds memory only: clients and processes live no longer than the call that needs them."""
 
-    def __init__(self, config: Config, clock: Clock, guard: Guard | None = None) -> None:
+    def __init__(self, config: Config, clock: Clock, guard: UrlGuard | None = None) -> None:
         tools = config.tools
         self._fetching = tools.web_fetch
         self._searching = tools.web_search
-        self._guard = guard or Guard(allow=tools.network.allow, deny=tools.network.deny)
+        self._guard = guard or UrlGuard(allow=tools.network.allow, deny=tools.network.deny)
         self._cache = PageCache(clock, 60 * self._fetching.cache_minutes, int(self._fetching.cache_mb * (1 << 20)))
         self._converter = Converter()
 

@@ -27,7 +27,7 @@ TOO_MANY = frozenset({429, 432, 433})
 
 
 @record
-class Asking:
+class ProviderClient:
     """How a provider is asked."""
 
     name: str

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from goclaw.config.web_tools import WebSearchSettings
-from goclaw.websearch.asking import Asking, hits_of, key_of
+from goclaw.websearch.asking import ProviderClient, hits_of, key_of
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 URL = "https://api.search.brave.com/res/v1/web/search"
@@ -16,7 +16,7 @@ MAX_HITS = 20
 class Brave:
     """A `SearchProvider`."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ProviderClient) -> None:
         self._asking = asking
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
@@ -29,7 +29,7 @@ class Brave:
 def _open(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
     key = key_of(settings, "BRAVE_API_KEY")
     headers = {"X-Subscription-Token": key, "Accept": "application/json"}
-    return Brave(Asking("brave", http, settings.url or URL, headers))
+    return Brave(ProviderClient("brave", http, settings.url or URL, headers))
 
 
 SEARCH = SearchPart("brave", _open)

@@ -12,7 +12,7 @@ from yarl import URL
 from goclaw import __version__
 from goclaw.config.web_tools import WebSearchSettings
 from goclaw.errors import ToolError
-from goclaw.websearch.asking import Asking
+from goclaw.websearch.asking import ProviderClient
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 ADDRESS = "https://html.duckduckgo.com/html/"
@@ -26,7 +26,7 @@ _MAX_HITS = 100
 class DuckDuckGo:
     """A `SearchProvider`."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ProviderClient) -> None:
         self._asking = asking
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
@@ -100,7 +100,7 @@ def _target(href: str) -> str:
 def _open(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
     headers = {"User-Agent": f"GoClaw/{__version__}", "Accept": "text/html"}
     refused = "it may not want programs; take another provider"
-    return DuckDuckGo(Asking("duckduckgo", http, settings.url or ADDRESS, headers, refused))
+    return DuckDuckGo(ProviderClient("duckduckgo", http, settings.url or ADDRESS, headers, refused))
 
 
 SEARCH = SearchPart("duckduckgo", _open)

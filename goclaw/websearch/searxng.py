@@ -6,14 +6,14 @@ import aiohttp
 
 from goclaw.config.web_tools import WebSearchSettings
 from goclaw.errors import ConfigError
-from goclaw.websearch.asking import Asking, hits_of
+from goclaw.websearch.asking import ProviderClient, hits_of
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 
 class SearxNG:
     """A `SearchProvider` on one server."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ProviderClient) -> None:
         self._asking = asking
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
@@ -27,7 +27,7 @@ def _open(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchPro
         raise ConfigError("searxng needs an address: set tools.web_search.url (http://host:port)")
     url = settings.url if settings.url.endswith("/search") else f"{settings.url}/search"
     headers = {"Authorization": f"Bearer {settings.api_key.get_secret_value()}"} if settings.api_key else {}
-    return SearxNG(Asking("searxng", http, url, headers, "its settings.yml needs `json` in search.formats"))
+    return SearxNG(ProviderClient("searxng", http, url, headers, "its settings.yml needs `json` in search.formats"))
 
 
 SEARCH = SearchPart("searxng", _open)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import aiohttp
 
 from goclaw.config.web_tools import WebSearchSettings
-from goclaw.websearch.asking import Asking, hits_of, key_of
+from goclaw.websearch.asking import ProviderClient, hits_of, key_of
 from goclaw.websearch.base import Hit, SearchPart, SearchProvider
 
 URL = "https://api.tavily.com/search"
@@ -16,7 +16,7 @@ MAX_HITS = 20
 class Tavily:
     """A `SearchProvider`."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: ProviderClient) -> None:
         self._asking = asking
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
@@ -27,7 +27,7 @@ class Tavily:
 
 def _open(settings: WebSearchSettings, http: aiohttp.ClientSession) -> SearchProvider:
     headers = {"Authorization": f"Bearer {key_of(settings, 'TAVILY_API_KEY')}"}
-    return Tavily(Asking("tavily", http, settings.url or URL, headers))
+    return Tavily(ProviderClient("tavily", http, settings.url or URL, headers))
 
 
 SEARCH = SearchPart("tavily", _open)

@@ -3,10 +3,10 @@
 Above: tools, memory, context. Below: errors and the clock. The state folder is a different place (`blobs`, `store`).
 """
 
-from goclaw.workspace.completion import Completion
-from goclaw.workspace.described import ABSENT, FileChanged, Opened, Stat, Version, Written
-from goclaw.workspace.finding import Found, Wanted
-from goclaw.workspace.globs import Entry
+from goclaw.workspace.completion import PathCompleter
+from goclaw.workspace.described import ABSENT, FileChanged, FileStamp, Opened, Stat, Written
+from goclaw.workspace.finding import FileQuery, FoundFiles
+from goclaw.workspace.globs import GlobMatch
 from goclaw.workspace.locking import again_when_changed
 from goclaw.workspace.notes import USERS
 from goclaw.workspace.patterns import Pattern, patterns
@@ -15,15 +15,15 @@ from goclaw.workspace.workspace import Workspace
 __all__ = [
     "ABSENT",
     "USERS",
-    "Completion",
-    "Entry",
     "FileChanged",
-    "Found",
+    "FileQuery",
+    "FileStamp",
+    "FoundFiles",
+    "GlobMatch",
     "Opened",
+    "PathCompleter",
     "Pattern",
     "Stat",
-    "Version",
-    "Wanted",
     "Workspace",
     "Written",
     "again_when_changed",

@@ -29,7 +29,7 @@ _Rank = tuple[int, int, int]
 """In which way a path fits, how closely, how deep it lies; the smallest is the likeliest."""
 
 
-class Candidate(NamedTuple):
+class PathCandidate(NamedTuple):
     """A path that may be meant. (Ten thousand of these take a third of the time that as many dataclasses would.)"""
 
     path: str
@@ -44,10 +44,10 @@ class Candidate(NamedTuple):
 @record
 class _Listing:
     at: float
-    candidates: Sequence[Candidate]
+    candidates: Sequence[PathCandidate]
 
 
-class Completion:
+class PathCompleter:
     """Finds paths in workspaces."""
 
     def __init__(self, clock: Clock) -> None:
@@ -74,7 +74,7 @@ class Completion:
             return []  # no folder, or none that may be seen
         return ranked(_candidates(near), wanted, limit)
 
-    async def _candidates(self, workspace: Workspace) -> Sequence[Candidate]:
+    async def _candidates(self, workspace: Workspace) -> Sequence[PathCandidate]:
         view = (workspace.root, workspace.viewer)
         async with self._locks[view]:
             now = self._clock.monotonic()
@@ -86,7 +86,7 @@ class Completion:
             return self._listings[view].candidates
 
 
-def ranked(candidates: Sequence[Candidate], begun: str, limit: int) -> list[str]:
+def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[str]:
     """The paths that fit, the likeliest first.
 
     A name that begins with what was typed comes before one that contains it, then what lies in folders that do, then
@@ -113,7 +113,7 @@ class _Ranking:
         steps = [f"[^{re.escape(letter)}]*{re.escape(letter)}" for letter in said]
         self._scattered = re.compile("(?s)" + "".join(steps)) if len(said) > 1 else None
 
-    def rank(self, candidate: Candidate) -> _Rank | None:
+    def rank(self, candidate: PathCandidate) -> _Rank | None:
         """None for what does not fit."""
         said = self._said
         target = candidate.folded if "/" in said else candidate.name
@@ -130,14 +130,14 @@ class _Ranking:
         return None
 
 
-def _candidates(paths: Sequence[str]) -> list[Candidate]:
+def _candidates(paths: Sequence[str]) -> list[PathCandidate]:
     return list(map(_candidate, paths))
 
 
-def _candidate(path: str) -> Candidate:
+def _candidate(path: str) -> PathCandidate:
     folded = _folded(path.removesuffix("/"))
     hidden = path.startswith(".") or "/." in path
-    return Candidate(path, folded, folded.rpartition("/")[2], folded.count("/"), hidden)
+    return PathCandidate(path, folded, folded.rpartition("/")[2], folded.count("/"), hidden)
 
 
 def _folded(text: str) -> str:

@@ -20,7 +20,7 @@ class FileChanged(ToolError):
 
 
 @record
-class Version:
+class FileStamp:
     """The marks that tell one state of a file from the next; see `Workspace.write_bytes`."""
 
     inode: tuple[int, int]
@@ -28,7 +28,7 @@ class Version:
     modified_ns: int
 
 
-ABSENT = Version((0, 0), 0, 0)
+ABSENT = FileStamp((0, 0), 0, 0)
 """The version of a file that is not there."""
 
 
@@ -44,7 +44,7 @@ class Stat:
     modified: float
     """Seconds since the epoch."""
     is_folder: bool
-    version: Version
+    version: FileStamp
 
 
 @record
@@ -97,6 +97,6 @@ def described(name: str, found: os.stat_result) -> Stat:
     )
 
 
-def version_of(found: os.stat_result) -> Version:
+def version_of(found: os.stat_result) -> FileStamp:
     """The version that a file is in."""
-    return Version((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
+    return FileStamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)

@@ -8,19 +8,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from goclaw.records import record
-from goclaw.workspace.denied import inode_of
-from goclaw.workspace.globs import Entry, Sight
+from goclaw.workspace.denylist import inode_of
+from goclaw.workspace.globs import GlobMatch, Sight
 from goclaw.workspace.ignored import Ignored
 from goclaw.workspace.listing import NEVER, rules_in
+from goclaw.workspace.path_resolver import PathResolver
 from goclaw.workspace.patterns import Pattern
-from goclaw.workspace.reach import Reach
 
 DEEPEST = 64
 """Folders below each other that are looked into."""
 
 
 @record
-class Wanted:
+class FileQuery:
     """Which files are looked for."""
 
     folder: str = "."
@@ -45,25 +45,25 @@ class Wanted:
 
 
 @record
-class Found:
+class FoundFiles:
     """What was found, in the order of folders."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[GlobMatch]
     complete: bool
     """False: time or room ran out."""
 
 
-def find(reach: Reach, wanted: Wanted, *, most: int, seconds: float) -> Found:
+def find(reach: PathResolver, wanted: FileQuery, *, most: int, seconds: float) -> FoundFiles:
     """At most `most` files, within `seconds`. The folder itself may be ignored: whoever names it wants it."""
-    entries: list[Entry] = []
+    entries: list[GlobMatch] = []
     for entry in _files(Tree(reach, ignored=wanted.ignored), wanted, time.monotonic() + seconds):
         if entry is None or len(entries) >= most:
-            return Found(entries, complete=False)
+            return FoundFiles(entries, complete=False)
         entries.append(entry)
-    return Found(entries, complete=True)
+    return FoundFiles(entries, complete=True)
 
 
-def _files(tree: "Tree", wanted: Wanted, until: float) -> Iterator[Entry | None]:
+def _files(tree: "Tree", wanted: FileQuery, until: float) -> Iterator[GlobMatch | None]:
     """The files; None when the time is up."""
     start = names_of(wanted.folder)
     folders: deque[tuple[str, ...]] = deque([()])
@@ -74,7 +74,7 @@ def _files(tree: "Tree", wanted: Wanted, until: float) -> Iterator[Entry | None]
             if tree.hides((*start, *names), is_folder=is_folder):
                 continue
             if found is not None and wanted.takes(names):
-                yield Entry("/".join((*start, *names)), found.st_size, found.st_mtime, inode_of(found))
+                yield GlobMatch("/".join((*start, *names)), found.st_size, found.st_mtime, inode_of(found))
             elif is_folder and wanted.recursive and len(names) < DEEPEST and wanted.enters(names):
                 folders.append(names)
         if time.monotonic() > until:
@@ -84,7 +84,7 @@ def _files(tree: "Tree", wanted: Wanted, until: float) -> Iterator[Entry | None]
 class Tree:
     """What is ignored in a workspace; each `.gitignore` is read once."""
 
-    def __init__(self, reach: Reach, *, ignored: bool) -> None:
+    def __init__(self, reach: PathResolver, *, ignored: bool) -> None:
         self.sight = Sight(reach)
         self._shows_all = ignored
         self._rules: dict[tuple[str, ...], Ignored | None] = {}

@@ -8,8 +8,8 @@ from itertools import islice
 
 from goclaw.records import record
 from goclaw.workspace.atomic import is_temporary
-from goclaw.workspace.denied import Inode, inode_of
-from goclaw.workspace.reach import Reach
+from goclaw.workspace.denylist import Inode, inode_of
+from goclaw.workspace.path_resolver import PathResolver
 
 _DEEPEST = 24
 
@@ -18,7 +18,7 @@ Name = tuple[str, bool, os.stat_result | None]
 
 
 @record
-class Entry:
+class GlobMatch:
     """A regular file that a pattern matched."""
 
     path: str
@@ -33,7 +33,7 @@ class Entry:
 class Sight:
     """What one listing shows: asks only once, and only if it has to, which files may not be seen."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: PathResolver) -> None:
         self.reach = reach
 
     @cached_property
@@ -70,7 +70,7 @@ class Sight:
         return sorted(found, key=lambda item: item[0])
 
 
-def matches(sight: Sight, pattern: str) -> Iterator[Entry]:
+def matches(sight: Sight, pattern: str) -> Iterator[GlobMatch]:
     """Regular files of the workspace that `pattern` names, in name order.
 
     `*`, `?` and `[…]` match within one name, `**` any number of folders; a pattern without wildcards is one file. A
@@ -81,7 +81,7 @@ def matches(sight: Sight, pattern: str) -> Iterator[Entry]:
         yield from _match(sight, "", parts, _DEEPEST)
 
 
-def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[Entry]:
+def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[GlobMatch]:
     if depth == 0:
         return
     part, rest = parts[0], parts[1:]
@@ -98,7 +98,7 @@ def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[E
         elif rest and is_folder:
             yield from _match(sight, path, rest, depth - 1)
         elif not rest and found is not None:
-            yield Entry(path, found.st_size, found.st_mtime, inode_of(found))
+            yield GlobMatch(path, found.st_size, found.st_mtime, inode_of(found))
 
 
 def _fits(name: str, part: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from goclaw.records import record
 from goclaw.workspace.globs import Sight
 from goclaw.workspace.ignored import MAX_CHARACTERS, Ignored
-from goclaw.workspace.reach import Reach
+from goclaw.workspace.path_resolver import PathResolver
 
 MAX_PATHS = 10_000
 _DEEPEST = 24
@@ -23,7 +23,7 @@ class _Folder:
     ignored: Ignored | None
 
 
-def listing(reach: Reach, most: int = MAX_PATHS) -> list[str]:
+def listing(reach: PathResolver, most: int = MAX_PATHS) -> list[str]:
     """Files and folders (with a `/` at the end) of the workspace, near ones first, at most so many.
 
     What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
@@ -40,7 +40,7 @@ def listing(reach: Reach, most: int = MAX_PATHS) -> list[str]:
     return found
 
 
-def listing_of(reach: Reach, path: str, most: int) -> list[str]:
+def listing_of(reach: PathResolver, path: str, most: int) -> list[str]:
     """What lies in the folder `path`, ignored or not."""
     return [found for found, _ in _inside(Sight(reach), _Folder(f"{path}/", (), None), most, whatever=True)]
 
@@ -63,13 +63,13 @@ def _inside(
         yield path, _Folder(path, names, ignored) if is_folder else None
 
 
-def rules_in(reach: Reach, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
+def rules_in(reach: PathResolver, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
     """What is ignored in a folder: by its own `.gitignore`, where it has one, and by those above."""
     text = _text(reach, "/".join((*folder, ".gitignore")))
     return Ignored(folder, text, above) if text else above
 
 
-def _text(reach: Reach, path: str) -> str:
+def _text(reach: PathResolver, path: str) -> str:
     """The beginning of a `.gitignore`; nothing when it is a link, a pipe, or not readable."""
     try:
         with reach.place(path) as place:

@@ -9,8 +9,8 @@ import os
 import stat
 from collections.abc import Sequence
 
-from goclaw.workspace.beneath import open_beneath
-from goclaw.workspace.denied import Inode, inode_of
+from goclaw.workspace.denylist import Inode, inode_of
+from goclaw.workspace.openat2 import open_beneath
 
 USERS = "memory/users"
 """Folder of the workspace with one folder per actor key; what lies below it is for that actor only."""

@@ -16,28 +16,28 @@ from typing import Self, TypeVar
 
 from goclaw.errors import ToolError
 from goclaw.workspace import atomic
-from goclaw.workspace.beneath import open_beneath
-from goclaw.workspace.denied import Inode, inode_of
+from goclaw.workspace.denylist import Inode, inode_of
 from goclaw.workspace.described import (
     ABSENT,
     FileChanged,
+    FileStamp,
     Opened,
     Stat,
-    Version,
     Written,
     described,
     fingerprint,
     read_whole,
     version_of,
 )
-from goclaw.workspace.finding import Found, Tree, Wanted, find, names_of
-from goclaw.workspace.globs import Entry, Sight, matches
+from goclaw.workspace.error_messages import in_words
+from goclaw.workspace.finding import FileQuery, FoundFiles, Tree, find, names_of
+from goclaw.workspace.globs import GlobMatch, Sight, matches
 from goclaw.workspace.listing import MAX_PATHS, listing, listing_of
 from goclaw.workspace.locking import locked
 from goclaw.workspace.nearest import nearest
+from goclaw.workspace.openat2 import open_beneath
+from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, ground_at, open_ground
 from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
-from goclaw.workspace.reach import Ground, Place, Reach, ground_at, open_ground
-from goclaw.workspace.words import in_words
 
 ResultT = TypeVar("ResultT")
 
@@ -70,7 +70,7 @@ class Workspace:
         self._denied = tuple(denied)
         self._locks = locks
         self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
-        self._reach: Reach
+        self._reach: PathResolver
 
     async def __aenter__(self) -> Self:
         """Open the folder.
@@ -78,7 +78,7 @@ class Workspace:
         Raises:
             StateError: it does not exist, cannot be used, or shows one of the folders that are denied.
         """
-        self._reach = Reach(await asyncio.to_thread(open_ground, self.root, self._denied))
+        self._reach = PathResolver(await asyncio.to_thread(open_ground, self.root, self._denied))
         return self
 
     async def __aexit__(
@@ -108,20 +108,20 @@ class Workspace:
         place = await self.stat(folder)
         inner = type(self)(self.root / place.path, self._denied, self._locks)
         workspace_root = await asyncio.to_thread(self._ground_of, place.path)
-        inner._reach = Reach(workspace_root, self.viewer)
+        inner._reach = PathResolver(workspace_root, self.viewer)
         try:
             yield inner
         finally:
             workspace_root.close()
 
-    def _ground_of(self, folder: str) -> Ground:
+    def _ground_of(self, folder: str) -> WorkspaceRoot:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
         with in_words(folder):
             return ground_at(self._reach.folder(folder, os.O_PATH)[0], self.root / folder, self._denied)
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
-        view._reach = Reach(self._reach.workspace_root, viewer)
+        view._reach = PathResolver(self._reach.workspace_root, viewer)
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -153,7 +153,7 @@ class Workspace:
         return await asyncio.to_thread(self._has_link, path)
 
     async def write_bytes(
-        self, path: str, data: bytes, *, unless_changed: Version | None = None, create_dirs: bool = True
+        self, path: str, data: bytes, *, unless_changed: FileStamp | None = None, create_dirs: bool = True
     ) -> Written:
         """Put `data` in the file's place in one step; its mode is kept.
 
@@ -174,7 +174,7 @@ class Workspace:
         """Delete a regular file; a link in its place is not followed, and not deleted either."""
         await asyncio.to_thread(self._remove, path)
 
-    async def walk(self, patterns: Iterable[str], limit: int = _MAX_ENTRIES) -> list[Entry]:
+    async def walk(self, patterns: Iterable[str], limit: int = _MAX_ENTRIES) -> list[GlobMatch]:
         """Regular files that one of the patterns (`MEMORY.md`, `memory/**/*.md`) matches, each once, at most `limit`.
 
         Symbolic links are not followed; a name with a leading dot needs a pattern that has it.
@@ -193,11 +193,11 @@ class Workspace:
         """The folder's relative path and what is in it: names, and the sizes of files (None: a folder)."""
         return await asyncio.to_thread(self._entries, folder, limit)
 
-    async def find(self, wanted: Wanted, *, most: int = _MAX_ENTRIES, seconds: float = 10.0) -> Found:
+    async def find(self, wanted: FileQuery, *, most: int = _MAX_ENTRIES, seconds: float = 10.0) -> FoundFiles:
         """Regular files below a folder; see `finding`."""
         return await asyncio.to_thread(self._find, wanted, most, seconds)
 
-    async def visible(self, paths: Sequence[str], wanted: Wanted) -> list[str]:
+    async def visible(self, paths: Sequence[str], wanted: FileQuery) -> list[str]:
         """Those of these relative paths that are regular files, may be seen, and are `wanted`; at a bounded rate."""
         return await asyncio.to_thread(self._visible, paths, wanted)
 
@@ -323,8 +323,8 @@ class Workspace:
         with self._file(path, os.O_PATH) as (_, described):
             return described
 
-    def _walk(self, patterns: tuple[str, ...], limit: int) -> list[Entry]:
-        sight, found = Sight(self._reach), dict[str, Entry]()
+    def _walk(self, patterns: tuple[str, ...], limit: int) -> list[GlobMatch]:
+        sight, found = Sight(self._reach), dict[str, GlobMatch]()
         for pattern in patterns:
             found.update((entry.path, entry) for entry in islice(matches(sight, pattern), limit))
         return list(found.values())[:limit]
@@ -336,7 +336,7 @@ class Workspace:
         names = Sight(self._reach).names_in("" if described.path == "." else described.path, limit)
         return described.path, [(name, None if found is None else found.st_size) for name, _, found in names]
 
-    def _find(self, wanted: Wanted, most: int, seconds: float) -> Found:
+    def _find(self, wanted: FileQuery, most: int, seconds: float) -> FoundFiles:
         return find(self._reach, replace(wanted, folder=self._folder(wanted.folder)), most=most, seconds=seconds)
 
     def _folder(self, path: str) -> str:
@@ -345,11 +345,11 @@ class Workspace:
             raise ToolError(f"not a directory: {path}")
         return found.path
 
-    def _visible(self, paths: Sequence[str], wanted: Wanted) -> list[str]:
+    def _visible(self, paths: Sequence[str], wanted: FileQuery) -> list[str]:
         tree, start = Tree(self._reach, ignored=wanted.ignored), names_of(wanted.folder)
         return [path for path in paths if self._is_wanted(tree, path, start, wanted)]
 
-    def _is_wanted(self, tree: Tree, path: str, start: tuple[str, ...], wanted: Wanted) -> bool:
+    def _is_wanted(self, tree: Tree, path: str, start: tuple[str, ...], wanted: FileQuery) -> bool:
         names = names_of(path)
         below = names[len(start) :]
         if names[: len(start)] != start or not wanted.takes(below) or (len(below) > 1 and not wanted.recursive):
@@ -366,7 +366,7 @@ class Workspace:
     def _paths_in(self, folder: str, limit: int) -> list[str]:
         return listing_of(self._reach, clean(folder, self._roots)[0], limit)
 
-    def _write(self, path: str, data: bytes, unless_changed: Version | None, *, create_dirs: bool = True) -> Written:
+    def _write(self, path: str, data: bytes, unless_changed: FileStamp | None, *, create_dirs: bool = True) -> Written:
         name = self._name(path)
         check_names_a_file(path)
         if not create_dirs and not self._is_there(posixpath.dirname(name) or "."):
@@ -379,13 +379,13 @@ class Workspace:
                     written = self._replace(place, path, data, unless_changed) if is_same else None
         return written
 
-    def _replace(self, place: Place, path: str, data: bytes, unless_changed: Version | None) -> Written:
+    def _replace(self, place: ResolvedPath, path: str, data: bytes, unless_changed: FileStamp | None) -> Written:
         with self._old(place, path) as old, self._reach.workspace_root.renaming:
             atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
         return Written(place.path, len(data), created=old is None)
 
     @contextmanager
-    def _unchanging(self, place: Place, path: str, *, new: bool = False) -> Iterator[bool]:
+    def _unchanging(self, place: ResolvedPath, path: str, *, new: bool = False) -> Iterator[bool]:
         """The lock of what is at a place; False: while it was waited for, something else came there, or it went.
 
         A file that is not there has no lock; with `new` that of its folder stands for it.
@@ -398,7 +398,7 @@ class Workspace:
             yield _inode_at(place) == inode
 
     @contextmanager
-    def _old(self, place: Place, path: str) -> Iterator[int | None]:
+    def _old(self, place: ResolvedPath, path: str) -> Iterator[int | None]:
         """The file that will be replaced; None: there is none."""
         if place.found is None:
             yield None
@@ -423,7 +423,7 @@ class Workspace:
             ):
                 gone = is_same and self._unlink(place, path)
 
-    def _unlink(self, place: Place, path: str) -> bool:
+    def _unlink(self, place: ResolvedPath, path: str) -> bool:
         with self._old(place, path) as old, self._reach.workspace_root.renaming:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -440,7 +440,7 @@ class Workspace:
                     return place.path
             raise ToolError(f"there are {_MAX_OF_ONE_NAME} files of that name already: {path}")
 
-    def _holds(self, place: Place, data: bytes) -> bool:
+    def _holds(self, place: ResolvedPath, data: bytes) -> bool:
         """Whether the file is ours to read and has exactly these bytes."""
         try:
             descriptor, found = self._reach.open(place, os.O_RDONLY)
@@ -459,7 +459,7 @@ def _refuse_kind(found: os.stat_result, path: str, *, folder_too: bool = False) 
     raise ToolError(f"not a regular file: {path} ({_KINDS.get(kind, 'something else')})")
 
 
-def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
+def _refuse_changed(place: ResolvedPath, path: str, expected: FileStamp | None) -> None:
     if expected is None:
         return
     try:
@@ -470,7 +470,7 @@ def _refuse_changed(place: Place, path: str, expected: Version | None) -> None:
         raise FileChanged(path)
 
 
-def _inode_at(place: Place) -> Inode | None:
+def _inode_at(place: ResolvedPath) -> Inode | None:
     try:
         return inode_of(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
     except FileNotFoundError:

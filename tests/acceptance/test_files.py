@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.tui.client import attach
-from goclaw.wire import AskFiles, Files
+from goclaw.wire import AskFiles, FilesReply
 from tests.acceptance.daemon import installation
 
 pytestmark = [pytest.mark.slow]
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow]
 
 async def offered(state: Path, session: str, begun: str) -> list[str]:
     async with attach(state / "goclaw.sock", session) as client:
-        return (await client.answer(AskFiles(begun), Files)).paths
+        return (await client.answer(AskFiles(begun), FilesReply)).paths
 
 
 @pytest.mark.promise("P-tools-per-user")

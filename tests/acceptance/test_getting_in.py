@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.tui.client import Refusal, attach
-from goclaw.tui.remote import Remote
+from goclaw.tui.client import DaemonRefusal, attach
+from goclaw.tui.remote import RemoteDaemon
 from goclaw.wire import Refused
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
@@ -40,7 +40,7 @@ async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(
     file.chmod(0o600)
     said = await home.run("send", "--url", url, "--token-file", str(file), "m1 plain")
     assert (said.code, said.out) == (0, "answer m1 (end)\n"), said
-    async with attach(Remote(url, token), "") as client:
+    async with attach(RemoteDaemon(url, token), "") as client:
         assert client.attached.session == "telegram:5" and len(client.attached.history) == 2
         assert (await home.run("token", "revoke", "laptop")).code == 0
         began = clock.monotonic()
@@ -48,8 +48,8 @@ async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(
             heard = [received async for received in client.received()]
         assert clock.monotonic() - began < IN_FORCE_SECONDS
     assert isinstance(heard[-1], Refused) and heard[-1].reason == "denied: the token laptop was revoked"
-    with pytest.raises(Refusal, match="not valid"):
-        async with attach(Remote(url, token), ""):
+    with pytest.raises(DaemonRefusal, match="not valid"):
+        async with attach(RemoteDaemon(url, token), ""):
             pass
     log = (home.state / "logs" / "goclaw.log").read_text()
     assert token not in log and "came in as telegram:5" in log

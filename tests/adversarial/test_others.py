@@ -13,7 +13,7 @@ from goclaw.events import LOCAL, Actor, Address, Inbound, MessageStored, Session
 from goclaw.servers.socket import open_socket
 from goclaw.tui.client import attach
 from goclaw.users import User
-from goclaw.wire import AskOlder, AskOutline, AskRows, AskSessions, Older, OutlineFrame, Refused, Rows, Sessions
+from goclaw.wire import AskOlder, AskOutline, AskRows, AskSessions, Older, OutlineFrame, Refused, Rows, SessionsReply
 from tests.harness import PATIENCE, Answer, Core, World
 
 ANN, BOB, GUEST, READER, BOSS = "tui:ann", "telegram:7", "tui:guest", "tui:reader", "tui:boss"
@@ -76,7 +76,7 @@ async def test_on_the_socket_no_session_of_others_is_opened(tmp_path: Path, key:
 async def test_on_the_socket_a_guest_is_told_nothing_of_others(tmp_path: Path) -> None:
     async with house(tmp_path) as (_, core, path), attach(path, GUEST) as guest:
         seen: list[Any] = [guest.attached]
-        seen.append(await guest.answer(AskSessions(), Sessions))
+        seen.append(await guest.answer(AskSessions(), SessionsReply))
         seen.append(await guest.answer(AskOlder(10_000, 1_000), Older))
         seen.append(await guest.answer(AskRows(), Rows))
         seen.append(await guest.answer(AskOutline(10), OutlineFrame))
@@ -97,7 +97,7 @@ async def test_what_happens_in_a_session_streams_to_its_own_people_only(tmp_path
             if isinstance(event, TurnFinished):
                 break
         assert (await guest.status())["session"] == GUEST
-        early = [frame for frame in guest._early if not isinstance(frame, Sessions)]
+        early = [frame for frame in guest._early if not isinstance(frame, SessionsReply)]
         assert early == [], "nothing came unasked"
 
 
@@ -140,7 +140,7 @@ async def test_what_is_shared_stops_being_so_at_once(tmp_path: Path) -> None:
         with pytest.raises(AccessDenied):
             core.gateway.session_for(actor, ANN)
         async with attach(path, READER) as reader:
-            assert (await reader.answer(AskSessions(), Sessions)).sessions == []
+            assert (await reader.answer(AskSessions(), SessionsReply)).sessions == []
 
 
 @pytest.mark.promise("P-sessions-are-private")

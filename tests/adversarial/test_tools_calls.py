@@ -17,9 +17,9 @@ from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.declaring import Injected
-from goclaw.toolkit.scheduling import Access as Reach
+from goclaw.toolkit.scheduling import ResourceUse as Reach
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.signature import Injected
 from goclaw.toolkit.sources import Fixed, Named, Sources
 from goclaw.users import User, Users
 from tests.toolkit.test_dispatcher_rights import GUEST

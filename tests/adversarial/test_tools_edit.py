@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.testing import open_bench
-from goclaw.tools.matching import Tier, find
+from goclaw.tools.matching import MatchTier, find
 from tests.tools.test_tools_files import TOOLS
 
 HEAVY = [
@@ -34,7 +34,7 @@ def test_a_place_of_which_not_all_others_were_looked_at_is_no_certain_place() ->
     old = "def begin():\n    call_the_thimg()\n    end()\n"
     assert find(body, old, fuzzy=True) is None
     few = find(body[:5_000], old, fuzzy=True)
-    assert few and few.tier is Tier.FUZZY and len(few.spans) == 1
+    assert few and few.tier is MatchTier.FUZZY and len(few.spans) == 1
 
 
 @pytest.mark.parametrize(

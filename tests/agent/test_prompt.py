@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.agent.prompt import BASE, FILE_LIMIT, FILES, NAME_LIMIT, Prompt, envelope, write_templates
+from goclaw.agent.prompt import BASE, FILE_LIMIT, FILES, NAME_LIMIT, SystemPrompt, envelope, write_templates
 from goclaw.events import Actor, Address, Inbound
 from goclaw.workspace import Workspace
 
 
-async def system(prompt: Prompt, root: Path) -> str:
+async def system(prompt: SystemPrompt, root: Path) -> str:
     async with Workspace(root) as workspace:
         return await prompt.system(workspace)
 
@@ -23,10 +23,10 @@ def inbound(name: str, text: str = "hi") -> Inbound:
 @pytest.mark.promise("P-cache-stable")
 async def test_the_prompt_is_byte_identical_until_a_file_changes(tmp_path: Path) -> None:
     write_templates(tmp_path)
-    prompt = Prompt()
+    prompt = SystemPrompt()
     first = await system(prompt, tmp_path)
     assert await system(prompt, tmp_path) == first
-    assert await system(Prompt(), tmp_path) == first, "also in the next life of the daemon"
+    assert await system(SystemPrompt(), tmp_path) == first, "also in the next life of the daemon"
     (tmp_path / "notes.txt").write_text("not a file of the prompt")
     assert await system(prompt, tmp_path) == first
 
@@ -34,14 +34,14 @@ async def test_the_prompt_is_byte_identical_until_a_file_changes(tmp_path: Path)
 async def test_the_files_come_in_their_order_under_their_names(tmp_path: Path) -> None:
     for name in reversed(FILES):
         (tmp_path / name).write_text(f"text of {name}")
-    text = await system(Prompt(), tmp_path)
+    text = await system(SystemPrompt(), tmp_path)
     places = [text.index(f"# {name}\n\ntext of {name}") for name in FILES]
     assert text.startswith(BASE) and places == sorted(places)
 
 
 @pytest.mark.promise("P-cache-stable")
 async def test_a_changed_new_or_removed_file_is_seen_at_once(tmp_path: Path) -> None:
-    prompt = Prompt()
+    prompt = SystemPrompt()
     (tmp_path / "SOUL.md").write_text("kind")
     assert "kind" in await system(prompt, tmp_path)
     (tmp_path / "SOUL.md").write_text("kinder")
@@ -54,7 +54,7 @@ async def test_a_changed_new_or_removed_file_is_seen_at_once(tmp_path: Path) -> 
 
 async def test_a_file_of_comments_alone_is_no_part_of_it(tmp_path: Path) -> None:
     write_templates(tmp_path)
-    prompt = Prompt()
+    prompt = SystemPrompt()
     text = await system(prompt, tmp_path)
     headings = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
     assert headings == ["AGENTS.md", "SOUL.md", "IDENTITY.md"]
@@ -63,7 +63,7 @@ async def test_a_file_of_comments_alone_is_no_part_of_it(tmp_path: Path) -> None
 
 
 async def test_a_change_that_keeps_the_size_is_seen(tmp_path: Path) -> None:
-    prompt, file = Prompt(), tmp_path / "SOUL.md"
+    prompt, file = SystemPrompt(), tmp_path / "SOUL.md"
     file.write_text("yes")
     os.utime(file, ns=(1, 1))
     assert "yes" in await system(prompt, tmp_path)
@@ -75,7 +75,7 @@ async def test_a_change_that_keeps_the_size_is_seen(tmp_path: Path) -> None:
 async def test_a_huge_file_is_cut_and_says_so(tmp_path: Path, character: str) -> None:
     (tmp_path / "MEMORY.md").write_text(character * (FILE_LIMIT * 20))
     (tmp_path / "SOUL.md").write_text("still here")
-    text = await system(Prompt(), tmp_path)
+    text = await system(SystemPrompt(), tmp_path)
     assert text.count(character * 100) == FILE_LIMIT // 100
     assert "[cut here: MEMORY.md is longer than 20,000 characters]" in text and "still here" in text
 
@@ -87,7 +87,7 @@ async def test_what_is_no_regular_file_or_not_text_harms_nothing(tmp_path: Path)
     (tmp_path / "USER.md").write_bytes(b"caf\xe9")
     (tmp_path / "TOOLS.md").write_text(" \n")
     os.mkfifo(tmp_path / "MEMORY.md")
-    text = await system(Prompt(), tmp_path)
+    text = await system(SystemPrompt(), tmp_path)
     assert text == f"{BASE}\n\n# USER.md\n\ncaf\ufffd"
 
 

@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from goclaw.app import App, open_app
 from goclaw.app.mcp_server import AGAIN_SECONDS
-from goclaw.app.standing import details
+from goclaw.app.status import details
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.tokens import add_token

@@ -9,7 +9,7 @@ from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.errors import ToolError
 from goclaw.events import LOCAL, Actor, Address, Inbound
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.prompting import Prompt
+from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.sources import Named, Sources
 
 ANN = Inbound("m1", Actor("tui:ann", "socket"), "tui:ann", "/mcp__a__review 42", Address(LOCAL, "tui:ann"), 0.0)
@@ -19,12 +19,12 @@ ANN = Inbound("m1", Actor("tui:ann", "socket"), "tui:ann", "/mcp__a__review 42",
 class Server:
     """Implements `PromptSource`."""
 
-    listed: list[Prompt] = field(default_factory=list)
+    listed: list[LivePrompt] = field(default_factory=list)
 
     def tools(self) -> Sequence[Tool]:
         return ()
 
-    def prompts(self) -> Sequence[Prompt]:
+    def prompts(self) -> Sequence[LivePrompt]:
         return self.listed
 
 
@@ -59,7 +59,7 @@ def context(ports: Ports, arguments: str) -> CommandContext:
 
 
 async def test_a_prompt_becomes_the_message_of_whoever_chose_it() -> None:
-    server, ports = Server([Prompt("mcp__a__review", "Review", _review)]), Ports()
+    server, ports = Server([LivePrompt("mcp__a__review", "Review", _review)]), Ports()
     command: Any = LiveCommands({}, Sources([Named("a", server)]))["mcp__a__review"]
     reply = await command.run(context(ports, "42"))
     (submitted,) = ports.engine.submitted
@@ -70,7 +70,7 @@ async def test_a_prompt_becomes_the_message_of_whoever_chose_it() -> None:
 
 async def test_without_what_it_needs_a_prompt_says_how_it_is_used() -> None:
     ports = Ports()
-    command = LiveCommands({}, Sources([Named("a", Server([Prompt("review", "Review", _review)]))]))["review"]
+    command = LiveCommands({}, Sources([Named("a", Server([LivePrompt("review", "Review", _review)]))]))["review"]
     assert (await command.run(context(ports, ""))).text == "Usage: /mcp__a__review number"
     assert ports.engine.submitted == []
 
@@ -79,7 +79,7 @@ def test_prompts_come_and_go_and_never_take_the_name_of_a_command() -> None:
     server, fixed = Server(), {"help": Command("help", "Help", _help)}
     commands = LiveCommands(fixed, Sources([Named("a", server)]))
     assert list(commands) == ["help"] and "mcp__a__review" not in commands
-    server.listed = [Prompt("help", "Mine", _review), Prompt("mcp__a__review", "Review", _review)]
+    server.listed = [LivePrompt("help", "Mine", _review), LivePrompt("mcp__a__review", "Review", _review)]
     assert list(commands) == ["help", "mcp__a__review"] and len(commands) == 2
     assert commands["help"] is fixed["help"]
     server.listed = []

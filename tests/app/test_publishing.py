@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from goclaw.app import open_app
-from goclaw.app.standing import details
+from goclaw.app.status import details
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.registries.publishing import LOOK_SECONDS

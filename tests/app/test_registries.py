@@ -6,10 +6,10 @@ from typing import Any
 
 from goclaw.app import open_app
 from goclaw.app.registries import AFTER
-from goclaw.app.standing import details
+from goclaw.app.status import details
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.registries.shelf import FILE, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from tests.registries.fake_registry import FakeRegistry, fake_registry, item, toolset
 
 SECONDS = 30.0
@@ -33,7 +33,7 @@ async def until(clock: SteppedClock, fact: Any) -> None:
 async def test_a_catalogue_is_fetched_while_the_daemon_runs_and_a_changed_version_is_told_to_an_admin(
     tmp_path: Path,
 ) -> None:
-    clock, shelf = SteppedClock(), Shelf(tmp_path / FILE)
+    clock, shelf = SteppedClock(), CatalogStore(tmp_path / FILE)
     async with asyncio.timeout(SECONDS), fake_registry(toolset()) as registry:
         async with open_app(fetching_from(tmp_path, registry), clock) as app:
             await until(clock, lambda: registry.asked and shelf.entries("corp"))

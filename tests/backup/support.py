@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from goclaw.backup.collect import Made, back_up
-from goclaw.backup.restore import Restored, Wanted, restore
+from goclaw.backup.restore import Restored, RestoreSelection, restore
 from goclaw.blobs import open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.codec import Codec
@@ -24,7 +24,7 @@ from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.events import Actor, Address, Delivery, Inbound
 from goclaw.messages import AssistantMessage, Image, UserMessage
-from goclaw.store.database import Bound, Database, open_database
+from goclaw.store.database import BoundStatement, Database, open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
 ANN = Actor("telegram:5", "telegram", name="Ann")
@@ -77,7 +77,7 @@ class Home:
             return self.loaded(config, secrets).config
 
         archive = archive or self.folder / "backup.tar.gz"
-        return restore(self.loaded(), archive, self.clock, reload, Wanted(**wanted))
+        return restore(self.loaded(), archive, self.clock, reload, RestoreSelection(**wanted))
 
     def say(self, *texts: str, session: str = SESSION, picture: bytes = b"") -> None:
         """Keep a question and an answer to each, as turns do."""
@@ -96,10 +96,10 @@ class Home:
                 await database.write(start, *rows_of(UserMessage(text, images), origin))
                 await database.write(*rows_of(AssistantMessage(f"Answer to {text}"), origin))
 
-    def write(self, *statements: Bound) -> None:
+    def write(self, *statements: BoundStatement) -> None:
         asyncio.run(self._write(statements))
 
-    async def _write(self, statements: Sequence[Bound]) -> None:
+    async def _write(self, statements: Sequence[BoundStatement]) -> None:
         async with open_database(self.database) as database:
             await database.write(*statements)
 
@@ -121,29 +121,29 @@ async def transcript(database: Database, session: str = SESSION) -> list[str]:
     return [stored.message.text for stored in found if isinstance(stored.message, UserMessage | AssistantMessage)]
 
 
-def taken_in(number: int, text: str, state: str, session: str = SESSION) -> Bound:
+def taken_in(number: int, text: str, state: str, session: str = SESSION) -> BoundStatement:
     """The row of a message that came in."""
     inbound = Inbound(f"telegram:{number}", ANN, session, text, Address("telegram", "5"), 1_750_000_000.0)
     ended = 2.0 if state == "done" else None
-    return Bound(
+    return BoundStatement(
         "INSERT INTO inbox (id, session, kind, body, state, received_at, ended_at) "
         "VALUES (:id, :session, 'message', :body, :state, 1, :ended)",
         {"id": inbound.id, "session": session, "body": _INBOUND.to_json(inbound), "state": state, "ended": ended},
     )
 
 
-def promised(name: str, state: str) -> Bound:
+def promised(name: str, state: str) -> BoundStatement:
     """The row of a delivery."""
     delivery = Delivery(name, Address("telegram", "5"), f"Text of {name}")
-    return Bound(
+    return BoundStatement(
         "INSERT INTO deliveries (id, channel, chat, body, state, created_at) VALUES (:i, 'telegram', '5', :b, :s, 1)",
         {"i": name, "b": _DELIVERY.to_json(delivery), "s": state},
     )
 
 
-def step(turn: str, state: str) -> Bound:
+def step(turn: str, state: str) -> BoundStatement:
     """The row of a step."""
-    return Bound("INSERT INTO steps (turn, name, state) VALUES (:t, 'tool:1:a', :s)", {"t": turn, "s": state})
+    return BoundStatement("INSERT INTO steps (turn, name, state) VALUES (:t, 'tool:1:a', :s)", {"t": turn, "s": state})
 
 
 def archive_of(

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.backup.unpack import read_archive
 from goclaw.errors import StateError
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from tests.backup.support import TOKEN, Home, members_of, tree
 
 
@@ -149,7 +149,7 @@ def test_missing_and_damaged_pictures_are_counted(home: Home) -> None:
 
 
 def test_a_picture_that_is_no_longer_kept_is_not_missed(home: Home) -> None:
-    home.write(Bound("UPDATE sessions SET context_start = 1000", {}))
+    home.write(BoundStatement("UPDATE sessions SET context_start = 1000", {}))
     for path in (home.state / "blobs" / "media").iterdir():
         path.unlink()
     assert home.back_up().notes == []

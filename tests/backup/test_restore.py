@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.backup.restore import Wanted, restore
+from goclaw.backup.restore import RestoreSelection, restore
 from goclaw.cli.frame import run
 from goclaw.errors import ConfigError, StateError
 from goclaw.state import open_state
@@ -332,7 +332,9 @@ def test_a_configuration_that_wants_another_state_folder_is_refused(home: Home, 
     home.back_up()
     other = home.loaded().config.model_copy(update={"state_dir": tmp_path / "elsewhere"})
     with pytest.raises(StateError, match=r"elsewhere.*--state-dir"):
-        restore(home.loaded(), home.folder / "backup.tar.gz", home.clock, lambda config, secrets: other, Wanted())
+        restore(
+            home.loaded(), home.folder / "backup.tar.gz", home.clock, lambda config, secrets: other, RestoreSelection()
+        )
     assert asides(home) == []
     assert leftovers(home) == []
 

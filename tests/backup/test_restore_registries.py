@@ -11,22 +11,22 @@ import pytest
 from goclaw.backup import collect
 from goclaw.errors import StateError
 from goclaw.registries.base import EntryKind
+from goclaw.registries.catalog_store import OWN, CatalogStore, ChangedEntry
 from goclaw.registries.file import FILE
-from goclaw.registries.shelf import OWN, ChangedEntry, Shelf
 from tests.backup.support import Home
 
 ENTRY = {"kind": "toolset", "name": "data-tools", "version": "1.0.0", "description": "Tables."}
 
 
 @pytest.fixture
-def shelf(home: Home) -> Shelf:
+def shelf(home: Home) -> CatalogStore:
     """A registry in which something is published."""
-    found = Shelf(home.state / FILE)
+    found = CatalogStore(home.state / FILE)
     found.publish(ENTRY, "tui:ann", 1.0)
     return found
 
 
-def test_what_was_published_comes_back_and_what_was_there_is_kept(home: Home, shelf: Shelf) -> None:
+def test_what_was_published_comes_back_and_what_was_there_is_kept(home: Home, shelf: CatalogStore) -> None:
     assert FILE in home.back_up().manifest.members
     shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", None)
     shelf.publish({**ENTRY, "name": "later"}, "tui:ann", 1.0)
@@ -34,12 +34,12 @@ def test_what_was_published_comes_back_and_what_was_there_is_kept(home: Home, sh
     assert "registries" in done.parts and [each.entry.name for each in shelf.entries(OWN)] == ["data-tools"]
     assert stat.S_IMODE((home.state / FILE).stat().st_mode) == 0o600
     [before] = home.state.glob(f"{FILE}{done.mark}")
-    assert [each.entry.name for each in Shelf(before).entries(OWN)] == ["later"]
+    assert [each.entry.name for each in CatalogStore(before).entries(OWN)] == ["later"]
     with pytest.raises(ChangedEntry):
         shelf.publish({**ENTRY, "description": "Other."}, "tui:ann", 2.0)
 
 
-def test_a_write_that_was_cut_does_not_change_what_comes_back(home: Home, shelf: Shelf) -> None:
+def test_a_write_that_was_cut_does_not_change_what_comes_back(home: Home, shelf: CatalogStore) -> None:
     """The journal of the file that is replaced goes with it: SQLite would play it back onto the new one."""
     home.back_up()
     journal = home.state / f"{FILE}-journal"
@@ -60,7 +60,7 @@ def test_a_write_that_was_cut_does_not_change_what_comes_back(home: Home, shelf:
 def test_a_registry_beside_which_no_daemon_ever_ran_is_kept_too(tmp_path: Path) -> None:
     served = Home(tmp_path)
     served.configure(registry_server={"open": True})
-    shelf = Shelf(served.state / FILE)
+    shelf = CatalogStore(served.state / FILE)
     shelf.publish(ENTRY, "tui:ann", 1.0)
     served.back_up()
     shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", None)
@@ -70,7 +70,7 @@ def test_a_registry_beside_which_no_daemon_ever_ran_is_kept_too(tmp_path: Path) 
 
 def test_a_backup_without_registries_leaves_those_that_are_here(home: Home) -> None:
     assert FILE not in home.back_up().manifest.members
-    shelf = Shelf(home.state / FILE)
+    shelf = CatalogStore(home.state / FILE)
     shelf.publish(ENTRY, "tui:ann", 1.0)
     assert "registries" not in home.restore().parts and len(shelf.entries(OWN)) == 1
 

@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.backup.settle import Settled, remember_replaced, settle
-from goclaw.store.database import Bound
+from goclaw.store.database import BoundStatement
 from tests.backup.support import Home, promised, step, taken_in
 
 NOTE = "[not taken up: restored from a backup of 2025-06-15 15:06 UTC]"
@@ -19,7 +19,9 @@ def test_an_open_turn_is_closed_with_its_words_and_a_line_that_says_so(home: Hom
 
 
 def test_a_message_that_was_heard_already_is_not_repeated(home: Home) -> None:
-    home.write(taken_in(1, "hello", "new"), Bound("UPDATE messages SET turn = 'telegram:1' WHERE text = 'hello'", {}))
+    home.write(
+        taken_in(1, "hello", "new"), BoundStatement("UPDATE messages SET turn = 'telegram:1' WHERE text = 'hello'", {})
+    )
     settle(home.database, MADE, MADE + 60)
     assert home.texts().count("hello") == 1
     assert home.texts()[-1] == NOTE
@@ -36,7 +38,7 @@ def test_no_delivery_is_under_way_any_more(home: Home, state: str, after: str) -
 
 def test_a_compaction_that_was_asked_for_leaves_no_words(home: Home) -> None:
     before = home.texts()
-    home.write(taken_in(1, "", "new"), Bound("UPDATE inbox SET kind = 'compact'", {}))
+    home.write(taken_in(1, "", "new"), BoundStatement("UPDATE inbox SET kind = 'compact'", {}))
     assert settle(home.database, MADE, MADE + 60) == Settled(1, 0)
     assert home.texts() == before
     assert home.rows("SELECT state FROM inbox") == [("done",)]

@@ -34,7 +34,7 @@ from goclaw.supervise import background
 from goclaw.tokens import add_token
 from goclaw.tui.client import Client, attach
 from goclaw.tui.plain import PlainView
-from goclaw.tui.remote import Remote
+from goclaw.tui.remote import RemoteDaemon
 from goclaw.wire import ArtifactFrame, AskArtifact, Decide
 from tests.acceptance.waiting import LOOK_SECONDS, PATIENCE, clock, eventually
 from tests.channels.telegram.support import UNHURRIED
@@ -348,7 +348,7 @@ class RemoteWay(TerminalWay):
         self.settings |= {"http": {"clients": True, "port": self._port}}
 
     def line(self, app: App) -> AbstractAsyncContextManager[Client]:
-        return attach(Remote(f"http://127.0.0.1:{self._port}", self._token), self.session)
+        return attach(RemoteDaemon(f"http://127.0.0.1:{self._port}", self._token), self.session)
 
 
 WAYS: dict[str, Callable[[Path], Way]] = {

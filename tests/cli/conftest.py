@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.started import CONNECTION, KEYS
+from goclaw.cli.launch_record import CONNECTION, KEYS
 from tests.cli.fake_systemd import FakeSystemd, fake_systemd
 
 

@@ -12,7 +12,7 @@ from goclaw.audit import read_audit
 from goclaw.cli import frame
 from goclaw.cli.frame import run
 from goclaw.registries.base import digest
-from goclaw.registries.shelf import FILE, Listed, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore
 from goclaw.users import login_name
 from tests.acceptance.waiting import clock
 
@@ -48,8 +48,8 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("GOCLAW_CONFIG", "GOCLAW_TOKEN", "TELEGRAM_BOT_TOKEN", "OLLAMA_HOST", "LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
     older = {**TABLES, "version": "0.9.0"}
-    listed = [Listed(each, 1_750_000_000.0, via=("there",)) for each in (TABLES, older, CLOCKWORK)]
-    Shelf(folder / FILE).take("corp", listed, clock.now())
+    listed = [CatalogRow(each, 1_750_000_000.0, via=("there",)) for each in (TABLES, older, CLOCKWORK)]
+    CatalogStore(folder / FILE).take("corp", listed, clock.now())
     return folder
 
 
@@ -117,7 +117,7 @@ def test_what_strangers_wrote_stays_on_its_line_and_moves_no_cursor(
     tool = {"name": "x", "description": evil, "input_schema": {}}
     entry = {**TABLES, "name": "evil", "description": evil, "tags": [evil], "tools": [tool]}
     entry["remotes"] = [{"url": f"https://x/{evil}", "type": evil, "headers": [evil]}]
-    Shelf(state / FILE).take("corp", [Listed(entry, 1e300, via=(evil,))], clock.now())
+    CatalogStore(state / FILE).take("corp", [CatalogRow(entry, 1e300, via=(evil,))], clock.now())
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     for words in (["list"], ["show", "evil"]):
         assert run(["registry", *words]) == 0
@@ -127,7 +127,7 @@ def test_what_strangers_wrote_stays_on_its_line_and_moves_no_cursor(
 
 
 def test_whose_catalogue_is_not_known_or_old_is_said(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Shelf(state / FILE).take("corp", [Listed(TABLES, 1.0)], clock.now() - 7_300)
+    CatalogStore(state / FILE).take("corp", [CatalogRow(TABLES, 1.0)], clock.now() - 7_300)
     settings = yaml.safe_load((state / "config.yaml").read_text())
     settings["registries"]["other"] = {"url": "http://127.0.0.1:9"}
     (state / "config.yaml").write_text(json.dumps(settings))

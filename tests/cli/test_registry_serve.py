@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from goclaw.audit import read_audit
-from goclaw.registries.shelf import FILE, OWN, Shelf
+from goclaw.registries.catalog_store import FILE, OWN, CatalogStore
 from goclaw.tokens import add_token
 from tests import house
 from tests.servers.registry.house import address_of, document, open_house
@@ -65,7 +65,7 @@ async def test_it_says_where_it_is_takes_what_is_published_and_ends_in_order(tmp
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(20):
             assert await process.wait() == 0
-    assert [each.published_by for each in Shelf(state / FILE).entries(OWN)] == ["tui:ann"]
+    assert [each.published_by for each in CatalogStore(state / FILE).entries(OWN)] == ["tui:ann"]
     [entry] = read_audit(state / "logs" / "audit.jsonl")
     assert (entry["action"], entry["rule"]) == ("registry.publish", "token laptop, users.json tui:ann role admin")
     assert "tui:ann with the token laptop" in (state / "logs" / "registry.log").read_text()
@@ -100,6 +100,6 @@ async def test_a_kill_loses_nothing_that_was_answered(tmp_path: Path) -> None:
         async with asyncio.timeout(30):
             await asyncio.gather(*(publish(at) for at in range(100)), return_exceptions=True)
             await process.wait()
-    kept = [each.entry.name for each in Shelf(state / FILE).entries(OWN)]
+    kept = [each.entry.name for each in CatalogStore(state / FILE).entries(OWN)]
     assert len(answered) >= 20 and set(answered) <= set(kept)
-    assert Shelf(state / FILE).publish(document(), "tui:ann", 1.0)
+    assert CatalogStore(state / FILE).publish(document(), "tui:ann", 1.0)

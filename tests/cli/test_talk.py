@@ -13,14 +13,14 @@ from goclaw.errors import StateError
 from goclaw.events import Question, QuestionAsked, TurnEvent
 from goclaw.llm.base import Stop
 from goclaw.messages import ToolCall
-from goclaw.servers import gathering
+from goclaw.servers import event_coalescing
 from goclaw.servers.socket import open_socket
 from goclaw.specs import Risk, SideEffect
 from goclaw.state import open_state
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
 from goclaw.tui import link as link_module
-from goclaw.tui import outstanding
+from goclaw.tui import pending_replies
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Trail, acting
 from tests.tui.bad_line import BadLine, open_bad_line
@@ -216,7 +216,7 @@ def painting(folder: Path) -> World:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each event is a frame of its own, and a client comes back at once."""
     monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(gathering, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(event_coalescing, "MOMENT_SECONDS", 0.0)
 
 
 @pytest.mark.promise("P-answered-once")
@@ -277,7 +277,7 @@ async def test_a_daemon_that_is_restarted_meanwhile_ends_in_one_answer(
 async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outstanding, "RETURN_SECONDS", 0.05)
+    monkeypatch.setattr(pending_replies, "RETURN_SECONDS", 0.05)
     world = painting(tmp_path)
     world.script.gate = asyncio.Event()
     async with on_a_bad_line(world) as line, behind_it(world):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.events import Actor
-from goclaw.memory import telling
+from goclaw.memory import status_text
 from goclaw.memory.base import MemoryStatus
 from goclaw.memory.off import WHY, NoMemory
 from goclaw.users import User
@@ -98,7 +98,7 @@ async def test_another_word_is_answered_with_the_words_there_are(tmp_path: Path)
 def test_mode_embedder_and_progress_are_told(
     status: MemoryStatus, mode: str, embedder: str, vectors: str | None
 ) -> None:
-    told = dict(telling.lines(status, counts=True))
+    told = dict(status_text.lines(status, counts=True))
     assert (told["Mode"], told["Embedder"], told.get("Vectors")) == (mode, embedder, vectors)
 
 
@@ -117,11 +117,11 @@ def test_mode_embedder_and_progress_are_told(
     ],
 )
 def test_the_brief_lines_are_two_and_what_is_not_well(status: MemoryStatus, more: dict[str, str]) -> None:
-    told = dict(telling.brief(status))
+    told = dict(status_text.brief(status))
     assert told.pop("Searched") == "1 file, 1 conversation"
     assert told.pop("Mode").startswith(("hybrid: ", "keyword: "))
     assert told == more
 
 
 def test_the_brief_lines_of_memory_that_is_off_are_one() -> None:
-    assert dict(telling.brief(MemoryStatus(0, 0, 0, "", details=(WHY,)))) == {"Mode": f"off: {WHY}"}
+    assert dict(status_text.brief(MemoryStatus(0, 0, 0, "", details=(WHY,)))) == {"Mode": f"off: {WHY}"}

@@ -12,7 +12,7 @@ from goclaw.events import Actor
 from goclaw.llm.base import ChatModel, Usage
 from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.scripted import ScriptedModel
-from goclaw.memory import telling
+from goclaw.memory import status_text
 from goclaw.memory.base import MemoryStatus
 from goclaw.sessions.status import Details
 from goclaw.users import User
@@ -251,7 +251,7 @@ async def test_a_line_that_says_that_all_is_well_is_for_a_command_line(tmp_path:
 async def test_memory_takes_two_lines_and_counts_what_all_people_have_for_admins_alone(tmp_path: Path) -> None:
     stands = MemoryStatus(1, 2_000, 13, "")
     world = World(tmp_path, users=[User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))])
-    world.details = Details({}, {"memory": asdict(stands)}, tuple(telling.brief(stands)))
+    world.details = Details({}, {"memory": asdict(stands)}, tuple(status_text.brief(stands)))
     async with world.running() as core:
         boss = await core.command("/status", actor=Actor("telegram:7", "memory"), session="telegram:7")
         anna = await core.command("/status", actor=ANNA, session=ANNA.key)

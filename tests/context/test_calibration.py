@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.context.calibration import LEAST_TOKENS, Calibration
-from goclaw.context.thinning import Entry
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.window import Window
 from goclaw.llm.base import Finished, Stop, Usage
 from goclaw.messages import AssistantMessage, Native, UserMessage
@@ -54,13 +54,13 @@ def test_a_count_reaches_the_window_and_what_comes_after_it_is_corrected(native:
         AssistantMessage("so it is", (), native),
         UserMessage("x y z " * 500),
     )
-    window, calibration = Window(entries=[Entry(1, asked)]), Calibration()
+    window, calibration = Window(entries=[ContextEntry(1, asked)]), Calibration()
     counted = 2 * window.estimated(overhead=300)
-    window.append(Entry(2, answer))
+    window.append(ContextEntry(2, answer))
     usage = Usage(input=counted, output=70, reasoning=50)
     calibration.take(Finished(answer, usage, Stop.END, "m"), window, overhead=300)
     kept = counted + (70 if native else 20)
     assert calibration.of("m") == window.scale == pytest.approx(2.0)
     assert window.tokens(overhead=300) == kept
-    window.append(Entry(3, more))
+    window.append(ContextEntry(3, more))
     assert window.tokens(overhead=300) == pytest.approx(kept + 2 * window.entries[-1].tokens, abs=1)

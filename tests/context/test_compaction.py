@@ -12,20 +12,20 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import (
     Basis,
+    CompactionGoal,
     CompactionPorts,
-    Job,
-    Ready,
-    Source,
+    ReadyCheckpoint,
     Summarizer,
     SummaryPorts,
-    Wanted,
+    SummaryRequest,
+    SummarySource,
     compact,
     is_due,
     split_at,
     summarized,
 )
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.repair import repaired
-from goclaw.context.thinning import Entry
 from goclaw.context.window import Window
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Finished
@@ -44,7 +44,7 @@ def conversation(count: int, size: int = 10) -> Window:
         UserMessage(f"q{n} {'x' * size}") if n % 2 == 0 else AssistantMessage(f"a{n} {'x' * size}")
         for n in range(count)
     ]
-    return Window(entries=[Entry(row, message) for row, message in enumerate(messages, 1)])
+    return Window(entries=[ContextEntry(row, message) for row, message in enumerate(messages, 1)])
 
 
 @dataclass
@@ -54,15 +54,15 @@ class Desk:
     window: Window
     kept: list[StoredCompaction] = field(default_factory=list)
     clock: SteppedClock = field(default_factory=SteppedClock)
-    failures: list[tuple[Source, str]] = field(default_factory=list)
+    failures: list[tuple[SummarySource, str]] = field(default_factory=list)
     spent: list[str] = field(default_factory=list)
     basis: Basis = field(default_factory=lambda: Basis("", []))
     """What the store has of messages that a stub stands for."""
 
     async def compact(
-        self, *models: ScriptedModel, budget: int = 100_000, wish: str = "", checkpoint: Ready | None = None
+        self, *models: ScriptedModel, budget: int = 100_000, wish: str = "", checkpoint: ReadyCheckpoint | None = None
     ) -> StoredCompaction | None:
-        sources = (Source.LLM, Source.FALLBACK)
+        sources = (SummarySource.LLM, SummarySource.FALLBACK)
 
         async def keep(compaction: StoredCompaction) -> bool:
             if not self.window.holds(compaction.first_kept):
@@ -84,7 +84,7 @@ class Desk:
             self.window,
             [Summarizer(source, model) for source, model in zip(sources, models, strict=False)],
             SETTINGS,
-            Job(tokens_before=9_000, overhead=100, budget=budget, instructions=wish, checkpoint=checkpoint),
+            CompactionGoal(tokens_before=9_000, overhead=100, budget=budget, instructions=wish, checkpoint=checkpoint),
             CompactionPorts(keep, originals, summary),
         )
 
@@ -107,8 +107,10 @@ async def test_the_summary_takes_the_place_of_the_older_part() -> None:
 async def test_the_summariser_reads_the_old_summary_the_messages_and_the_wish() -> None:
     desk, model = Desk(conversation(30)), says(Answer(SUMMARY))
     desk.window.summary = "Anna is the boss."
-    desk.window.entries[1] = Entry(2, AssistantMessage("let me see", (ToolCall("1", "read", {"path": "report.md"}),)))
-    desk.window.entries[2] = Entry(3, ToolResult("1", "read", "z" * 9_000))
+    desk.window.entries[1] = ContextEntry(
+        2, AssistantMessage("let me see", (ToolCall("1", "read", {"path": "report.md"}),))
+    )
+    desk.window.entries[2] = ContextEntry(3, ToolResult("1", "read", "z" * 9_000))
     await desk.compact(model, wish="keep the phone numbers")
     (question,) = model.requests[0].messages
     assert isinstance(question, UserMessage)
@@ -130,13 +132,13 @@ async def test_the_summariser_reads_the_old_summary_the_messages_and_the_wish() 
 )
 async def test_whatever_is_wrong_with_the_first_the_main_model_is_asked(trouble: Answer) -> None:
     done = await Desk(conversation(30)).compact(says(trouble), says(Answer(SUMMARY)))
-    assert done and (done.source, done.summary) == (Source.FALLBACK, SUMMARY)
+    assert done and (done.source, done.summary) == (SummarySource.FALLBACK, SUMMARY)
 
 
 async def test_a_model_whose_window_is_too_small_for_the_job_is_not_asked() -> None:
     small = says(Answer(SUMMARY), context_window=1_000)
     done = await Desk(conversation(30, size=1_000)).compact(small, says(Answer(SUMMARY)))
-    assert done and done.source is Source.FALLBACK
+    assert done and done.source is SummarySource.FALLBACK
     assert small.requests == []
 
 
@@ -144,7 +146,7 @@ async def test_a_summary_that_takes_too_long_is_given_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(f"{__name__}.SETTINGS", SETTINGS.model_copy(update={"timeout_seconds": 0.05}))
     stuck = ScriptedModel([Answer(SUMMARY, seconds=600)], clock=SteppedClock())
     done = await Desk(conversation(30)).compact(stuck, says(Answer(SUMMARY)))
-    assert done and done.source is Source.FALLBACK
+    assert done and done.source is SummarySource.FALLBACK
     assert stuck.closed == 1
 
 
@@ -153,7 +155,7 @@ async def test_without_any_summary_more_is_kept_and_a_stub_says_what_is_missing(
     desk = Desk(conversation(30))
     desk.window.summary = "Anna is the boss."
     done = await desk.compact(says(Answer(error=ModelErrorKind.NETWORK)), says(Answer(error=ModelErrorKind.RATE)))
-    assert done and (done.source, done.retry_owed) == (Source.EMERGENCY, True)
+    assert done and (done.source, done.retry_owed) == (SummarySource.EMERGENCY, True)
     assert len(desk.window.entries) == 12
     assert done.summary.startswith("Anna is the boss.") and "18 earlier messages are not shown" in done.summary
 
@@ -183,13 +185,13 @@ async def test_a_stub_is_never_summarised_but_what_it_stands_for() -> None:
     assert "not shown here" not in question.text
 
 
-READY = Ready(SUMMARY, covers_to=20)
+READY = ReadyCheckpoint(SUMMARY, covers_to=20)
 
 
 async def test_a_checkpoint_that_covers_half_is_the_summary_and_all_after_it_is_kept() -> None:
     desk, model = Desk(conversation(30)), says()
     done = await desk.compact(model, checkpoint=READY)
-    assert done and (done.source, done.summary, done.retry_owed) == (Source.CHECKPOINT, SUMMARY, False)
+    assert done and (done.source, done.summary, done.retry_owed) == (SummarySource.CHECKPOINT, SUMMARY, False)
     assert [entry.row for entry in desk.window.entries] == list(range(21, 31))
     assert model.requests == [] and desk.failures == []
 
@@ -197,23 +199,23 @@ async def test_a_checkpoint_that_covers_half_is_the_summary_and_all_after_it_is_
 async def test_a_checkpoint_of_everything_leaves_the_usual_tail() -> None:
     for covers_to in (29, 30):
         desk = Desk(conversation(30))
-        done = await desk.compact(says(), checkpoint=Ready(SUMMARY, covers_to))
-        assert done and done.source is Source.CHECKPOINT
+        done = await desk.compact(says(), checkpoint=ReadyCheckpoint(SUMMARY, covers_to))
+        assert done and done.source is SummarySource.CHECKPOINT
         assert [entry.row for entry in desk.window.entries] == list(range(25, 31))
 
 
 async def test_a_checkpoint_keeps_the_names_that_its_writer_left_out() -> None:
     desk = Desk(conversation(30))
     desk.window.summary = "Kept word for word: /srv/old.md"
-    desk.window.entries[3] = Entry(4, AssistantMessage("I wrote /srv/new.md"))
+    desk.window.entries[3] = ContextEntry(4, AssistantMessage("I wrote /srv/new.md"))
     done = await desk.compact(says(), checkpoint=READY)
     assert done and done.summary == f"{SUMMARY}\n\nKept word for word: /srv/old.md, /srv/new.md"
 
 
 async def test_a_checkpoint_that_ends_amid_calls_keeps_the_call_with_its_results() -> None:
     desk = Desk(conversation(30))
-    desk.window.entries[19] = Entry(20, AssistantMessage("", (ToolCall("1", "read", {}),)))
-    desk.window.entries[20] = Entry(21, ToolResult("1", "read", "text"))
+    desk.window.entries[19] = ContextEntry(20, AssistantMessage("", (ToolCall("1", "read", {}),)))
+    desk.window.entries[20] = ContextEntry(21, ToolResult("1", "read", "text"))
     await desk.compact(says(), checkpoint=READY)
     assert [entry.row for entry in desk.window.entries][:2] == [20, 21]
 
@@ -221,8 +223,8 @@ async def test_a_checkpoint_that_ends_amid_calls_keeps_the_call_with_its_results
 @pytest.mark.parametrize(
     ("change", "options"),
     [
-        ("covers less than half", {"checkpoint": Ready(SUMMARY, covers_to=14)}),
-        ("is of what was compacted before", {"checkpoint": Ready(SUMMARY, covers_to=0)}),
+        ("covers less than half", {"checkpoint": ReadyCheckpoint(SUMMARY, covers_to=14)}),
+        ("is of what was compacted before", {"checkpoint": ReadyCheckpoint(SUMMARY, covers_to=0)}),
         ("leaves more than fits", {"budget": 40}),
         ("cannot follow a wish", {"wish": "keep the dates"}),
         ("knows nothing of what a stub stands for", {}),
@@ -232,7 +234,7 @@ async def test_a_checkpoint_is_passed_over_that(change: str, options: dict[str, 
     desk, model = Desk(conversation(30)), says(Answer(f"Written now: {SUMMARY}"))
     desk.window.owed = "stub" in change
     done = await desk.compact(model, **{"checkpoint": READY, **options})
-    assert done and done.source is Source.LLM and len(model.requests) == 1
+    assert done and done.source is SummarySource.LLM and len(model.requests) == 1
 
 
 async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
@@ -250,11 +252,14 @@ async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
 
     monkeypatch.setattr("goclaw.context.compaction.asyncio.timeout", watched)
     ports = SummaryPorts(clock, book, lambda source, reason: None)
-    down = [Summarizer(source, says(Answer(error=ModelErrorKind.SERVER))) for source in (Source.LLM, Source.FALLBACK)]
+    down = [
+        Summarizer(source, says(Answer(error=ModelErrorKind.SERVER)))
+        for source in (SummarySource.LLM, SummarySource.FALLBACK)
+    ]
     for somebody_waits in (True, False):
         for sources in (down, down[:1]):
-            wanted = Wanted(120, somebody_waits=somebody_waits)
-            assert await summarized(Basis("", []), sources, wanted, ports) == (Source.EMERGENCY, "")
+            wanted = SummaryRequest(120, somebody_waits=somebody_waits)
+            assert await summarized(Basis("", []), sources, wanted, ports) == (SummarySource.EMERGENCY, "")
     assert given == [72, 110, 120, 120, 120, 120]
 
 
@@ -308,7 +313,7 @@ def test_what_was_asked_last_is_kept_while_it_is_worked_on() -> None:
         )
     ]
     messages: list[Message] = [UserMessage("hi"), AssistantMessage("hello"), UserMessage("do it"), *called]
-    entries = [Entry(row, message) for row, message in enumerate(messages, 1)]
+    entries = [ContextEntry(row, message) for row, message in enumerate(messages, 1)]
     assert split_at(entries, 20, 2, 10_000) == 2
     assert split_at(entries, 20, 2, 100) > 2, "but for what takes half of the window"
     assert split_at(entries[2:], 20, 2, 10_000) > 0, "where nothing is before it, the turn itself is shortened"
@@ -327,7 +332,7 @@ def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int,
                 AssistantMessage("", (ToolCall(str(number), "look", {}),)),
                 ToolResult(str(number), "look", "x" * 200),
             ]
-    entries = [Entry(row, message) for row, message in enumerate(made, 1)]
+    entries = [ContextEntry(row, message) for row, message in enumerate(made, 1)]
     split = split_at(entries, percent, least, budget)
     assert 0 <= split <= max(0, len(entries) - 1)
     kept = [entry.message for entry in entries[split:]]
@@ -342,7 +347,10 @@ def test_a_cut_never_parts_a_call_from_its_result(kinds: list[str], budget: int,
 async def test_a_summary_of_a_summary_keeps_the_sources_of_both() -> None:
     desk = Desk(conversation(30))
     page = ToolResult("1", "web_fetch", "page", foreign=True, provenance=Provenance(SourceKind.WEB))
-    desk.window.entries[1:3] = [Entry(2, AssistantMessage("", (ToolCall("1", "web_fetch", {}),))), Entry(3, page)]
+    desk.window.entries[1:3] = [
+        ContextEntry(2, AssistantMessage("", (ToolCall("1", "web_fetch", {}),))),
+        ContextEntry(3, page),
+    ]
     desk.window.outside = frozenset({SourceKind.FORWARDED})
     done = await desk.compact(says(Answer(SUMMARY)))
     assert done and done.outside == desk.window.outside == {SourceKind.FORWARDED, SourceKind.WEB}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.context.thinning import Entry
+from goclaw.context.pruning import ContextEntry
 from goclaw.context.window import SUMMARY_HEAD, Window, shown
 from goclaw.llm.base import Usage
 from goclaw.llm.estimate import estimate_message, estimate_text
@@ -14,8 +14,8 @@ from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
 
 
-def entries(*texts: str) -> list[Entry]:
-    return [Entry(row, UserMessage(text)) for row, text in enumerate(texts, 1)]
+def entries(*texts: str) -> list[ContextEntry]:
+    return [ContextEntry(row, UserMessage(text)) for row, text in enumerate(texts, 1)]
 
 
 async def assert_mirrors(core: Core, session: str = "memory:here") -> None:
@@ -56,7 +56,7 @@ async def test_a_window_that_grew_equals_one_loaded_anew(tmp_path: Path) -> None
 
 def test_a_row_is_not_added_twice() -> None:
     window = Window(entries=entries("one", "two"))
-    window.append(Entry(2, UserMessage("two")))
+    window.append(ContextEntry(2, UserMessage("two")))
     assert len(window.entries) == 2
 
 
@@ -81,7 +81,7 @@ def test_the_providers_count_replaces_the_estimate_of_what_it_counted() -> None:
     window = Window(entries=entries("one", "two"))
     window.count(Usage(input=500, output=50))
     assert window.tokens(overhead=100) == 550
-    window.append(Entry(3, UserMessage("three")))
+    window.append(ContextEntry(3, UserMessage("three")))
     assert window.tokens(overhead=100) == 550 + estimate_message(UserMessage("three"))
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goclaw.context.pruning import ContextEntry, PrunedView
 from goclaw.context.repair import repair
-from goclaw.context.thinning import Entry, View
 from goclaw.context.window import Window
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
@@ -28,7 +28,7 @@ TURNS = st.lists(st.tuples(st.lists(st.integers(1, 3), max_size=3), st.booleans(
 
 def window_of(turns: Sequence[tuple[Sequence[int], bool]]) -> Window:
     said = [each for number, (answers, joins) in enumerate(turns) for each in turn(str(number), answers, joins)]
-    entries = [Entry(row, message, name) for row, (name, message) in enumerate(said, 1)]
+    entries = [ContextEntry(row, message, name) for row, (name, message) in enumerate(said, 1)]
     return Window(entries=entries)
 
 
@@ -51,7 +51,7 @@ def test_the_last_turns_are_shown_whole_and_need_no_repair(
 @given(TURNS)
 def test_a_turn_is_still_one_when_its_tools_are_not_shown_any_more(turns: list[tuple[list[int], bool]]) -> None:
     window = window_of(turns)
-    window.see(View(no_tools_to=window.entries[-1].row))
+    window.see(PrunedView(no_tools_to=window.entries[-1].row))
     assert len(window.turns()) == len(turns)
 
 

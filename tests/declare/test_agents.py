@@ -44,7 +44,7 @@ from goclaw.declare import (
     use_selected,
 )
 from goclaw.messages import ToolCall
-from goclaw.toolkit.parts import AgentPart, Parts
+from goclaw.toolkit.parts import AgentPart, PackageParts
 from goclaw.tools.exported import exported_tool, offers
 from tests.harness import Tools, World
 from tests.parts import Trail, acting
@@ -136,7 +136,7 @@ def test_its_own_toolsets_and_what_methods_do_come_with_it() -> None:
 
 
 def of_agents(*parts: Any) -> Config:
-    return merged(Parts(agents={part.name: part for part in parts}))
+    return merged(PackageParts(agents={part.name: part for part in parts}))
 
 
 def test_what_is_declared_is_in_the_configuration_as_if_it_were_written_there() -> None:
@@ -202,7 +202,7 @@ async def test_a_limit_of_the_operators_holds_a_packaged_agent_that_keeps_its_to
     ]
     operator = {"kinds": {"chat": {"policy": {"max_tool_calls": 1}}}, "routes": [{"agent": "chat"}]}
     world = World(tmp_path, script, agents=operator)
-    parts = Parts(agents={"c": chat})
+    parts = PackageParts(agents={"c": chat})
     world.config = merged(parts, world.config)
     world.tools = Tools([each for _, tools in parts.tools for each in tools])
     async with world.running() as core:
@@ -224,7 +224,7 @@ async def test_declared_agents_work_together_in_a_conversation(tmp_path: Path) -
         says("cake", "Done."),
     ]
     world = World(tmp_path, script, limits={"agent_depth": 2})
-    parts = Parts(agents={"p": planner, "c": chat})
+    parts = PackageParts(agents={"p": planner, "c": chat})
     config = merged(parts, world.config)
     routed = config.agents.model_validate({**config.agents.model_dump(), "routes": [{"agent": "chat"}]})
     world.config = config.model_copy(update={"agents": routed})

@@ -45,7 +45,7 @@ from goclaw.registries.resolving import resolve
 from goclaw.registries.sync_ports import SyncPorts
 from goclaw.registries.syncing import SYNCING, sync
 from goclaw.supervise import background, keep_running
-from goclaw.toolkit.parts import Parts, RegistryPart, ToolsetPart
+from goclaw.toolkit.parts import PackageParts, RegistryPart, ToolsetPart
 from tests.acceptance.waiting import eventually
 from tests.plugin import install, merged, packages, with_packages
 from tests.registries.fake_registry import Asking, asking, fake_registry
@@ -220,7 +220,7 @@ def declared(asked: Asking, *options: Any) -> RegistryPart:
 
 
 def configured(*parts: ToolsetPart) -> Config:
-    return merged(Parts(toolsets={part.name: part for part in parts}))
+    return merged(PackageParts(toolsets={part.name: part for part in parts}))
 
 
 def of_it(asked: Asking, *options: Any) -> Config:
@@ -315,7 +315,7 @@ async def test_what_is_declared_to_be_published_is_told_to_the_registry(asked: A
     of_a_service = toolset("notes", note, publish_to(corp), publish_as("team/notes"), version("3.1.0"), tags("n"))
     common = toolset("common", tool("look", "Look.", bind_to(lambda: "seen", side_effect=SideEffect.READ_ONLY)))
     of_an_agent = agent("clerk", "Looks.", use(common), export(common, publish_to(corp), tags("data", "etl")))
-    parts = Parts({"a": of_an_agent}, {"t": of_a_service})
+    parts = PackageParts({"a": of_an_agent}, {"t": of_a_service})
     told = await published(asked, merged(parts), *of_a_service.tools, *common.tools)
     shown = [
         (each["kind"], each["name"], each.get("tags"), [t["name"] for t in each.get("tools", ())]) for each in told

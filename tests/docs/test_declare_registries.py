@@ -18,10 +18,10 @@ from goclaw.config.schema import Config
 from goclaw.llm.scripted import Answer
 from goclaw.messages import ToolCall
 from goclaw.net import open_client
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.publish_ports import PublisherPorts
 from goclaw.registries.publishing import Publisher
-from goclaw.registries.shelf import FILE, Shelf
 from goclaw.registries.syncing import sync
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.parts import parts_of
@@ -123,7 +123,7 @@ async def test_the_analyst_works_with_tools_of_both_registries_and_publishes_its
         install(packages, "analyst-agents", {"analyst": source}, {LINE[1]: LINE[2]})
         loaded = with_packages(tmp_path / "state")
         config, parts = loaded.config, parts_of(loaded.packaged)
-        shelf = Shelf(config.state_dir / FILE)
+        shelf = CatalogStore(config.state_dir / FILE)
         for name, settings in config.registries.items():
             await sync(name, settings, shelf, http, RealClock())
         assert {each.entry.name for each in shelf.entries("public")} == {"io.example/web-search"}

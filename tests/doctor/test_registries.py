@@ -8,7 +8,7 @@ import yaml
 from goclaw.config.load import Loaded, load_config
 from goclaw.doctor.base import Finding
 from goclaw.doctor.registries import check_registries
-from goclaw.registries.shelf import FILE, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from tests.servers.registry.house import open_house
 
 
@@ -48,7 +48,7 @@ async def test_registries_that_answer_and_those_that_do_not_are_named(tmp_path: 
 
 async def test_a_damaged_file_is_a_problem(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    Shelf(state / FILE).publish({"kind": "toolset", "name": "x", "version": "1"}, "tui:ann", 1.0)
+    CatalogStore(state / FILE).publish({"kind": "toolset", "name": "x", "version": "1"}, "tui:ann", 1.0)
     assert await examined(state) == []
     (state / FILE).write_bytes(b"no database" * 1_000)
     [found] = await examined(state, registries={"gone": {"url": "http://127.0.0.1:9"}})

@@ -14,7 +14,7 @@ from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import StateError
 from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.store.database import Bound, Database, Result, open_database
+from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
 
 Act = Callable[[Turn], Awaitable[str]]
 EVERYWHERE = {"memory"}
@@ -73,7 +73,7 @@ class Slow(Database):
         self.reached, self.gate = asyncio.Event(), asyncio.Event()
         self.full = False
 
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         if any(self.word in statement.values.values() for statement in statements):
             self.reached.set()
             await self.gate.wait()
@@ -81,5 +81,5 @@ class Slow(Database):
                 raise StateError("the disk is full")
         return await self.inner.write(*statements, durable=durable)
 
-    async def read(self, statement: Bound) -> list[Row]:
+    async def read(self, statement: BoundStatement) -> list[Row]:
         return await self.inner.read(statement)

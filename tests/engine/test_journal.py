@@ -12,7 +12,7 @@ from goclaw.engine.base import Step
 from goclaw.engine.journal import KEEP_SECONDS, Journal, JournaledTurn
 from goclaw.events import Actor, Address, Attachment, Inbound
 from goclaw.messages import UserMessage
-from goclaw.store.database import Bound, Database, Statement, open_database
+from goclaw.store.database import BoundStatement, Database, Statement, open_database
 from goclaw.store.tables import messages, steps
 from goclaw.store.transcripts import Origin, rows_of
 from tests.engine.house import Slow
@@ -50,7 +50,7 @@ class Work:
         self.times += 1
         raise RuntimeError("the process ends here")
 
-    def rows(self, value: str) -> list[Bound]:
+    def rows(self, value: str) -> list[BoundStatement]:
         return rows_of(UserMessage(value), Origin("s", "telegram:1", "step", 1.0))
 
 

@@ -11,7 +11,7 @@ from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.lanes import MAX_PAUSE
 from goclaw.errors import StateError
-from goclaw.store.database import Bound, Database, Result
+from goclaw.store.database import BoundStatement, Database, StatementResult
 from tests.engine.house import House, Slow, inbound
 
 TEXT: Codec[str] = Codec(str)
@@ -24,7 +24,7 @@ class Full(Slow):
         super().__init__(inner, "")
         self.refused = 0
 
-    async def write(self, *statements: Bound, durable: bool = False) -> list[Result]:
+    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         if self.full:
             self.refused += 1
             self.reached.set()

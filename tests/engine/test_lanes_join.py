@@ -12,7 +12,7 @@ from goclaw.codec import Codec
 from goclaw.engine.base import Step, Turn
 from goclaw.events import Inbound
 from goclaw.messages import UserMessage
-from goclaw.store.database import Bound, Database, Statement
+from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.tables import messages
 from goclaw.store.transcripts import Origin, rows_of
 from tests.engine.house import Act, House, Slow, inbound
@@ -21,7 +21,7 @@ TEXT: Codec[str] = Codec(str)
 STORED = Statement(select(messages.c.text).order_by(messages.c.id))
 
 
-def row(text: str) -> Sequence[Bound]:
+def row(text: str) -> Sequence[BoundStatement]:
     return rows_of(UserMessage(text), Origin("s", "m1", "step", 0.0))
 
 

@@ -16,7 +16,7 @@ from goclaw.clock import SteppedClock
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Attachment, Delivery, GatewayPort, Receipt
-from goclaw.store.database import Bound, Statement, open_database
+from goclaw.store.database import BoundStatement, Statement, open_database
 from goclaw.store.tables import deliveries
 
 STATES = Statement(select(deliveries.c.id, deliveries.c.state).order_by(deliveries.c.seq))
@@ -383,7 +383,7 @@ async def test_a_promise_that_the_disk_refuses_is_no_lost_error_when_its_caller_
     assert "promise id-hi failed" in caplog.text
 
 
-async def refuse(*statements: Bound, durable: bool = False) -> NoReturn:
+async def refuse(*statements: BoundStatement, durable: bool = False) -> NoReturn:
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     raise StateError("the disk is full")

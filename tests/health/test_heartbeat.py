@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.health import heartbeat as room
-from goclaw.health.heartbeat import BEAT_SECONDS, RECENT_SECONDS, STUCK_LOOKS, Heartbeat, Listener, listening
+from goclaw.health.heartbeat import BEAT_SECONDS, RECENT_SECONDS, STUCK_LOOKS, Heartbeat, HeartbeatMonitor, listening
 from goclaw.supervise import background
 from tests.health.records import Records
 
@@ -61,7 +61,7 @@ async def test_a_stuck_loop_is_reported_once_with_the_place_while_it_is_stuck(
 async def test_a_loop_that_is_slow_but_alive_is_no_incident(records: Records, clock: SteppedClock) -> None:
     """So is a machine that was asleep: no look was missed, however much time has passed."""
     heart = Heartbeat(clock)
-    listener = Listener(heart, asyncio.get_running_loop())
+    listener = HeartbeatMonitor(heart, asyncio.get_running_loop())
     async with background(heart.beat(), "heartbeat"):
         for _ in range(5 * STUCK_LOOKS):
             listener.look()

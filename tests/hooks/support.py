@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.config.schema import Config
 from goclaw.events import Actor
 from goclaw.hooks.base import HookEvent, Hooks, Point
@@ -37,9 +37,9 @@ class Surroundings:
     config: Config
     sandbox: Sandbox
     the_workspace: Workspace
-    audited: list[Entry] = field(default_factory=list)
+    audited: list[AuditEntry] = field(default_factory=list)
 
-    def audit(self, entry: Entry) -> None:
+    def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
     async def workspace(self, actor: Actor) -> Workspace:

@@ -1,6 +1,6 @@
 import pytest
 
-from goclaw.context.fences import fenced
+from goclaw.context.untrusted_content import fenced
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
 from goclaw.llm.demo import MARK, NO_AI, DemoModel
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage

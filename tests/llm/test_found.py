@@ -6,10 +6,10 @@ from pydantic import SecretStr
 from goclaw.config.schema import Config, ProviderSettings
 from goclaw.llm.found import key_known, key_variable, look_around
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, pick_default
-from goclaw.net.ollama import OllamaModel, OllamaServer
+from goclaw.net.ollama import OllamaServer, PulledModel
 
-QWEN = OllamaModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
-TALKER = OllamaModel("gemma:2b", "2026-11-03", ("completion",))
+QWEN = PulledModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
+TALKER = PulledModel("gemma:2b", "2026-11-03", ("completion",))
 
 
 async def an_ollama() -> OllamaServer | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.llm.ollama_facts import Asking, Footprint, OllamaFacts, token_bytes
+from goclaw.llm.ollama_facts import Footprint, OllamaEndpoint, OllamaFacts, token_bytes
 from tests.llm.asking import model_ports
 from tests.llm.fake_provider import FakeProvider, fake_provider, lines, refusal
 from tests.llm.ollama_server import QWEN3_8B, QWEN3_TOKEN, QWEN3_WEIGHTS, knows
@@ -42,7 +42,7 @@ def test_a_token_costs_the_keys_and_values_of_all_layers(
 
 async def asked(fake: FakeProvider, name: str = "qwen3:8b", *, memory: bool = True) -> OllamaFacts:
     async with model_ports() as ports:
-        return await Asking(ports.http, fake.url, name, {}).facts(memory=memory)
+        return await OllamaEndpoint(ports.http, fake.url, name, {}).facts(memory=memory)
 
 
 async def test_everything_is_asked_in_three_questions() -> None:

@@ -19,17 +19,17 @@ from goclaw.llm.open import (
     pick_default,
     pick_summary,
 )
-from goclaw.net.ollama import OllamaModel, OllamaServer
+from goclaw.net.ollama import OllamaServer, PulledModel
 from tests.llm.asking import ask, model_ports, saying
 from tests.llm.fake_provider import fake_provider, lines
 from tests.llm.wires import OLLAMA
 
-QWEN = OllamaModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
-EMBEDDER = OllamaModel("nomic-embed-text:latest", "2026-11-02", ("embedding",))
-TALKER = OllamaModel("gemma:2b", "2026-11-03", ("completion",))
+QWEN = PulledModel("qwen3:8b", "2026-11-01", ("completion", "tools"))
+EMBEDDER = PulledModel("nomic-embed-text:latest", "2026-11-02", ("embedding",))
+TALKER = PulledModel("gemma:2b", "2026-11-03", ("completion",))
 
 
-def finder(*models: OllamaModel, away: bool = False) -> "Finder":
+def finder(*models: PulledModel, away: bool = False) -> "Finder":
     return Finder(None if away else OllamaServer("http://127.0.0.1:11434", models))
 
 
@@ -103,7 +103,7 @@ async def test_a_configured_chain_is_taken_as_it_is_and_nobody_is_asked() -> Non
 @pytest.mark.parametrize(
     ("found", "chosen"),
     [
-        (finder(EMBEDDER, TALKER, OllamaModel("qwen2.5:7b", "", ("completion",))), ("ollama:qwen2.5:7b",)),
+        (finder(EMBEDDER, TALKER, PulledModel("qwen2.5:7b", "", ("completion",))), ("ollama:qwen2.5:7b",)),
         (finder(EMBEDDER, TALKER, QWEN), ("ollama:gemma:2b",)),
         (finder(EMBEDDER), ()),
         (finder(away=True), ()),

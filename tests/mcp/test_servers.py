@@ -12,14 +12,14 @@ from goclaw.clock import SteppedClock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp import servers as room
-from goclaw.mcp.base import Definition, Found, Link, LinkPorts, Listing, McpClient, Outcome, ResourceLine
-from goclaw.mcp.servers import LIST_PAUSE, MAX_PAUSE, McpServers, Server, open_servers
+from goclaw.mcp.base import CallResult, Definition, LinkPorts, Listing, McpClient, McpLink, ResourceLine, ServerLocation
+from goclaw.mcp.servers import LIST_PAUSE, MAX_PAUSE, McpServers, ServerState, open_servers
 
 SETTINGS = McpClientSettings(command="x")
 
 
 class FakeLink:
-    """Implements `Link`."""
+    """Implements `McpLink`."""
 
     def __init__(self) -> None:
         self.about = "fake 1"
@@ -32,8 +32,8 @@ class FakeLink:
         self.looked += 1
         return Listing((Definition(f"t{self.looked}", "", {}),))
 
-    async def call_tool(self, *_: Any) -> Outcome:
-        return Outcome()
+    async def call_tool(self, *_: Any) -> CallResult:
+        return CallResult()
 
     async def resources(self) -> list[ResourceLine]:
         return []
@@ -57,7 +57,7 @@ class World:
         monkeypatch.setattr(room, "load_large", lambda path, kind: McpClient(self.connect))
 
     @asynccontextmanager
-    async def connect(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[Link]:
+    async def connect(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[McpLink]:
         self.tries += 1
         if self.fault:
             raise self.fault
@@ -67,7 +67,7 @@ class World:
         finally:
             self.ended.append(name)
 
-    async def take(self, server: Server, listing: Listing) -> None:
+    async def take(self, server: ServerState, listing: Listing) -> None:
         self.listed.append((server.name, listing.tools[0].name))
 
     async def until(self, fact: Any) -> None:
@@ -163,7 +163,7 @@ async def test_a_server_that_does_not_answer_in_that_time_is_named(monkeypatch: 
     never = asyncio.Event()
 
     @asynccontextmanager
-    async def connect(*_: Any) -> AsyncIterator[Link]:
+    async def connect(*_: Any) -> AsyncIterator[McpLink]:
         world.tries += 1
         await never.wait()
         yield FakeLink()
@@ -191,10 +191,10 @@ class FakeFinder:
         self.found: McpClientSettings | None = None
         self.changed = asyncio.Event()
 
-    async def find(self) -> Found:
+    async def find(self) -> ServerLocation:
         if self.found is None:
             raise ToolError("nobody knows where it is")
-        return Found(self.found, None, "its entry")
+        return ServerLocation(self.found, None, "its entry")
 
     async def news(self) -> None:
         await self.changed.wait()

@@ -4,9 +4,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from goclaw.memory.shelves.schema import SCHEMA, Shelf, place_of, places_of
-from goclaw.memory.shelves.scope import Scope, merged
-from goclaw.memory.words import extra_terms, parts_terms, word_count
+from goclaw.memory.index.schema import SCHEMA, Shelf, place_of, places_of
+from goclaw.memory.index.scope import Scope, merged
+from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 
 NOON = 1_773_835_200.0
 """18 March 2026."""

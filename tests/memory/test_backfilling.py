@@ -14,11 +14,11 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.memory.backfilling import REPORT_SECONDS, SETTLE, TIDY_SECONDS, TRIES, Backfilling
 from goclaw.memory.embedding import MAX_PAUSE, Embedding
-from goclaw.memory.shelves import units
-from goclaw.memory.shelves.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.shelves.schema import Shelf
-from goclaw.memory.shelves.scope import Scope
-from goclaw.memory.shelves.units import Count, Model
+from goclaw.memory.index import units
+from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
+from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.units import Count, VectorModel
 from goclaw.memory.similar import Similar
 from goclaw.supervise import background
 from goclaw.testing import WordsEmbedder
@@ -72,7 +72,7 @@ async def house(tmp_path: Path, rack: Rack) -> AsyncIterator[House]:
     beside: list[str] = []
 
     @asynccontextmanager
-    async def next_to(model: Model) -> AsyncIterator[None]:
+    async def next_to(model: VectorModel) -> AsyncIterator[None]:
         beside.append(model.spec)
         yield
 
@@ -155,7 +155,7 @@ async def test_another_model_is_built_beside_the_one_that_serves_and_takes_its_p
         while len(await home.index.read(units.models)) > 1:
             await breath()
         assert await home.stored() == 3
-        assert await home.index.read(units.models) == [Model("large", "fake:large", serving=True)]
+        assert await home.index.read(units.models) == [VectorModel("large", "fake:large", serving=True)]
 
 
 async def test_a_text_that_no_model_can_bear_holds_up_no_other(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from goclaw.memory.dates import (
     LATER_WORTH,
     MONTH_WORTH,
     YEAR_WORTH,
+    DateRange,
     NamedTime,
-    Span,
     fit,
     moment,
     named_times,
@@ -59,7 +59,7 @@ def test_words_and_numbers_that_are_no_time_name_none(query: str) -> None:
     ],
 )
 def test_days_are_counted_from_today(words: str, first: date, last: date) -> None:
-    assert named_times(f"what did I say {words}?", TODAY) == [Span(first, last)]
+    assert named_times(f"what did I say {words}?", TODAY) == [DateRange(first, last)]
 
 
 def test_the_nearer_a_day_is_the_better_it_fits() -> None:
@@ -84,7 +84,7 @@ def test_a_year_alone_counts_little() -> None:
 
 
 def test_a_span_fades_behind_its_end() -> None:
-    span = Span(date(2026, 3, 9), date(2026, 3, 15))
+    span = DateRange(date(2026, 3, 9), date(2026, 3, 15))
     assert [fit([span], span.last + timedelta(days=days)) for days in (0, 3, 4)] == [DAY_WORTH, LATER_WORTH, 0.0]
     assert fit([span], date(2026, 3, 8)) == 0.0
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goclaw.memory.base import Hit, Quote
+from goclaw.memory.base import NoteHit, Quote
 from goclaw.memory.chunks import chunk_markdown
 from goclaw.memory.excerpts import CUT, WITH_NEIGHBOURS, hits, quotes, tokens
+from goclaw.memory.index.lookup import texts
+from goclaw.memory.index.schema import place_of
+from goclaw.memory.index.scope import Scope
 from goclaw.memory.ranking import Ranked
-from goclaw.memory.shelves.lookup import texts
-from goclaw.memory.shelves.schema import place_of
-from goclaw.memory.shelves.scope import Scope
 from tests.lanes import repeats
 from tests.memory.talking import passage, say, scope_of, shelves
 
@@ -53,7 +53,9 @@ def file(shelf: sqlite3.Connection, text: str, number: int = 1) -> list[int]:
     return [place_of(number, position) for position in range(len(chunks))]
 
 
-def excerpts(shelf: sqlite3.Connection, places: Sequence[int], *, limit: int = 10, budget: int = 1_000) -> list[Hit]:
+def excerpts(
+    shelf: sqlite3.Connection, places: Sequence[int], *, limit: int = 10, budget: int = 1_000
+) -> list[NoteHit]:
     return hits(shelf, order(*places), limit, budget)[0]
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.memory import matrix as module
+from goclaw.memory.index.scope import NOTHING, Scope
+from goclaw.memory.index.vectors import Embedded
 from goclaw.memory.matrix import Matrix
-from goclaw.memory.shelves.scope import NOTHING, Scope
-from goclaw.memory.shelves.vectors import Embedded
 
 WIDTH = 8
 EVERYWHERE = Scope(((0, 10_000_000),), 1, 1)

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.memory.dates import named_times
+from goclaw.memory.query_terms import term_expressions
 from goclaw.memory.ranking import (
     KEYWORD_DEPTH,
     REACH,
-    Passage,
     Ranked,
+    RankedPassage,
     Term,
     Wish,
     around,
@@ -27,7 +28,6 @@ from goclaw.memory.ranking import (
     ranked,
     weighed,
 )
-from goclaw.memory.words import term_expressions
 
 DAY = date(2026, 3, 18)
 BESIDES = [
@@ -45,7 +45,7 @@ class Talk:
     """A conversation in a full-text index."""
 
     connection: sqlite3.Connection
-    passages: Mapping[int, Passage]
+    passages: Mapping[int, RankedPassage]
 
     def search(
         self, query: str, vectors: Sequence[Mapping[int, float]] = (), today: date = DAY, speaker: str = ""
@@ -77,7 +77,7 @@ def talk(connection: sqlite3.Connection, lines: Mapping[int, str], told: Mapping
         speaker, _, text = line.partition(": ")
         connection.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (place, text))
         day = (told or {}).get(place, DAY)
-        passages[place] = Passage(len(text.split()), day, speaker, text.endswith("?"))
+        passages[place] = RankedPassage(len(text.split()), day, speaker, text.endswith("?"))
     return Talk(connection, passages)
 
 
@@ -164,7 +164,7 @@ def test_a_speaker_is_wished_for_when_one_alone_is_named(words: list[str], named
 
 
 def test_a_term_that_stands_nowhere_leaves_more_to_the_vectors() -> None:
-    passages = {place: Passage(8, DAY) for place in range(100, 140)}
+    passages = {place: RankedPassage(8, DAY) for place in range(100, 140)}
 
     def first(postings: list[list[int]]) -> int:
         terms = weighed(postings, len(passages))
@@ -175,7 +175,7 @@ def test_a_term_that_stands_nowhere_leaves_more_to_the_vectors() -> None:
 
 
 def test_a_place_that_a_list_of_vectors_was_cut_before_counts_as_its_last() -> None:
-    passages = {place: Passage(8, DAY) for place in (100, 110, 120)}
+    passages = {place: RankedPassage(8, DAY) for place in (100, 110, 120)}
     best, last, missing = ranked([100, 110, 120], passages, [], [{100: 0.8, 110: 0.4}], Wish(), 8)
     assert best.place == 100 and {last.place, missing.place} == {110, 120}
     assert last.score == missing.score and best.score > last.score
@@ -197,7 +197,7 @@ def test_terms_on_both_sides_of_a_block_are_candidates_before_single_ones() -> N
 
 
 def test_places_that_do_not_exist_are_left_out() -> None:
-    assert ranked([1, 2], {2: Passage(3, DAY)}, [], [], Wish(), 3) == [Ranked(2, 0.0, 0.0, 0.0)]
+    assert ranked([1, 2], {2: RankedPassage(3, DAY)}, [], [], Wish(), 3) == [Ranked(2, 0.0, 0.0, 0.0)]
     assert ranked([], {}, [], [{}], Wish(), 0.0) == []
 
 
@@ -222,7 +222,7 @@ places = st.integers(min_value=0, max_value=60)
 def test_every_existing_candidate_is_ranked_once_whatever_was_found(
     postings: list[list[int]], vectors: list[dict[int, float]], size: int, random: Random
 ) -> None:
-    passages = {place: Passage(random.randrange(40), DAY) for place in range(60) if random.random() < 0.8}
+    passages = {place: RankedPassage(random.randrange(40), DAY) for place in range(60) if random.random() < 0.8}
     terms: list[Term] = weighed([set(each) for each in postings], size)
     found = candidates(terms, vectors)
     hits = ranked(found, passages, terms, vectors, Wish(), 12.0)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goclaw.memory.index.schema import Shelf, place_of
+from goclaw.memory.index.scope import Scope
 from goclaw.memory.ranking import KEYWORD_DEPTH, Ranked
 from goclaw.memory.searching import is_weak, ranked_places
-from goclaw.memory.shelves.schema import Shelf, place_of
-from goclaw.memory.shelves.scope import Scope
 from tests.memory.talking import passage, say, scope_of, shelves
 
 TODAY = date(2026, 3, 21)

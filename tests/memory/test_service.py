@@ -14,12 +14,12 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.memory.backfilling import SETTLE
-from goclaw.memory.base import Hit, MemoryPort, MemoryStatus, Wanted
+from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
 from goclaw.memory.embedding import DEADLINE, SLOW, Embedders
-from goclaw.memory.remaking import BESIDE
+from goclaw.memory.index import database
+from goclaw.memory.rebuild import BESIDE
 from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
-from goclaw.memory.shelves import database
 from goclaw.store.feed import FeedRow
 from goclaw.testing import WordsEmbedder
 from goclaw.workspace import Workspace
@@ -73,7 +73,7 @@ class Home:
         target.write_text(content)
         return target
 
-    async def search(self, query: str, actor: str = "telegram:5", limit: int = 10) -> Sequence[Hit]:
+    async def search(self, query: str, actor: str = "telegram:5", limit: int = 10) -> Sequence[NoteHit]:
         return (await self.memory.search(self.workspace, actor, query, limit)).hits
 
     async def found(self, query: str, actor: str = "telegram:5") -> list[str]:
@@ -83,7 +83,7 @@ class Home:
         return (await self.memory.search(self.workspace, "telegram:5", query, 5)).mode
 
     async def heard(self, query: str, session: str = "tui:anna") -> list[str]:
-        heard = await self.memory.heard(Wanted(query, [session]), 5)
+        heard = await self.memory.heard(TranscriptQuery(query, [session]), 5)
         return [line.text for quote in heard.quotes for line in quote.lines if line.row == quote.row]
 
     async def embedded(self, texts: int) -> MemoryStatus:
@@ -192,7 +192,7 @@ async def test_what_was_said_is_found_by_words_and_by_meaning(tmp_path: Path) ->
         assert [talk.session for talk in await home.memory.talks()] == ["tui:anna", "tui:ben"]
         await home.embedded(2)
         assert await home.heard("vehicle") == ["We take the automobile to Rome."]
-        heard = await home.memory.heard(Wanted("automobile to Rome", ["tui:anna"], phrase=True), 5)
+        heard = await home.memory.heard(TranscriptQuery("automobile to Rome", ["tui:anna"], phrase=True), 5)
         assert (heard.mode, len(heard.quotes)) == ("keyword", 1)
 
 
@@ -448,7 +448,7 @@ async def test_a_note_that_takes_long_is_waited_for_no_longer_than_told(
         assert go_on.wait(20)
         return chunk_markdown(text)
 
-    monkeypatch.setattr("goclaw.memory.sweeping.chunk_markdown", slow)
+    monkeypatch.setattr("goclaw.memory.file_indexer.chunk_markdown", slow)
     home.write("memory/b.md", "another fence")
     try:
         asking = asyncio.create_task(home.found("fence"))

@@ -14,7 +14,7 @@ import pytest
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.embedders.local_models import PACKAGED
-from goclaw.memory.base import MemoryPort, Wanted
+from goclaw.memory.base import MemoryPort, TranscriptQuery
 from goclaw.memory.service import open_memory
 from goclaw.workspace import Workspace
 from tests.acceptance.waiting import clock
@@ -73,7 +73,7 @@ async def found(memory: MemoryPort) -> tuple[set[str], set[str]]:
     """Which of the questions have their answer in what is shown, and how they were searched."""
     answered, modes = set[str](), set[str]()
     for told, question in TOLD.items():
-        heard = await memory.heard(Wanted(question, [ANNA, "tui:evening"]), 5)
+        heard = await memory.heard(TranscriptQuery(question, [ANNA, "tui:evening"]), 5)
         modes.add(heard.mode)
         if any(line.text == told for quote in heard.quotes for line in quote.lines):
             answered.add(question)

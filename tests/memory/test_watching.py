@@ -15,7 +15,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.memory import watching
-from goclaw.memory.watching import SAFETY_SECONDS, Ground, ground_of, watched
+from goclaw.memory.watching import SAFETY_SECONDS, WatchedFolders, ground_of, watched
 from goclaw.workspace import Workspace, hints
 
 
@@ -152,7 +152,7 @@ async def test_the_workspace_is_never_watched_as_a_whole_nor_what_lies_behind_li
     (root / "linked").symlink_to(root / "src")
     sources = ("MEMORY.md", "memory", ".", "docs", "linked", "linked/deep", "../outside", "/etc", "later/on")
     foundation = await ground_of(workspace, sources)
-    assert foundation == Ground(
+    assert foundation == WatchedFolders(
         frozenset({"memory", "memory/a", "memory/a/b", "docs"}),
         frozenset((".", name) for name in ("MEMORY.md", "memory", "docs", "linked", "later")),
     )

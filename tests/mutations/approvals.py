@@ -76,7 +76,7 @@ BUGS: list[Bug] = [
     bug(
         "files that a call rests on are no part of what is approved",
         "GHSA-2j8v: the script is rewritten while the approval waits",
-        "goclaw/toolkit/asking.py",
+        "goclaw/toolkit/approval_request.py",
         '"facts": dict(grounds.facts),',
         '"facts": {},',
         "tests/sessions/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
@@ -100,7 +100,7 @@ BUGS: list[Bug] = [
     bug(
         "what is critical can be allowed for good",
         "class approval: always without a sandbox",
-        "goclaw/toolkit/asking.py",
+        "goclaw/toolkit/approval_request.py",
         "pattern = () if every_time else grounds.pattern",
         "pattern = grounds.pattern",
         "tests/sessions/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
@@ -125,19 +125,19 @@ BUGS: list[Bug] = [
     bug(
         "a press counts wherever it was forwarded to",
         "GHSA-9vvh: a second kind of update skips the allow list",
-        "goclaw/channels/telegram/presses.py",
+        "goclaw/channels/telegram/callback_queries.py",
         '    if not is_open(chat, terms) or not (is_group(chat) or number(chat["id"]) == number(person["id"])):',
         "    if False:",
-        "tests/channels/telegram/test_presses.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
-        "tests/channels/telegram/test_presses.py",
+        "tests/channels/telegram/test_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
+        "tests/channels/telegram/test_callback_queries.py",
     ),
     bug(
         "a press is that of whoever wrote the message",
         "class telegram: a callback of another user",
-        "goclaw/channels/telegram/presses.py",
+        "goclaw/channels/telegram/callback_queries.py",
         'person, message = query["from"], query.get("message")',
         'message = query.get("message")\n    person = (message or {}).get("chat", query["from"]) | {"is_bot": False}',
-        "tests/channels/telegram/test_presses.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
+        "tests/channels/telegram/test_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
     ),
     bug(
         "`policy.stricter` is not looked at",

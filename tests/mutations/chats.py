@@ -73,10 +73,10 @@ BUGS: list[Bug] = [
     bug(
         "every message gets the reaction, commands and repeated ones, too",
         "class telegram: a sign that something works where nothing does",
-        "goclaw/channels/telegram/intake.py",
+        "goclaw/channels/telegram/update_handler.py",
         "if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:",
         "if self._ports.ack_reaction:",
-        "tests/channels/telegram/test_intake.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
+        "tests/channels/telegram/test_update_handler.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
     ),
     bug(
         "the topic of a private chat is a session of somebody else",
@@ -113,19 +113,19 @@ BUGS: list[Bug] = [
     bug(
         "each part of a long text is a message",
         "class telegram: half of a question is answered",
-        "goclaw/channels/telegram/intake.py",
+        "goclaw/channels/telegram/update_handler.py",
         "(name := name or self._text_of(message))",
         "name",
-        "tests/channels/telegram/test_albums_texts.py::"
+        "tests/channels/telegram/test_media_groups_texts.py::"
         "test_the_parts_of_a_long_text_are_one_message_as_soon_as_a_short_one_ends_it",
     ),
     bug(
         "each part of an album has its own write, one after the other",
         "class telegram: a slow disk holds up what is said behind an album",
-        "goclaw/channels/telegram/kept.py",
+        "goclaw/channels/telegram/json_file.py",
         "if self._written < mine or (flush and not self._flush):",
         "if True:",
-        "tests/channels/telegram/test_kept.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
+        "tests/channels/telegram/test_json_file.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
     ),
     bug(
         "what a person sends right behind a message is answered by itself",
@@ -138,10 +138,10 @@ BUGS: list[Bug] = [
     bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
-        "goclaw/sessions/received.py",
+        "goclaw/sessions/attachments.py",
         'case "voice" | "audio" | "video_note":',
         'case "voice" | "audio":',
-        "tests/sessions/test_received.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
+        "tests/sessions/test_attachments.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
     ),
     bug(
         "an answer comes beside a preview that says the same, unmarked",

@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
         "goclaw/toolkit/registry.py",
         "        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]",
         "        return [tool.spec for tool in shown]",
-        "tests/sessions/test_fitting_offered.py::"
+        "tests/sessions/test_turn_context_offered.py::"
         "test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same",
     ),
     bug(
@@ -57,10 +57,10 @@ BUGS: list[Bug] = [
     bug(
         "who is not the owner reads conversations of others past the tool that decides",
         "class rights: a second way to the index",
-        "goclaw/memory/desk.py",
+        "goclaw/memory/memory_queries.py",
         '        if not actor.owner:\n            raise AccessDenied("only the owner of the state folder searches',
         '        if not actor:\n            raise AccessDenied("only the owner of the state folder searches',
-        "tests/memory/test_desk.py::test_the_conversations_by_themselves_are_for_the_owner_alone",
+        "tests/memory/test_memory_queries.py::test_the_conversations_by_themselves_are_for_the_owner_alone",
     ),
     bug(
         "goclaw tool run searches no conversation beside a daemon",
@@ -182,10 +182,10 @@ BUGS: list[Bug] = [
     bug(
         "a small model works beside each of its turns",
         "class small windows: notes and a checkpoint after every answer",
-        "goclaw/sessions/aside.py",
+        "goclaw/sessions/maintenance.py",
         'last["row"]) < ports.every_turns:',
         'last["row"]) < 0:',
-        "tests/sessions/test_aside.py::test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart",
+        "tests/sessions/test_maintenance.py::test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart",
         "tests/sessions/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
     ),
     bug(
@@ -210,15 +210,15 @@ BUGS: list[Bug] = [
         "goclaw/sessions/service.py",
         "        self.maintenance.make_way()\n",
         "",
-        "tests/sessions/test_aside.py::test_who_writes_meanwhile_has_the_model_at_once",
+        "tests/sessions/test_maintenance.py::test_who_writes_meanwhile_has_the_model_at_once",
     ),
     bug(
         "the model is at work when a person has read its answer",
         "class small windows: a model does one thing at a time",
-        "goclaw/sessions/aside.py",
+        "goclaw/sessions/maintenance.py",
         "            await self._ports.clock.sleep(QUIET_SECONDS)\n",
         "",
-        "tests/sessions/test_aside.py::test_who_writes_at_once_again_does_not_find_the_model_at_work",
+        "tests/sessions/test_maintenance.py::test_who_writes_at_once_again_does_not_find_the_model_at_work",
     ),
     bug(
         "a small model is asked for the summary of each piece",
@@ -231,7 +231,7 @@ BUGS: list[Bug] = [
     bug(
         "notes tell nothing of what is not shown any more",
         "class small windows: what was said before room was made is lost",
-        "goclaw/sessions/aside.py",
+        "goclaw/sessions/maintenance.py",
         "        if not session.window.owed:\n            return due\n",
         "        if session.window:\n            return due\n",
         "tests/sessions/test_compacting_small_windows.py::"

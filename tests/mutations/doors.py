@@ -19,11 +19,11 @@ BUGS: list[Bug] = [
     bug(
         "a token lets in as the owner",
         "CVE-2026-44118, GHSA-rqpp: rights by the way in",
-        "goclaw/servers/door.py",
+        "goclaw/servers/remote_terminals.py",
         "actor = Actor(token.user, ENTRY, name=token.user)",
         "actor = Actor(token.user, ENTRY, owner=True, name=token.user)",
-        "tests/servers/test_door.py::test_rights_that_a_client_declares_are_not_heard",
-        "tests/servers/test_door.py",
+        "tests/servers/test_remote_terminals.py::test_rights_that_a_client_declares_are_not_heard",
+        "tests/servers/test_remote_terminals.py",
     ),
     bug(
         "the beginning of a token is enough",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "        reason = visit.visitor.objection()\n",
         '        reason = ""\n',
-        "tests/servers/test_door.py::test_a_revoked_token_ends_what_streams",
+        "tests/servers/test_remote_terminals.py::test_a_revoked_token_ends_what_streams",
     ),
     bug(
         "rights that are taken away do not end what streams",
@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
         "        except AccessDenied as error:\n            reason = reason or str(error)",
         "        except AccessDenied:\n            return False",
         "tests/servers/test_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
-        "tests/servers/test_door.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
+        "tests/servers/test_remote_terminals.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
     ),
     bug(
         "what is for admins is told to every terminal",
@@ -72,7 +72,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "and event.for_admins and not self._gateway.oversees(visit.actor)",
         "and False",
-        "tests/servers/test_door.py::test_the_daemons_faults_are_told_to_admins_alone",
+        "tests/servers/test_remote_terminals.py::test_the_daemons_faults_are_told_to_admins_alone",
     ),
     bug(
         "pages of strangers may call",
@@ -125,15 +125,15 @@ BUGS: list[Bug] = [
     bug(
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
-        "goclaw/sessions/fitting.py",
+        "goclaw/sessions/turn_context.py",
         "return None if agent_run.root.caller else self._home(agent_run).mode",
         "return self._home(agent_run).mode",
-        "tests/sessions/test_visiting.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
+        "tests/sessions/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(
         "calls that gateways hand on in a circle never end",
         "class resources: two services that call each other",
-        "goclaw/sessions/visiting.py",
+        "goclaw/sessions/external_runs.py",
         "        self._visits.refuse_too_many(self.scope.session)\n",
         "",
         "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
@@ -157,10 +157,10 @@ BUGS: list[Bug] = [
     bug(
         "a withdrawn version comes back as something else",
         "class registry: what was agreed to is replaced",
-        "goclaw/registries/shelf.py",
+        "goclaw/registries/catalog_store.py",
         "            if known.get(new.key, new.sha256) != new.sha256 or _rivals(new.key) & known.keys():",
         "            if False:",
-        "tests/registries/test_shelf.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
+        "tests/registries/test_catalog_store.py::test_a_version_never_becomes_something_else_not_even_after_it_was_withdrawn",
     ),
     bug(
         "the second of two daemons that start at once lives on",

@@ -3,8 +3,8 @@
 from tests.mutations.bug import Bug, Patch, bug
 
 _WORKSPACE = "goclaw/workspace/workspace.py"
-_BENEATH = "goclaw/workspace/beneath.py"
-_REACH = "goclaw/workspace/reach.py"
+_BENEATH = "goclaw/workspace/openat2.py"
+_REACH = "goclaw/workspace/path_resolver.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ATOMIC = "goclaw/workspace/atomic.py"
 _LOCKING = "goclaw/workspace/locking.py"
@@ -169,7 +169,7 @@ BUGS: list[Bug] = [
         "        return os.open(whole, flags | os.O_CLOEXEC)\n"
         "    if by_walk:\n        return _walk(",
         "tests/test_workspace.py::test_no_race_leads_outside",
-        "tests/workspace/test_reach_races.py",
+        "tests/workspace/test_path_resolver_races.py",
     ),
     bug(
         "the walk for old kernels follows links",
@@ -217,7 +217,7 @@ BUGS: list[Bug] = [
         "    except BaseException:",
         "tests/test_workspace.py::test_no_race_leads_outside",
         "tests/test_workspace.py::test_a_failed_write_changes_nothing",
-        "tests/workspace/test_reach_races.py",
+        "tests/workspace/test_path_resolver_races.py",
         "tests/test_workspace.py",
         "tests/tools/test_write.py",
     ),
@@ -256,10 +256,10 @@ BUGS: list[Bug] = [
     bug(
         "a received file's name is taken as it comes",
         "GHSA-5xfq, NanoClaw outbox: traversal in a name that a client chose",
-        "goclaw/sessions/received.py",
+        "goclaw/sessions/attachments.py",
         "from goclaw.sessions.filenames import picture_name, recording_name, safe_name\n",
         "from goclaw.sessions.filenames import picture_name, recording_name\n\n\n"
         "def safe_name(name: str, *_: object) -> str:\n    return name\n\n\n",
-        "tests/sessions/test_received.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
+        "tests/sessions/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
     ),
 ]

@@ -10,8 +10,8 @@ BUGS: list[Bug] = [
         "what the bot said itself is left out of a reply to it",
         "issue: the agent asks what is meant by `do it`",
         _REPLIES,
-        "        return Answered(content, YOURS, Provenance(SourceKind.AGENT))\n",
-        "        return Answered({}, YOURS, Provenance(SourceKind.AGENT))\n",
+        "        return RepliedMessage(content, YOURS, Provenance(SourceKind.AGENT))\n",
+        "        return RepliedMessage({}, YOURS, Provenance(SourceKind.AGENT))\n",
         "tests/channels/telegram/test_replies.py::test_an_answer_to_the_bot_says_to_which_of_its_messages",
         f"{_SESSION}::test_a_reply_says_to_the_model_what_it_answers",
     ),
@@ -50,10 +50,10 @@ BUGS: list[Bug] = [
     bug(
         "the voice of another person is the sender's own",
         "class injection: a stranger's voice note is answered",
-        "goclaw/sessions/received.py",
+        "goclaw/sessions/attachments.py",
         "by_sender = attachment.origin is None or",
         "by_sender = True or",
-        "tests/sessions/test_received.py::test_a_voice_message_that_is_answered_is_the_voice_of_its_speaker",
+        "tests/sessions/test_attachments.py::test_a_voice_message_that_is_answered_is_the_voice_of_its_speaker",
     ),
     bug(
         "links behind words lose their targets",
@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
     bug(
         "the agent's own words are shown as a stranger's",
         "issue: a reply `do it` is refused, because what it answers is material",
-        "goclaw/context/fences.py",
+        "goclaw/context/untrusted_content.py",
         "yield harmless(words) if piece.is_own else fenced(",
         "yield fenced(",
         "tests/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
@@ -212,7 +212,7 @@ BUGS: list[Bug] = [
     bug(
         "Telegram is not asked for reactions",
         "issue: a thumb is never seen",
-        "goclaw/channels/telegram/intake.py",
+        "goclaw/channels/telegram/update_handler.py",
         '    "message_reaction",\n',
         "",
         f"{_SESSION}::test_edits_and_reactions_reach_the_model_with_the_next_message",

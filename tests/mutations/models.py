@@ -62,18 +62,18 @@ BUGS: list[Bug] = [
     bug(
         "a window that is too small is said with every answer",
         "class window: a warning at each message that nobody reads any more",
-        "goclaw/sessions/room.py",
+        "goclaw/sessions/window_shortage.py",
         " or window.entries[0].turn != turn:",
         ":",
-        "tests/sessions/test_room.py::test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_helps",
+        "tests/sessions/test_window_shortage.py::test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_helps",
     ),
     bug(
         "a request that did not fit fails without a word of why",
         "OC: a 4k model never answers, and nobody says what fills it",
-        "goclaw/sessions/room.py",
+        "goclaw/sessions/window_shortage.py",
         "                if found.is_tight:",
         "                if False:",
-        "tests/sessions/test_room.py::test_a_request_that_did_not_fit_is_explained",
+        "tests/sessions/test_window_shortage.py::test_a_request_that_did_not_fit_is_explained",
     ),
     bug(
         "a count of what was not cached is taken for the whole request",
@@ -81,7 +81,7 @@ BUGS: list[Bug] = [
         "goclaw/context/calibration.py",
         "done.usage.input < MIN_FACTOR * before",
         "False",
-        "tests/sessions/test_room.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
+        "tests/sessions/test_window_shortage.py::test_status_says_no_small_share_of_a_window_in_which_nothing_fits",
     ),
     bug(
         "a window that a server could not tell at the start is never asked for again",
@@ -169,12 +169,12 @@ BUGS: list[Bug] = [
         "goclaw/agent/overhead.py",
         "        prompt=int(scale * estimate_text(system)) - index,",
         "        prompt=int(scale * estimate_text(system)),",
-        "tests/sessions/test_fitting_index.py::test_context_counts_the_index_beside_the_core_as_the_request_then_has_them",
+        "tests/sessions/test_turn_context_index.py::test_context_counts_the_index_beside_the_core_as_the_request_then_has_them",
     ),
     bug(
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
-        "goclaw/sessions/fitting.py",
+        "goclaw/sessions/turn_context.py",
         "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
         "        offering = self._offering(actor",
         "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
@@ -184,7 +184,7 @@ BUGS: list[Bug] = [
     bug(
         "/context counts prompt and tools twice once the provider has counted them",
         "class context: a figure that no request has",
-        "goclaw/sessions/fitting.py",
+        "goclaw/sessions/turn_context.py",
         "            conversation=max(0, said - found.overhead),\n",
         "            conversation=max(0, said),\n",
         "tests/commands/test_context.py::test_the_parts_make_what_status_says_once_the_provider_has_counted",

@@ -89,10 +89,10 @@ BUGS: list[Bug] = [
     bug(
         "an agent that is started has the profile of the one above it",
         "class offering: a kind whose own profile nobody reads",
-        "goclaw/sessions/fitting.py",
+        "goclaw/sessions/turn_context.py",
         "        profile = profile_of(self.ports.config, settings, model.spec,",
         "        profile = profile_of(self.ports.config, self.ports.config.agents.main, model.spec,",
-        "tests/sessions/test_fitting_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
+        "tests/sessions/test_turn_context_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
     ),
     bug(
         "pydantic-ai is given the schemas whole",

@@ -138,18 +138,18 @@ BUGS: list[Bug] = [
     bug(
         "text from outside can end its own marks",
         "class injection: a boundary that can be forged",
-        "goclaw/context/fences.py",
+        "goclaw/context/untrusted_content.py",
         '    return _MARK.sub("<\\u200b", text) if "<" in text else text',
         "    return text",
-        "tests/context/test_fences.py",
+        "tests/context/test_untrusted_content.py",
     ),
     bug(
         "results of tools reach the model without marks",
         "class injection: a page speaks as the user",
-        "goclaw/context/fences.py",
+        "goclaw/context/untrusted_content.py",
         "            case ToolResult(foreign=True):",
         "            case ToolResult(foreign=True) if False:",
-        "tests/context/test_fences.py",
+        "tests/context/test_untrusted_content.py",
         "tests/adversarial/test_injection.py",
     ),
     bug(
@@ -318,18 +318,18 @@ BUGS: list[Bug] = [
     bug(
         "a picture that a person sends is no file",
         "class tools: nothing can be done with a photo",
-        "goclaw/sessions/received.py",
+        "goclaw/sessions/attachments.py",
         '        if not self._ports.may(actor, WRITE):\n            return ""',
         '        return ""',
-        "tests/sessions/test_received.py::"
+        "tests/sessions/test_attachments.py::"
         "test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write",
     ),
     bug(
         "nothing runs beside a command",
         "class tools: parallel calls that wait for each other without need",
         "goclaw/tools/exec.py",
-        'Access(category="shell")',
-        'Access(category="shell", alone=True)',
+        'ResourceUse(category="shell")',
+        'ResourceUse(category="shell", alone=True)',
         "tests/tools/test_exec_beside.py::test_reads_and_fetches_run_beside_a_command_and_writes_and_commands_do_not",
     ),
     bug(

@@ -177,7 +177,7 @@ BUGS: list[Bug] = [
         "        if not decision.allowed:\n            raise AccessDenied(decision.rule)",
         "        if False:\n            raise AccessDenied(decision.rule)",
         "tests/adversarial/test_socket.py::test_a_listed_login_without_the_role_reads_no_other_session",
-        "tests/servers/test_door.py::test_a_token_opens_no_session_but_its_users",
+        "tests/servers/test_remote_terminals.py::test_a_token_opens_no_session_but_its_users",
     ),
     bug(
         "the status tells everybody of others",
@@ -185,7 +185,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway.py",
         "        if not self.oversees(actor):\n            details",
         "        if False:\n            details",
-        "tests/servers/test_door.py::test_what_others_say_is_not_seen_over_tcp",
+        "tests/servers/test_remote_terminals.py::test_what_others_say_is_not_seen_over_tcp",
         "tests/commands/test_status.py",
         "tests/sessions/test_status.py",
         "tests/test_gateway.py",

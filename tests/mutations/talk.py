@@ -36,7 +36,7 @@ BUGS: list[Bug] = [
         "kill -9 between the step and the delivery",
         _TURN,
         "            promise = [self._ports.interim.row(said)] if said and self._ports.interim else []",
-        "            promise: list[Bound] = []",
+        "            promise: list[BoundStatement] = []",
         f"{_INTERIM}::test_a_kill_at_any_moment_loses_no_text_and_doubles_none",
     ),
     bug(
@@ -156,7 +156,7 @@ BUGS: list[Bug] = [
         "a terminal shows the page of a tool as its Markdown is written",
         "seen: `| field of the result | value |` and `|---|---|` in the client",
         "goclaw/tui/incoming.py",
-        "Page(text) if acceptance.markdown else Note",
+        "PageEntry(text) if acceptance.markdown else Note",
         "Note",
         "tests/tui/test_incoming.py::test_a_commands_page_is_shown_as_markdown_and_its_plain_lines_as_they_are",
     ),

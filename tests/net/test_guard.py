@@ -10,7 +10,7 @@ from yarl import URL
 
 from goclaw.errors import ConfigError
 from goclaw.net.client import LOOPBACK_ONLY
-from goclaw.net.guard import MAX_URL, Guard, UrlRefused
+from goclaw.net.guard import MAX_URL, UrlGuard, UrlRefused
 from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-url-guard")]
@@ -53,7 +53,7 @@ async def canary() -> AsyncIterator[Canary]:
     await runner.cleanup()
 
 
-def names(**addresses: Sequence[str]) -> Guard:
+def names(**addresses: Sequence[str]) -> UrlGuard:
     """A guard in a world where these names have these addresses."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:
@@ -62,10 +62,10 @@ def names(**addresses: Sequence[str]) -> Guard:
             raise OSError("no such name")
         return found
 
-    return Guard(resolve=resolve)
+    return UrlGuard(resolve=resolve)
 
 
-async def fetched(guard: Guard, url: str) -> str:
+async def fetched(guard: UrlGuard, url: str) -> str:
     async with asyncio.timeout(20), guard.client(10) as client, client.get(url) as response:
         return await response.text()
 
@@ -97,7 +97,7 @@ async def fetched(guard: Guard, url: str) -> str:
 )
 async def test_no_way_of_writing_this_machine_reaches_it(host: str, canary: Canary) -> None:
     with pytest.raises((UrlRefused, ClientError, ValueError)):
-        await fetched(Guard(), f"http://{host}:{canary.port}/")
+        await fetched(UrlGuard(), f"http://{host}:{canary.port}/")
     assert canary.reached == []
 
 
@@ -120,7 +120,7 @@ async def test_other_addresses_than_plain_web_pages_are_refused(url: str) -> Non
     with pytest.raises((UrlRefused, InvalidURL, NonHttpUrlClientError, ValueError)):
         await fetched(replace(names(example_com=[ELSEWHERE]), allow=(ELSEWHERE,)), url)
     with pytest.raises(UrlRefused):
-        Guard().check_url(URL(url))
+        UrlGuard().check_url(URL(url))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ async def test_a_name_that_changes_its_mind_gains_nothing(canary: Canary) -> Non
         asked.append(host)
         return [ELSEWHERE] if len(asked) % 2 else ["127.0.0.1"]
 
-    guard = Guard(allow=(ELSEWHERE,), resolve=rebinding)
+    guard = UrlGuard(allow=(ELSEWHERE,), resolve=rebinding)
     assert await guard.addresses("evil.example", canary.port) == [ELSEWHERE]
     for _ in range(6):
         with pytest.raises((UrlRefused, ClientError, OSError)):
@@ -157,14 +157,14 @@ async def test_each_request_asks_for_the_name_once_and_goes_where_that_answer_sa
         asked.append(host)
         return ["127.0.0.1"]
 
-    guard = Guard(allow=(f"inside.example:{canary.port}",), resolve=counting)
+    guard = UrlGuard(allow=(f"inside.example:{canary.port}",), resolve=counting)
     assert await fetched(guard, f"http://inside.example:{canary.port}/x") == "the canary"
     assert asked == ["inside.example"]
     assert canary.reached == [f"inside.example:{canary.port}/x"]
 
 
 async def test_a_redirect_inside_is_refused(canary: Canary) -> None:
-    guard = Guard(allow=(f"127.0.0.1:{canary.port}",))
+    guard = UrlGuard(allow=(f"127.0.0.1:{canary.port}",))
     for inside in ("http://127.0.0.2/", "http://localhost:1/", "http://169.254.169.254/latest", "file:///etc/passwd"):
         canary.location = inside
         with pytest.raises((UrlRefused, ClientError, ValueError)):
@@ -191,7 +191,7 @@ async def test_a_connection_goes_to_the_address_that_was_checked_and_not_to_the_
 
 @pytest.mark.parametrize("rule", ["localhost:{port}", "localhost", "127.0.0.1", "127.0.0.0/8", "127.0.0.1:{port}"])
 async def test_the_operator_can_make_an_exception(rule: str, canary: Canary) -> None:
-    guard = Guard(allow=(rule.format(port=canary.port),))
+    guard = UrlGuard(allow=(rule.format(port=canary.port),))
     reader, writer = await guard.connect("localhost", canary.port)
     writer.close()
     assert reader is not None
@@ -200,7 +200,7 @@ async def test_the_operator_can_make_an_exception(rule: str, canary: Canary) -> 
 @pytest.mark.parametrize("rule", ["localhost:1", "example.com", "10.0.0.0/8", "ocalhost", ""])
 async def test_an_exception_is_for_what_it_names(rule: str, canary: Canary) -> None:
     with pytest.raises(UrlRefused, match="this machine"):
-        await Guard(allow=(rule,)).connect("localhost", canary.port)
+        await UrlGuard(allow=(rule,)).connect("localhost", canary.port)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_what_the_operator_denies_is_refused_with_all_below_it(rule: str, 
     async def everywhere(host: str, port: int) -> Sequence[str]:
         return [PUBLIC]
 
-    guard = Guard(deny=(rule,), resolve=everywhere)
+    guard = UrlGuard(deny=(rule,), resolve=everywhere)
     if refused:
         with pytest.raises(UrlRefused, match="denied"):
             await guard.addresses(host, 80)
@@ -232,13 +232,13 @@ async def test_an_address_that_is_written_unusually_is_no_name_to_ask_for(host: 
         return [PUBLIC]
 
     with pytest.raises(UrlRefused, match="unusual way"):
-        await Guard(resolve=anywhere).addresses(host, 80)
+        await UrlGuard(resolve=anywhere).addresses(host, 80)
 
 
 @pytest.mark.parametrize("host", ["", ".", "a b", "a\x00b", "a/b", "a@b", "x" * 300, "ünïcode", "a%2eb"])
 async def test_what_is_no_host_is_refused(host: str) -> None:
     with pytest.raises(UrlRefused):
-        await Guard().addresses(host, 80)
+        await UrlGuard().addresses(host, 80)
 
 
 async def test_a_refusal_says_what_and_why_and_how_to_make_an_exception() -> None:
@@ -260,7 +260,7 @@ async def test_while_the_switch_of_the_tests_is_set_nothing_but_this_machine_is_
         asked.append(host)
         return ["127.0.0.1"]
 
-    guard = Guard(allow=("127.0.0.1",), resolve=counting)
+    guard = UrlGuard(allow=("127.0.0.1",), resolve=counting)
     with pytest.raises(ConfigError, match=LOOPBACK_ONLY):
         await guard.connect("away.example", canary.port)
     with pytest.raises(ConfigError, match=LOOPBACK_ONLY):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goclaw.net.client import LOOPBACK_ONLY
-from goclaw.net.guard import Guard
+from goclaw.net.guard import UrlGuard
 from goclaw.net.proxy import HEAD, Proxy, ProxyLimits
 from tests.tables import table
 
@@ -65,7 +65,7 @@ class Stage:
         self.port = 0
 
     def with_limits(self, limits: ProxyLimits) -> Proxy:
-        guard = Guard(allow=self.allow, resolve=self.resolve)
+        guard = UrlGuard(allow=self.allow, resolve=self.resolve)
         self.proxy = Proxy(guard, (80, 443, self.canary.port), lambda *said: self.told.append(said), limits)
         return self.proxy
 

@@ -14,8 +14,8 @@ from goclaw.clock import SteppedClock
 from goclaw.config.registries import RegistrySettings
 from goclaw.net import open_client
 from goclaw.registries.base import digest
+from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.shelf import FILE, Shelf, Taken
 from goclaw.registries.syncing import sync
 
 TOKEN = "a-token-for-this-registry-0001"
@@ -131,13 +131,13 @@ class Asking:
     state: Path
 
     @property
-    def shelf(self) -> Shelf:
-        return Shelf(self.state / FILE)
+    def shelf(self) -> CatalogStore:
+        return CatalogStore(self.state / FILE)
 
     def client(self, **settings: Any) -> RegistryClient:
         return RegistryClient("corp", self.registry.settings(**settings), self.http, self.clock)
 
-    async def sync(self, **settings: Any) -> Taken:
+    async def sync(self, **settings: Any) -> TakenOver:
         return await sync("corp", self.registry.settings(**settings), self.shelf, self.http, self.clock)
 
     def kept(self) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, entry_of, version_order
-from goclaw.registries.offering import Offer, offer
+from goclaw.registries.offering import RegistryOffer, offer
 from goclaw.specs import Annotations, ToolSpec
 
 ADDRESS = "https://tools.example.org/mcp"
@@ -44,7 +44,7 @@ def configured(exports: Mapping[str, Any] | None = None, **more: Any) -> Config:
     )
 
 
-def documents(offered: Offer) -> dict[str, Mapping[str, Any]]:
+def documents(offered: RegistryOffer) -> dict[str, Mapping[str, Any]]:
     return {f"{each.kind} {each.name}": each.document for each in offered.offered}
 
 
@@ -69,7 +69,7 @@ def test_the_agent_is_published_beside_its_sets() -> None:
 
 
 def test_a_registry_is_told_only_of_what_names_it() -> None:
-    assert offer(configured(), "other", SPECS, ADDRESS) == Offer((), {})
+    assert offer(configured(), "other", SPECS, ADDRESS) == RegistryOffer((), {})
 
 
 def test_a_set_that_no_agent_exports_is_published_alone() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goclaw.config.registries import RegistrySettings
-from goclaw.registries.base import Package, Remote, entry_of
+from goclaw.registries.base import Package, RemoteServer, entry_of
 from goclaw.registries.pages import Wrapped, read_page
 from goclaw.registries.public import OFFICIAL, read_public_page
 from tests.registries.fake_registry import FakeRegistry, asking, fake_registry
@@ -85,8 +85,8 @@ def test_a_server_of_today_becomes_an_entry() -> None:
     assert (entry.kind, entry.name, entry.version) == ("mcp-server", "io.github.ann/weather", "1.0.2")
     assert (found.latest, found.published_at, found.via) == (True, 1767323045.5, ())
     assert entry.remotes == (
-        Remote(url="https://weather.example.org/mcp"),
-        Remote(type="sse", url="https://eu.example.org/sse", headers=("X-Key",)),
+        RemoteServer(url="https://weather.example.org/mcp"),
+        RemoteServer(type="sse", url="https://eu.example.org/sse", headers=("X-Key",)),
     )
     arguments = ("serve", "--units=metric", "--stdio")
     assert entry.packages == (
@@ -119,7 +119,7 @@ def test_a_server_in_the_forms_of_before_becomes_the_same_kind_of_entry() -> Non
     assert entry.packages == (
         Package(kind="pypi", identifier="old-server", version="0.9.1", arguments=("run",), variables=("KEY",)),
     )
-    assert entry.remotes == (Remote(url="https://old.example.org/mcp"),)
+    assert entry.remotes == (RemoteServer(url="https://old.example.org/mcp"),)
 
 
 def test_official_words_within_the_server_count_too() -> None:

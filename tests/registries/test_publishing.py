@@ -10,9 +10,9 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, RegistryError
+from goclaw.registries.catalog_store import OWN, CatalogStore, ChangedEntry
 from goclaw.registries.publish_ports import PublisherPorts
 from goclaw.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
-from goclaw.registries.shelf import OWN, ChangedEntry, Shelf
 from goclaw.specs import ToolSpec
 from goclaw.supervise import background
 from tests.acceptance.waiting import eventually
@@ -25,7 +25,7 @@ PLACE = "agents.main.exports.finding in the registry corp"
 class ToShelf:
     """A registry without the wire: what is published lands on a shelf, as another gateway's would keep it."""
 
-    def __init__(self, shelf: Shelf, clock: SteppedClock) -> None:
+    def __init__(self, shelf: CatalogStore, clock: SteppedClock) -> None:
         self._shelf = shelf
         self._clock = clock
         self.down: RegistryError | None = None
@@ -49,7 +49,7 @@ class Scene:
 
     def __init__(self, folder: Path, **export: Any) -> None:
         self.clock = SteppedClock()
-        self.shelf = Shelf(folder / "registry.db")
+        self.shelf = CatalogStore(folder / "registry.db")
         self.client = ToShelf(self.shelf, self.clock)
         self.specs = [SEARCH]
         self.reports: dict[str, tuple[str, bool]] = {}

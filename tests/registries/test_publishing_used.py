@@ -7,8 +7,8 @@ from goclaw.app import open_app
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.config.schema import Config
 from goclaw.net import open_client
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.publishing import LOOK_SECONDS
-from goclaw.registries.shelf import FILE, Shelf
 from goclaw.registries.syncing import sync
 from goclaw.tokens import add_token
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
@@ -78,7 +78,7 @@ async def test_another_gateway_finds_the_tools_as_they_were_published(tmp_path: 
             while len(await asyncio.to_thread(registry.shelf.entries)) < 2:
                 clock.advance(LOOK_SECONDS / 4)
             theirs = user(tmp_path, registry, secret)
-            shelf = Shelf(theirs.state_dir / FILE)
+            shelf = CatalogStore(theirs.state_dir / FILE)
             await sync("corp", theirs.registries["corp"], shelf, http, RealClock())
             async with open_sources(theirs, RealClock()) as sources:
                 await sources.ready()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from goclaw.clock import RealClock
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.sandbox.broker import open_broker
 from goclaw.sandbox.bubblewrap import open_bubblewrap
-from goclaw.sandbox.canary import prove
+from goclaw.sandbox.self_test import prove
 from tests.sandbox.probes import PROBES, WEAKER, program, world
 
 
@@ -25,7 +25,7 @@ async def try_all(sandbox: Sandbox, names: Sequence[str]) -> None:
     for name in names:
         probe = PROBES[name]
         with tempfile.TemporaryDirectory() as folder, world(Path(folder)) as around:
-            command = Command((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
+            command = SandboxCommand((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
             async with sandbox.run(command, Policy(around.workspace, hidden=(around.state,))) as process:
                 output = b"".join([chunk async for chunk in process.output]).decode()
             expected = name in WEAKER.get(sandbox.tier, ())

@@ -10,7 +10,7 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox.base import Sandbox
 from goclaw.sandbox.broker import open_broker
 from goclaw.sandbox.bubblewrap import open_bubblewrap
-from goclaw.sandbox.canary import prove
+from goclaw.sandbox.self_test import prove
 
 TIERS: dict[str, Callable[[], AbstractAsyncContextManager[Sandbox]]] = {
     "bubblewrap": open_bubblewrap,

@@ -7,9 +7,9 @@ import pytest
 
 from goclaw.clock import RealClock
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.sandbox.bubblewrap import open_bubblewrap
-from goclaw.sandbox.canary import prove
+from goclaw.sandbox.self_test import prove
 from tests.sandbox.probes import INSIDE_PATH, program
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(not program(), reason="no python3 in /usr")]
@@ -51,7 +51,7 @@ async def seen(tmp_path: Path) -> dict[str, list[str]]:
 
 
 async def look(sandbox: Sandbox, workspace: Path) -> str:
-    command = Command((program(), "-I", "-S", "-c", LOOK), workspace, {"PATH": INSIDE_PATH})
+    command = SandboxCommand((program(), "-I", "-S", "-c", LOOK), workspace, {"PATH": INSIDE_PATH})
     async with sandbox.run(command, Policy(workspace)) as process:
         return b"".join([chunk async for chunk in process.output]).decode()
 

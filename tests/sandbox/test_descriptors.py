@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from goclaw.sandbox.descriptors import Feed, reading
+from goclaw.sandbox.descriptors import StdinWriter, reading
 
 LOOPS = [pytest.param(uvloop.new_event_loop, id="uvloop"), pytest.param(asyncio.new_event_loop, id="asyncio")]
 
@@ -53,14 +53,14 @@ async def test_a_writer_waits_while_the_reader_has_enough() -> None:
 
 
 @pytest.fixture
-def pipe() -> Iterator[tuple[int, Feed]]:
+def pipe() -> Iterator[tuple[int, StdinWriter]]:
     read, write = os.pipe()
-    feed = Feed(write)
+    feed = StdinWriter(write)
     yield read, feed
     os.close(read)
 
 
-async def test_a_feed_waits_for_its_reader_and_loses_nothing(pipe: tuple[int, Feed]) -> None:
+async def test_a_feed_waits_for_its_reader_and_loses_nothing(pipe: tuple[int, StdinWriter]) -> None:
     read, feed = pipe
     async with asyncio.timeout(5), reading(os.dup(read)) as reader:
         writing = asyncio.create_task(feed.write(b"x" * 1_000_000))
@@ -70,7 +70,7 @@ async def test_a_feed_waits_for_its_reader_and_loses_nothing(pipe: tuple[int, Fe
         assert await reader.read() == b""
 
 
-async def test_who_waits_to_write_hears_that_the_feed_was_closed(pipe: tuple[int, Feed]) -> None:
+async def test_who_waits_to_write_hears_that_the_feed_was_closed(pipe: tuple[int, StdinWriter]) -> None:
     _, feed = pipe
     async with asyncio.timeout(5):
         writing = asyncio.create_task(feed.write(b"x" * 1_000_000))
@@ -85,7 +85,7 @@ async def test_who_waits_to_write_hears_that_the_feed_was_closed(pipe: tuple[int
 
 async def test_a_reader_that_goes_away_ends_a_write() -> None:
     read, write = os.pipe()
-    feed = Feed(write)
+    feed = StdinWriter(write)
     async with asyncio.timeout(5):
         writing = asyncio.create_task(feed.write(b"x" * 1_000_000))
         await asyncio.sleep(0)
@@ -95,7 +95,7 @@ async def test_a_reader_that_goes_away_ends_a_write() -> None:
     feed.close()
 
 
-async def test_a_cancelled_write_leaves_the_feed_usable(pipe: tuple[int, Feed]) -> None:
+async def test_a_cancelled_write_leaves_the_feed_usable(pipe: tuple[int, StdinWriter]) -> None:
     read, feed = pipe
     async with asyncio.timeout(5):
         writing = asyncio.create_task(feed.write(b"x" * 1_000_000))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.sandbox.off import open_off
 from tests.lanes import repeats
 from tests.sandbox.probes import PROBES, WEAKER, Probe, World, program, table, world
@@ -47,7 +47,7 @@ def folder_of(probe: str) -> str:
 
 
 async def attempt(sandbox: Sandbox, probe: Probe, around: World) -> str:
-    command = Command((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
+    command = SandboxCommand((program(), "-I", "-S", "-c", probe.program), around.workspace, around.env)
     async with sandbox.run(command, Policy(around.workspace, hidden=(around.state,))) as process:
         output = b"".join([chunk async for chunk in process.output]).decode()
         await process.wait()

@@ -16,7 +16,7 @@ import pytest
 
 from goclaw.errors import SandboxUnavailable
 from goclaw.sandbox import broker, bubblewrap, seccomp
-from goclaw.sandbox.base import Command, Policy, Sandbox, Tier
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.sandbox.broker import Broker, open_broker
 from goclaw.sandbox.bubblewrap import Bubblewrap, open_bubblewrap
 from tests.sandbox.probes import INSIDE_PATH
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.promise("P-exec-never-open")]
 
 async def attempt(sandbox: Sandbox, workspace: Path, line: str = "echo ran > ran") -> str:
     """Why the command was refused; `ran` when it was not."""
-    command = Command(("/bin/sh", "-c", line), workspace, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/sh", "-c", line), workspace, {"PATH": INSIDE_PATH})
     try:
         async with asyncio.timeout(30), sandbox.run(command, Policy(workspace)) as process:
             async for _ in process.output:
@@ -222,7 +222,9 @@ async def test_a_fault_in_the_broker_runs_nothing(fault: str, tmp_path: Path, mo
 
 async def test_a_command_whose_broker_dies_ends(tmp_path: Path) -> None:
     async with open_broker() as sandbox:
-        command = Command(("/bin/sh", "-c", "echo up; sleep 60; echo ran > ran"), tmp_path, {"PATH": INSIDE_PATH})
+        command = SandboxCommand(
+            ("/bin/sh", "-c", "echo up; sleep 60; echo ran > ran"), tmp_path, {"PATH": INSIDE_PATH}
+        )
         async with asyncio.timeout(20), sandbox.run(command, Policy(tmp_path)) as process:
             assert await anext(process.output) == b"up\n"
             [served] = [child for child in psutil.Process().children() if "broker_main" in " ".join(child.cmdline())]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from tests.sandbox.conftest import sandbox
 
 __all__ = ["sandbox"]
@@ -13,8 +13,8 @@ __all__ = ["sandbox"]
 pytestmark = pytest.mark.sandbox
 
 
-def asking(script: str, folder: Path) -> Command:
-    return Command(("/bin/bash", "-c", script), folder, {"PATH": "/usr/bin:/bin"}, keeps_input=True)
+def asking(script: str, folder: Path) -> SandboxCommand:
+    return SandboxCommand(("/bin/bash", "-c", script), folder, {"PATH": "/usr/bin:/bin"}, keeps_input=True)
 
 
 async def test_a_command_answers_what_it_is_told_until_the_input_ends(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ async def test_a_command_that_does_not_read_ends_the_write(sandbox: Sandbox, tmp
 
 
 async def test_without_a_pipe_nothing_can_be_written(sandbox: Sandbox, tmp_path: Path) -> None:
-    command = Command(("/bin/cat",), tmp_path, {})
+    command = SandboxCommand(("/bin/cat",), tmp_path, {})
     async with asyncio.timeout(10), sandbox.run(command, Policy(tmp_path)) as process:
         process.close_input()
         with pytest.raises(BrokenPipeError):

@@ -11,7 +11,7 @@ from goclaw.catalog import SANDBOXES
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.plugins import load
-from goclaw.sandbox.base import Command, Policy, Sandbox, Tier
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.sandbox.broker import Broker
 from goclaw.sandbox.off import SANDBOX as OFF
 from goclaw.sandbox.select import open_sandbox, probe
@@ -42,7 +42,7 @@ def here(name: str) -> str:
 
 
 async def run(sandbox: Sandbox, workspace: Path) -> bytes:
-    command = Command(("/bin/sh", "-c", "echo ran; echo ran > ran"), workspace, {})
+    command = SandboxCommand(("/bin/sh", "-c", "echo ran; echo ran > ran"), workspace, {})
     async with sandbox.run(command, Policy(workspace)) as process:
         return b"".join([chunk async for chunk in process.output])
 

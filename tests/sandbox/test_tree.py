@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Command, Limits, Policy, Sandbox
+from goclaw.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
 from goclaw.sandbox.broker import Broker
 from goclaw.sandbox.off import open_off
 from tests.lanes import repeats
@@ -41,7 +41,7 @@ time.sleep(1000)
 
 
 async def run(sandbox: Sandbox, workspace: Path, script: str, policy: Policy | None = None) -> tuple[int, bytes]:
-    command = Command(("/bin/bash", "-c", script), workspace, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/bash", "-c", script), workspace, {"PATH": INSIDE_PATH})
     async with sandbox.run(command, policy or Policy(workspace)) as process:
         output = b"".join([chunk async for chunk in process.output])
         return await process.wait(), output
@@ -81,7 +81,7 @@ async def test_output_is_merged_and_the_exit_code_told(
 
 async def test_standard_input_is_what_was_given(sandbox: Sandbox, tmp_path: Path) -> None:
     given = os.urandom(1 << 20)
-    command = Command(("/bin/bash", "-c", "sha256sum; wc -c"), tmp_path, {"PATH": INSIDE_PATH}, stdin=given)
+    command = SandboxCommand(("/bin/bash", "-c", "sha256sum; wc -c"), tmp_path, {"PATH": INSIDE_PATH}, stdin=given)
 
     async with sandbox.run(command, Policy(tmp_path)) as process:
         output = b"".join([chunk async for chunk in process.output])
@@ -90,7 +90,7 @@ async def test_standard_input_is_what_was_given(sandbox: Sandbox, tmp_path: Path
 
 
 async def test_the_environment_is_what_was_given(sandbox: Sandbox, tmp_path: Path) -> None:
-    command = Command(("/usr/bin/env",), tmp_path, {"COLOUR": "blue and\nred"})
+    command = SandboxCommand(("/usr/bin/env",), tmp_path, {"COLOUR": "blue and\nred"})
 
     async with sandbox.run(command, Policy(tmp_path)) as process:
         output = b"".join([chunk async for chunk in process.output]).decode()
@@ -134,7 +134,9 @@ async def test_a_kill_takes_the_whole_tree_within_half_a_second(
 ) -> None:
     mark = f"{os.getpid() % 10_000 + 70_000}.{time.monotonic_ns() % 10**9}"
     chosen = sandbox if tier == "contained" else off
-    command = Command((program(), "-c", HOSTILE_TREE.replace("MARK", repr(mark))), tmp_path, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(
+        (program(), "-c", HOSTILE_TREE.replace("MARK", repr(mark))), tmp_path, {"PATH": INSIDE_PATH}
+    )
 
     async with asyncio.timeout(20), chosen.run(command, Policy(tmp_path)) as process:
         async for chunk in process.output:
@@ -167,7 +169,7 @@ async def test_a_detached_process_does_not_outlive_its_command(
 
 async def test_leaving_the_block_early_kills_the_command(sandbox: Sandbox, tmp_path: Path) -> None:
     mark = f"{os.getpid() % 10_000 + 90_000}.{time.monotonic_ns() % 10**9}"
-    command = Command(("/bin/bash", "-c", f"echo up; sleep {mark}"), tmp_path, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/bash", "-c", f"echo up; sleep {mark}"), tmp_path, {"PATH": INSIDE_PATH})
 
     async with asyncio.timeout(10), sandbox.run(command, Policy(tmp_path)) as process:
         assert await anext(process.output) == b"up\n"
@@ -177,7 +179,7 @@ async def test_leaving_the_block_early_kills_the_command(sandbox: Sandbox, tmp_p
 
 async def test_cancelling_while_a_command_starts_leaves_nothing(sandbox: Sandbox, tmp_path: Path) -> None:
     mark = f"{os.getpid() % 10_000 + 30_000}.{time.monotonic_ns() % 10**9}"
-    command = Command(("/bin/sleep", mark), tmp_path, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/sleep", mark), tmp_path, {"PATH": INSIDE_PATH})
 
     async def start() -> None:
         async with sandbox.run(command, Policy(tmp_path)):
@@ -200,7 +202,7 @@ async def test_a_flood_of_output_costs_no_memory(sandbox: Sandbox, tmp_path: Pat
     size = repeats(256 << 20, 1 << 30)
     before = psutil.Process().memory_info().rss
     total = most = looked = 0
-    command = Command(("/usr/bin/head", "-c", str(size), "/dev/zero"), tmp_path, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/usr/bin/head", "-c", str(size), "/dev/zero"), tmp_path, {"PATH": INSIDE_PATH})
 
     async with sandbox.run(command, Policy(tmp_path)) as process:
         async for chunk in process.output:
@@ -218,7 +220,7 @@ async def test_a_flood_of_output_costs_no_memory(sandbox: Sandbox, tmp_path: Pat
 async def test_too_many_processes_end_a_command(start: str, sandbox: Sandbox, tmp_path: Path) -> None:
     mark = f"{os.getpid() % 10_000 + 60_000}.{time.monotonic_ns() % 10**9}"
     script = f"for n in $(seq 120); do {start.format(mark=mark)} done 2>/dev/null; echo survived; sleep 20"
-    command = Command(("/bin/bash", "-c", script), tmp_path, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/bash", "-c", script), tmp_path, {"PATH": INSIDE_PATH})
     output = b""
 
     async with asyncio.timeout(20), sandbox.run(command, Policy(tmp_path, limits=Limits(processes=32))) as process:
@@ -288,7 +290,7 @@ async def test_the_broker_is_replaced_when_it_dies(tmp_path: Path) -> None:
 async def test_standard_error_goes_where_it_was_told_to(sandbox: Sandbox, tmp_path: Path) -> None:
     script = "echo out; echo err >&2; cat"
     with tempfile.TemporaryFile() as errors:
-        what = Command(
+        what = SandboxCommand(
             ("/bin/bash", "-c", script), tmp_path, {"PATH": INSIDE_PATH}, stdin=b"in\n", stderr=errors.fileno()
         )
         async with sandbox.run(what, Policy(tmp_path)) as process:
@@ -305,7 +307,7 @@ async def test_a_file_that_is_made_readable_is_seen_and_stays_as_it_is(sandbox: 
     (elsewhere / "shown").write_text("yes\n")
     (elsewhere / "other").write_text("secret\n")
     script = 'cat "$1/shown"; echo x > "$1/shown"; cat "$1/other"'
-    command = Command(("/bin/bash", "-c", script, "bash", str(elsewhere)), workspace, {"PATH": INSIDE_PATH})
+    command = SandboxCommand(("/bin/bash", "-c", script, "bash", str(elsewhere)), workspace, {"PATH": INSIDE_PATH})
 
     async with sandbox.run(command, Policy(workspace, readable=(elsewhere / "shown",))) as process:
         output = b"".join([chunk async for chunk in process.output])

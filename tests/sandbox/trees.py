@@ -17,8 +17,8 @@ import psutil
 
 from goclaw.clock import RealClock
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Command, Limits, Policy, Sandbox
-from goclaw.sandbox.canary import prove
+from goclaw.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
+from goclaw.sandbox.self_test import prove
 from tests.sandbox.conftest import TIERS
 from tests.sandbox.probes import INSIDE_PATH, program
 
@@ -69,7 +69,7 @@ async def kill_one(sandbox: Sandbox, workspace: Path, shape: str) -> tuple[float
     """Seconds until the whole tree was dead, and how many processes of it were left."""
     mark = f"{os.getpid() % 10_000 + 20_000}.{time.monotonic_ns() % 10**9}"
     before = {process.pid for process in psutil.process_iter()}
-    command = Command((program(), "-I", "-S", "-c", hostile(shape, mark)), workspace, {"PATH": INSIDE_PATH})
+    command = SandboxCommand((program(), "-I", "-S", "-c", hostile(shape, mark)), workspace, {"PATH": INSIDE_PATH})
     async with asyncio.timeout(30), sandbox.run(command, Policy(workspace, limits=Limits(processes=200))) as process:
         said = await anext(process.output)
         if b"ready" not in said:

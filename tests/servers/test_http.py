@@ -17,9 +17,9 @@ from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
 from goclaw.servers.http import open_http
-from goclaw.servers.listener import Caps
+from goclaw.servers.listener import ListenerLimits
 
-HURRIED = Caps(head_seconds=0.2, body_seconds=0.2, body_bytes=1_000, connections=3)
+HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, body_bytes=1_000, connections=3)
 HOOK = "https://claw.example.org/hook"
 
 
@@ -64,7 +64,7 @@ class Site:
 
 
 @asynccontextmanager
-async def site(caps: Caps | None = None, **settings: Any) -> AsyncIterator[Site]:
+async def site(caps: ListenerLimits | None = None, **settings: Any) -> AsyncIterator[Site]:
     """A listener on a free port; `settings` are those of `http`, `telegram` is what it is."""
     telegram = settings.pop("telegram", {})
     config = Config.model_validate({"http": {"port": 0, **settings}, "telegram": telegram})
@@ -247,7 +247,7 @@ async def test_a_head_that_is_too_large_is_refused() -> None:
 
 
 async def test_a_caller_too_many_is_sent_away_and_the_others_are_served() -> None:
-    async with site(Caps(connections=2)) as here:
+    async with site(ListenerLimits(connections=2)) as here:
         first, second = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(2)]
         assert (await here.ask()).status == 0
         first[1].write(f"GET /healthz HTTP/1.1\r\nHost: localhost:{here.port}\r\n\r\n".encode())

@@ -12,8 +12,8 @@ import pytest
 from goclaw.bus import Following
 from goclaw.events import Notice, TextStreamed, TurnFinished
 from goclaw.messages import UserMessage
-from goclaw.past import Position
-from goclaw.servers import gathering
+from goclaw.replay_buffer import Position
+from goclaw.servers import event_coalescing
 from goclaw.servers.socket import open_socket
 from goclaw.supervise import background
 from goclaw.tui import link as link_module
@@ -118,7 +118,7 @@ async def test_an_older_daemon_is_gone_back_to_by_rows(stage: Stage, monkeypatch
 
 
 async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MOMENT_SECONDS", 600.0)
+    monkeypatch.setattr(event_coalescing, "MOMENT_SECONDS", 600.0)
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:
             attaching = attach(stage.place.socket, SESSION, name="me")

@@ -10,7 +10,7 @@ from typing import Any
 from goclaw.config.schema import Config
 from goclaw.events import Question, QuestionAsked
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.sandbox.base import Command, Policy
+from goclaw.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.exec import exec_
 from goclaw.users import User
 from tests.harness import Answer, Core, World
@@ -56,7 +56,7 @@ class NotingSandbox:
     ran: list[Ran] = field(default_factory=list)
 
     @asynccontextmanager
-    async def run(self, command: Command, policy: Policy) -> AsyncIterator[Any]:
+    async def run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Any]:
         self.ran.append(Ran(command.argv[-1], hashes_in(command.cwd)))
         yield Done()
 

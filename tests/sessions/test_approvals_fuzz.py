@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.channels.telegram.callback_queries import press_of
 from goclaw.channels.telegram.inbound import Me, Terms
-from goclaw.channels.telegram.presses import press_of
 from goclaw.events import Actor, Question
 from goclaw.users import User
 from tests.fake_telegram.world import chat_of, person

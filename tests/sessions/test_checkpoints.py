@@ -12,7 +12,7 @@ from goclaw.events import Notice
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
-from goclaw.sessions.aside import QUIET_SECONDS
+from goclaw.sessions.maintenance import QUIET_SECONDS
 from goclaw.sessions.service import CLEARED
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.supervise import background

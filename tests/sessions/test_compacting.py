@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from goclaw.channels.base import Doubt
-from goclaw.context.compaction import Source
+from goclaw.context.compaction import SummarySource
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
@@ -368,5 +368,5 @@ async def test_compactions_one_after_the_other_keep_the_summaries_facts(tmp_path
         await talk(core, "the file is /srv/anna/report.md", *secrets(3), "/compact", *secrets(3), "/compact")
         await talk(core, *secrets(2))
         done, _ = await core.transcripts.context(HERE)
-        assert done and done.source == Source.LLM
+        assert done and done.source == SummarySource.LLM
     assert "Kept word for word: /srv/anna/report.md" in said(world.script.requests[-1])

@@ -11,7 +11,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Source
+from goclaw.context.compaction import SummarySource
 from goclaw.errors import ConfigError
 from goclaw.llm import open as open_room
 from goclaw.llm.base import ChatModel, ModelPorts, Provider
@@ -56,13 +56,13 @@ async def test_the_configured_chain_answers(tmp_path: Path, script: str) -> None
     async with models_of(tmp_path, agent=[script], summary=[]) as models:
         assert (await models.agent()).spec == models.main == script
         assert models.sentence == f"Model: {script}, as configured in `models.agent`."
-        assert [each.source for each in await models.summarizers()] == [Source.FALLBACK]
+        assert [each.source for each in await models.summarizers()] == [SummarySource.FALLBACK]
         assert models.summary_specs == () and not models.is_demo
 
 
 async def test_summaries_have_a_chain_of_their_own_and_the_main_model_behind_it(tmp_path: Path, script: str) -> None:
     async with models_of(tmp_path, agent=[script], summary=[script]) as models:
-        assert [each.source for each in await models.summarizers()] == [Source.LLM, Source.FALLBACK]
+        assert [each.source for each in await models.summarizers()] == [SummarySource.LLM, SummarySource.FALLBACK]
 
 
 async def test_the_demo_model_writes_no_summaries(tmp_path: Path) -> None:
@@ -83,8 +83,8 @@ async def test_another_model_than_the_summary_chain_writes_where_that_is_wanted(
     async with models_of(tmp_path, agent=[script], summary=[script]) as models:
         found = await models.summarizers("", f"scripted:{own}")
         assert [(each.source, each.model.spec) for each in found] == [
-            (Source.LLM, f"scripted:{own}"),
-            (Source.FALLBACK, script),
+            (SummarySource.LLM, f"scripted:{own}"),
+            (SummarySource.FALLBACK, script),
         ]
 
 

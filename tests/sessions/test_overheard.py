@@ -11,7 +11,7 @@ from goclaw.events import AcceptKind, Actor, Address, Attachment, Beside, Inboun
 from goclaw.llm.scripted import Answer, text_of
 from goclaw.messages import Foreign, SourceKind, UserMessage
 from goclaw.sessions.forgetting import DAY
-from goclaw.sessions.heard import MAX_NOTES, Heard, with_one_more
+from goclaw.sessions.heard import MAX_NOTES, OverheardMessage, with_one_more
 from goclaw.sessions.overheard import Carrying
 from goclaw.users import User
 from tests.harness import PATIENCE, Core, World
@@ -258,15 +258,15 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_heard(tmp_
 
 
 def test_of_what_was_said_the_latest_are_kept_however_many_that_may_be() -> None:
-    waiting: tuple[Heard, ...] = ()
+    waiting: tuple[OverheardMessage, ...] = ()
     for number in range(9):
-        waiting = with_one_more(waiting, Heard("said", "a", "A", "hello", ref=str(number)), 5)
+        waiting = with_one_more(waiting, OverheardMessage("said", "a", "A", "hello", ref=str(number)), 5)
         assert [each.ref for each in waiting] == [str(each) for each in range(max(0, number - 4), number + 1)]
 
 
 def test_notes_are_few_and_leave_what_was_said_alone() -> None:
-    waiting = with_one_more((), Heard("said", "a", "A", "hello", ref="1"), 1)
+    waiting = with_one_more((), OverheardMessage("said", "a", "A", "hello", ref="1"), 1)
     for number in range(MAX_NOTES + 5):
-        waiting = with_one_more(waiting, Heard("edit", "a", "A", str(number), "old", str(number)), 0)
+        waiting = with_one_more(waiting, OverheardMessage("edit", "a", "A", str(number), "old", str(number)), 0)
     assert len(waiting) == MAX_NOTES + 1 and waiting[0].kind == "said"
-    assert with_one_more(waiting[:1], Heard("said", "a", "A", "bye", ref="2"), 1)[0].text == "bye"
+    assert with_one_more(waiting[:1], OverheardMessage("said", "a", "A", "bye", ref="2"), 1)[0].text == "bye"

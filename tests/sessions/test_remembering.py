@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from goclaw.context.fences import Fences
+from goclaw.context.untrusted_content import ContentMarkers
 from goclaw.events import Actor
 from goclaw.llm.scripted import Answer
 from goclaw.memory.mementos import MAX_MEMENTOS
@@ -85,11 +85,11 @@ async def test_what_is_told_is_bounded_in_number_and_in_length(tmp_path: Path) -
     for number in range(MAX_MEMENTOS):
         keep(tmp_path, f"memory/mementos/n{number}.md", "x" * 10_000)
     async with Workspace(tmp_path) as workspace:
-        told = await remembered(workspace, ANN.key, Fences(), own=True)
+        told = await remembered(workspace, ANN.key, ContentMarkers(), own=True)
     assert len(told) < MAX_CHARACTERS + 300 and f"and {MAX_MEMENTOS - told.count('- n')} more" in told
     assert told.count("- n") <= MAX_TOLD
 
 
 async def test_somebody_whose_notes_cannot_be_read_is_answered_all_the_same(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
-        assert await remembered(workspace, "a/b", Fences(), own=True) == ""
+        assert await remembered(workspace, "a/b", ContentMarkers(), own=True) == ""

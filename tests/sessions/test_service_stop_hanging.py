@@ -12,7 +12,7 @@ import pytest
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.events import Delivery
-from goclaw.health.strays import PATIENCE_SECONDS
+from goclaw.health.unresponsive_tasks import PATIENCE_SECONDS
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool

@@ -11,7 +11,7 @@ from goclaw.events import Actor
 from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Trail
 from tests.sessions.approving import CHEF, PEOPLE, asked_so_far
@@ -27,9 +27,9 @@ def writing(name: str, trail: Trail) -> Tool:
         """Write."""
         return await trail.leave_slowly()
 
-    return tool(side_effect=SideEffect.MUTATING, name=name, access=lambda arguments, ctx: Access(writes=("a.txt",)))(
-        run
-    )
+    return tool(
+        side_effect=SideEffect.MUTATING, name=name, access=lambda arguments, ctx: ResourceUse(writes=("a.txt",))
+    )(run)
 
 
 @tool(side_effect=SideEffect.NONE)
@@ -122,7 +122,9 @@ async def test_an_answer_frees_what_waited_behind_the_question(tmp_path: Path, a
     trail = Trail()
     trail.gate.set()
 
-    @tool(side_effect=SideEffect.MUTATING, risk=Risk.HIGH, access=lambda arguments, ctx: Access(writes=("./a.txt",)))
+    @tool(
+        side_effect=SideEffect.MUTATING, risk=Risk.HIGH, access=lambda arguments, ctx: ResourceUse(writes=("./a.txt",))
+    )
     async def ask(ctx: ToolContext) -> str:
         """Write, when somebody agrees."""
         return "agreed"

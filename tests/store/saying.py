@@ -9,7 +9,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
 from goclaw.events import Actor, Address, Delivery, Inbound
 from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
-from goclaw.store.database import Bound, Database
+from goclaw.store.database import BoundStatement, Database
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
@@ -52,11 +52,11 @@ class Story:
 
     async def sent(self) -> None:
         """Every answer has arrived."""
-        await self.database.write(Bound("UPDATE deliveries SET state = 'sent'", {}))
+        await self.database.write(BoundStatement("UPDATE deliveries SET state = 'sent'", {}))
 
     async def column(self, query: str, **values: str) -> list[object]:
         """The first column of a query."""
-        return [row[0] for row in await self.database.read(Bound(query, values))]
+        return [row[0] for row in await self.database.read(BoundStatement(query, values))]
 
 
 def talk(word: str, *, image: str = "", output: str = "") -> Sequence[Message]:

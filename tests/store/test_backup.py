@@ -12,11 +12,11 @@ from goclaw.errors import StateError
 from goclaw.events import Address, Delivery
 from goclaw.messages import Image, UserMessage
 from goclaw.store.backup import NEWEST, check_database, copy_database, needed_media, referred_media
-from goclaw.store.database import Bound, Database, open_database
+from goclaw.store.database import BoundStatement, Database, open_database
 from goclaw.store.transcripts import Origin, rows_of
 
 
-def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[Bound]:
+def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[BoundStatement]:
     return rows_of(UserMessage(text, images), Origin(session, f"turn:{text}", "user", 1.0))
 
 
@@ -65,7 +65,7 @@ async def test_a_copy_is_one_private_file(tmp_path: Path, database: Database) ->
 
 async def test_what_was_deleted_is_not_in_a_copy(tmp_path: Path, database: Database) -> None:
     await database.write(*said("the secret of the pyramids " * 100))
-    await database.write(Bound("DELETE FROM messages", {}))
+    await database.write(BoundStatement("DELETE FROM messages", {}))
     copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
     assert b"pyramids" not in (tmp_path / "copy.db").read_bytes()
 
@@ -78,11 +78,11 @@ async def test_pictures_of_conversations_are_found(tmp_path: Path, database: Dat
     assert needed_media(tmp_path / "goclaw.db") == {"a" * 64, "b" * 64}, "what was sent is there"
 
 
-def sent(media: str | None) -> Bound:
+def sent(media: str | None) -> BoundStatement:
     """The row of a delivery."""
     delivery = Delivery(f"d:{media}", Address("telegram", "5"), "hello", media=media)
     row = {"id": delivery.id, "body": Codec[Delivery](Delivery).to_json(delivery)}
-    return Bound(
+    return BoundStatement(
         "INSERT INTO deliveries (id, channel, chat, body, state, created_at) "
         "VALUES (:id, 'telegram', '5', :body, 'sent', 1)",
         row,

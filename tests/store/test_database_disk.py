@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from goclaw import supervise
-from goclaw.app import App, open_app, winding
+from goclaw.app import App, open_app, shutdown
 from goclaw.blobs import open_blobs
 from goclaw.channels.memory import Room
 from goclaw.config.schema import Config
@@ -31,8 +31,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once, and what cannot be finished is not waited for at the end."""
     monkeypatch.setattr(lanes, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(winding, "FLUSH_SECONDS", 0.1)
-    monkeypatch.setattr(winding, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(shutdown, "FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr(shutdown, "GRACE_SECONDS", 0.2)
 
 
 @pytest.fixture

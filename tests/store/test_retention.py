@@ -4,7 +4,7 @@ import pytest
 
 from goclaw.context.repair import repaired
 from goclaw.messages import AssistantMessage, ToolResult, UserMessage
-from goclaw.store.database import Bound, Database
+from goclaw.store.database import BoundStatement, Database
 from goclaw.store.forgetting import Forgetting, Owed
 from goclaw.store.retention import Pruned, Retention
 from goclaw.store.settings import Settings
@@ -164,7 +164,7 @@ async def test_a_deletion_that_fails_changes_nothing(database: Database, retenti
     await story.turn("a", "a:2", 200.0, UserMessage("young"))
     refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON compactions BEGIN SELECT RAISE(ABORT, 'no'); END"
     await story.transcripts.add_compaction("a", StoredCompaction("told", "LLM", 1, 9, 1, at=150.0))
-    await database.write(Bound(refuse, {}))
+    await database.write(BoundStatement(refuse, {}))
     with pytest.raises(Exception, match="no"):
         await retention.prune("a", 100.0, at=300.0)
     assert await words(story) == ["old question", "young"]

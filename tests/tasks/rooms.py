@@ -11,10 +11,10 @@ from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.shell_tools import TasksSettings
 from goclaw.events import Address
-from goclaw.sandbox.base import Command, Policy, Sandbox
+from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.store.database import open_database
 from goclaw.store.tasks import TaskRows
-from goclaw.tasks.base import Job, Owner, TaskInfo, Work
+from goclaw.tasks.base import Job, Owner, TaskInfo, TaskWork
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.tasks.room import TaskRoom, open_tasks
 
@@ -31,14 +31,16 @@ class House:
     rows: TaskRows
     sandbox: Sandbox
     folder: Path
-    told: list[tuple[TaskInfo, Work | Job]] = field(default_factory=list)
+    told: list[tuple[TaskInfo, TaskWork | Job]] = field(default_factory=list)
 
-    async def tell(self, info: TaskInfo, work: Work | Job) -> None:
+    async def tell(self, info: TaskInfo, work: TaskWork | Job) -> None:
         self.told.append((info, work))
 
-    def work(self, script: str, owner: Owner = ANNA, *, seconds: float = 60, keeps_input: bool = False) -> Work:
-        command = Command(("/bin/bash", "-c", script), self.folder, {"PATH": "/usr/bin:/bin"}, keeps_input=keeps_input)
-        return Work(owner, CHAT, script[:60], command, Policy(self.folder), seconds)
+    def work(self, script: str, owner: Owner = ANNA, *, seconds: float = 60, keeps_input: bool = False) -> TaskWork:
+        command = SandboxCommand(
+            ("/bin/bash", "-c", script), self.folder, {"PATH": "/usr/bin:/bin"}, keeps_input=keeps_input
+        )
+        return TaskWork(owner, CHAT, script[:60], command, Policy(self.folder), seconds)
 
     async def until_said(self, task: TaskInfo, text: str) -> None:
         """Return when the task has said exactly this."""

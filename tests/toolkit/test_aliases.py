@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from goclaw import catalog
 from goclaw.access import Access
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.config.schema import Config
+from goclaw.config_lint import warnings
 from goclaw.events import Actor, ToolStarted
 from goclaw.hooks.base import HookAnswer, HookEvent, Registered
 from goclaw.llm.scripted import Answer
 from goclaw.messages import AssistantMessage, ToolCall
 from goclaw.selection import Toolsets
 from goclaw.specs import SideEffect
-from goclaw.spelling import warnings
 from goclaw.testing import open_bench
 from goclaw.toolkit.aliases import meant, unwrapped
 from goclaw.toolkit.base import Tool, ToolContext, tool
@@ -247,7 +247,7 @@ def test_arguments_under_another_name_fit_the_tool() -> None:
         tools[tool_name].arguments.model_validate(dict(meant(ToolCall("c", name, said), tool_name).input))
 
 
-def used(audited: Sequence[Entry]) -> list[Entry]:
+def used(audited: Sequence[AuditEntry]) -> list[AuditEntry]:
     return [entry for entry in audited if entry.action == "tool.use"]
 
 

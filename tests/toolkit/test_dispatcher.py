@@ -32,7 +32,7 @@ from goclaw.hooks.base import Hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.consent import Approve, Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Approve, Consent
 from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scheduling import Slot
@@ -149,7 +149,7 @@ class Bench:
     async def _deliver(self, delivery: Delivery) -> Receipt:
         raise DeliveryError("bot was blocked by the user", permanent=True)
 
-    async def _approve(self, wanted: Wanted) -> Consent:
+    async def _approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted.reason)
         if self.asking:
             return await self.asking(wanted)
@@ -311,7 +311,7 @@ async def test_a_right_taken_away_while_somebody_is_asked_counts(tmp_path: Path,
     file.write_bytes(orjson.dumps({"users": {"telegram:1": {}}}))
     users, settings = Users.read(file), Config()
 
-    async def takes_it_away(wanted: Wanted) -> Consent:
+    async def takes_it_away(wanted: ApprovalRequest) -> Consent:
         file.write_bytes(orjson.dumps({"users": {"telegram:1": {"allowedTools": left}} if left else {}}))
         await users.refresh()
         return Consent(wanted.digest)

@@ -19,12 +19,12 @@ from goclaw.hooks.base import Hook, HookAnswer, HookEvent, Hooks, Point, Registe
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.consent import Consent, Wanted
-from goclaw.toolkit.declaring import Injected
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.signature import Injected
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.hooks.support import ANNA, Heard
@@ -90,7 +90,7 @@ class Bench:
     def remove(self, id: str) -> None:
         raise AssertionError("nobody removes one here")
 
-    async def _approve(self, wanted: Wanted) -> Consent:
+    async def _approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted.call.input)
         return Consent(wanted.digest) if self.agrees else Consent(refusal="nobody approved it")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import Access, Chosen
-from goclaw.audit import Entry
+from goclaw.access import Access, ChosenMode
+from goclaw.audit import AuditEntry
 from goclaw.blobs import open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
@@ -21,7 +21,7 @@ from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
@@ -104,11 +104,11 @@ class Bench:
     """A dispatcher, what it asked and told, and the session's mode."""
 
     dispatcher: Dispatcher
-    audited: list[Entry]
+    audited: list[AuditEntry]
     answer: str = ""
     """Why the person refuses; empty: they agree."""
-    chosen: Chosen | None = None
-    asked: list[Wanted] = field(default_factory=list)
+    chosen: ChosenMode | None = None
+    asked: list[ApprovalRequest] = field(default_factory=list)
     seen: list[TurnEvent] = field(default_factory=list)
     while_asked: Any = None
     while_begun: Any = None
@@ -137,7 +137,7 @@ class Bench:
         assert result.is_error
         return str(json.loads(result.content)["error"])
 
-    async def _approve(self, wanted: Wanted) -> Consent:
+    async def _approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted)
         if self.while_asked:
             self.while_asked()
@@ -150,7 +150,7 @@ class Bench:
     async def _leave(self, mode: Mode) -> None:
         if mode == "bypass":
             raise ToolError("permission denied: mode bypass")
-        self.chosen = Chosen(mode, "default")
+        self.chosen = ChosenMode(mode, "default")
 
 
 async def _nowhere(delivery: Delivery) -> Receipt:
@@ -322,7 +322,7 @@ async def test_the_risk_of_a_tool_of_a_server_is_at_least_that_of_its_annotation
 
 async def test_the_mode_that_was_chosen_holds_from_one_call_to_the_next(tmp_path: Path) -> None:
     async with bench(tmp_path) as at:
-        at.chosen = Chosen("plan", "default")
+        at.chosen = ChosenMode("plan", "default")
         assert await at.error("change") == "refused: change has medium risk, and the session is in plan mode"
         assert not (await at.call("run", {"command": "ls"})).is_error
         assert (await at.call("leave", {"mode": "default"})).content == "left"
@@ -332,7 +332,7 @@ async def test_the_mode_that_was_chosen_holds_from_one_call_to_the_next(tmp_path
 
 async def test_a_mode_that_is_chosen_while_a_call_waits_for_its_turn_counts(tmp_path: Path) -> None:
     def plan() -> None:
-        at.chosen = Chosen("plan", "default")
+        at.chosen = ChosenMode("plan", "default")
 
     async with bench(tmp_path) as at:
         at.while_begun = plan
@@ -343,7 +343,7 @@ async def test_a_mode_that_is_chosen_while_a_call_waits_for_its_turn_counts(tmp_
 
 async def test_a_bypass_that_an_admin_chose_is_nobody_elses(tmp_path: Path) -> None:
     async with bench(tmp_path, policy={"allow_bypass": True}) as at:
-        at.chosen = Chosen("bypass", "default")
+        at.chosen = ChosenMode("bypass", "default")
         assert not (await at.call("reach", actor=BOSS)).is_error and not at.asked
         assert not (await at.call("reach", actor=ANNA)).is_error and at.asked
 

@@ -13,10 +13,10 @@ from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.messages import ToolCall
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.consent import DENIED_MARK, Consent, Wanted
-from goclaw.toolkit.declaring import Injected
+from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, Consent
 from goclaw.toolkit.results import BoundedResult, Result
-from goclaw.toolkit.scheduling import Access, slots
+from goclaw.toolkit.scheduling import ResourceUse, slots
+from goclaw.toolkit.signature import Injected
 from tests.toolkit.test_dispatcher import bench, only
 
 SECRET = "sk-ant-api03-0123456789abcdef"  # looks like one, and is none
@@ -127,9 +127,9 @@ async def set_value(ctx: ToolContext, key: str, value: str, names: tuple[str, ..
 
 
 async def test_a_tool_with_a_confirmation_asks_every_time_whatever_its_risk(tmp_path: Path) -> None:
-    asked: list[Wanted] = []
+    asked: list[ApprovalRequest] = []
 
-    async def answer(wanted: Wanted) -> Consent:
+    async def answer(wanted: ApprovalRequest) -> Consent:
         asked.append(wanted)
         return Consent(wanted.digest) if len(asked) == 1 else Consent(refusal='not "now"')
 
@@ -197,8 +197,8 @@ async def test_a_hook_fills_in_what_is_injected_and_nobody_else_does(tmp_path: P
     assert all("user" not in event.input for event in started[:1]), "nobody is shown what was filled in"
 
 
-def writing(context: Any, ctx: ToolContext) -> Access:
-    return Access(writes=("a.txt",))
+def writing(context: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse(writes=("a.txt",))
 
 
 @tool(side_effect=SideEffect.MUTATING, access=writing)

@@ -14,12 +14,12 @@ from goclaw.clock import RealClock, SteppedClock
 from goclaw.config.schema import Config
 from goclaw.net import guard
 from goclaw.registries.base import RegistryError
-from goclaw.registries.shelf import FILE, Listed, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore
 from goclaw.specs import Risk
 from goclaw.supervise import background
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit import from_registry
-from goclaw.toolkit.from_registry import FromRegistry
+from goclaw.toolkit.from_registry import RegistryFinder
 from goclaw.tools.mcp_source import SOURCE
 from tests.mcp.test_http import TOKEN, Remote
 from tests.registries.fake_registry import FakeRegistry, asking, fake_registry, item, toolset
@@ -181,7 +181,7 @@ async def test_each_connection_goes_to_an_address_that_was_checked(
     async def resolve(host: str, port: int) -> Sequence[str]:
         return answers.pop(0) if answers else means
 
-    monkeypatch.setattr(from_registry, "Guard", lambda allow, deny: guard.Guard(["127.0.0.1"], resolve=resolve))
+    monkeypatch.setattr(from_registry, "UrlGuard", lambda allow, deny: guard.UrlGuard(["127.0.0.1"], resolve=resolve))
     document = toolset(tools=[echo()], remotes=[{"url": remote.url.replace("127.0.0.1", "localhost")}])
     async with remote.listening(), fake_registry(document) as registry:
         await fetched(tmp_path, registry)
@@ -216,12 +216,12 @@ class Wanted:
             }
         )
         self.clock = SteppedClock()
-        self.shelf = Shelf(folder / FILE)
+        self.shelf = CatalogStore(folder / FILE)
         self.take(toolset(remotes=[{"url": url}]))
-        self.finder = FromRegistry("data", self.config.tools.from_registry["data"], self.config, self.clock)
+        self.finder = RegistryFinder("data", self.config.tools.from_registry["data"], self.config, self.clock)
 
     def take(self, document: Mapping[str, Any]) -> None:
-        self.shelf.take("corp", [Listed(document, 0.0)], self.clock.now())
+        self.shelf.take("corp", [CatalogRow(document, 0.0)], self.clock.now())
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_and_again_where
         return means
 
     made = Wanted(tmp_path, "https://tools.example.org/mcp")
-    monkeypatch.setattr(made.finder, "_guard", guard.Guard(resolve=resolve))
+    monkeypatch.setattr(made.finder, "_guard", guard.UrlGuard(resolve=resolve))
     found = await made.finder.find()
     means = ["10.0.0.5"]
     assert found.guard is not None

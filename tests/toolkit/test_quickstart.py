@@ -8,7 +8,7 @@ import pytest
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.quickstart import NAME, is_untouched, page, write_quickstart
-from goclaw.toolkit.showing import Shown
+from goclaw.toolkit.tool_listing import ListedTool
 from goclaw.workspace import Workspace
 
 
@@ -24,7 +24,7 @@ async def launch(ctx: ToolContext) -> str:
     return "started"
 
 
-COUNT, LAUNCH = Shown(count, "built in"), Shown(launch, "built in")
+COUNT, LAUNCH = ListedTool(count, "built in"), ListedTool(launch, "built in")
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.specs import SideEffect
-from goclaw.toolkit.scheduling import EVERYTHING, Access, Scheduler, Slot, access_of, resolved, slots
+from goclaw.toolkit.scheduling import EVERYTHING, ResourceUse, Scheduler, Slot, access_of, resolved, slots
 from goclaw.workspace import Workspace
 
 PATHS = st.lists(st.sampled_from(["/w/a", "/w/b", "/w/d", "/w/d/c"]), max_size=2, unique=True).map(tuple)
 ACCESSES = st.builds(
-    Access,
+    ResourceUse,
     reads=PATHS | st.just((EVERYTHING,)),
     writes=PATHS,
     category=st.sampled_from(["", "", "", "shell", "network", "memory"]),
@@ -29,7 +29,7 @@ ACCESSES = st.builds(
 class Call:
     """A call that runs until it is told to end."""
 
-    access: Access
+    access: ResourceUse
     slot: Slot
     running: bool = False
     done: bool = False
@@ -47,7 +47,7 @@ class Call:
             self.slot.end()
 
 
-def calls_of(accesses: Sequence[Access]) -> list[Call]:
+def calls_of(accesses: Sequence[ResourceUse]) -> list[Call]:
     """The calls of one answer."""
     return [Call(access, slot) for access, slot in zip(accesses, slots(len(accesses)), strict=True)]
 
@@ -63,9 +63,9 @@ def share(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return any(Path(a).is_relative_to(b) or Path(b).is_relative_to(a) for a in one for b in other)
 
 
-def clash(one: Access, other: Access) -> bool:
+def clash(one: ResourceUse, other: ResourceUse) -> bool:
     """The table of "Conflict Rules" and what the issue adds to it."""
-    if Access() in (one, other):
+    if ResourceUse() in (one, other):
         return False
     return (
         one.alone
@@ -97,7 +97,7 @@ def judge(answers: Sequence[Sequence[Call]]) -> None:
 @pytest.mark.promise("P-side-by-side")
 @given(st.lists(st.lists(ACCESSES, max_size=4), min_size=1, max_size=3), st.randoms(use_true_random=False))
 async def test_nothing_that_conflicts_overlaps_and_nobody_waits_without_need(
-    wanted: list[list[Access]], chance: Random
+    wanted: list[list[ResourceUse]], chance: Random
 ) -> None:
     scheduler, answers = Scheduler(), [calls_of(accesses) for accesses in wanted]
     tasks = {id(call): asyncio.create_task(call.run(scheduler)) for calls in answers for call in calls}
@@ -117,7 +117,7 @@ async def test_nothing_that_conflicts_overlaps_and_nobody_waits_without_need(
 
 @pytest.mark.promise("P-one-result")
 @given(st.lists(ACCESSES, max_size=5))
-async def test_results_come_in_the_providers_order(accesses: list[Access]) -> None:
+async def test_results_come_in_the_providers_order(accesses: list[ResourceUse]) -> None:
     calls = calls_of(accesses)
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         tasks = [group.create_task(call.run(scheduler)) for scheduler in [Scheduler()] for call in calls]
@@ -130,36 +130,36 @@ async def test_results_come_in_the_providers_order(accesses: list[Access]) -> No
 @pytest.mark.parametrize(
     ("one", "other", "together"),
     [
-        (Access(reads=("/w/a",)), Access(reads=("/w/b",)), True),
-        (Access(reads=("/w/a",)), Access(reads=("/w/a",)), True),
-        (Access(reads=("/w/a",)), Access(writes=("/w/b",)), True),
-        (Access(reads=("/w/a",)), Access(writes=("/w/a",)), False),
-        (Access(reads=("/w",)), Access(writes=("/w/a",)), False),
-        (Access(reads=("/w/ab",)), Access(writes=("/w/a",)), True),
-        (Access(writes=("/w/a",)), Access(writes=("/w/a",)), False),
-        (Access(category="shell"), Access(category="shell"), False),
-        (Access(category="shell"), Access(reads=("/w/a",)), True),
-        (Access(category="shell"), Access(writes=("/w/a",)), False),
-        (Access(category="shell"), Access(category="network"), True),
-        (Access(category="network"), Access(category="network"), True),
-        (Access(category="memory"), Access(category="memory"), False),
-        (Access(orders=("chat",)), Access(orders=("chat",)), False),
+        (ResourceUse(reads=("/w/a",)), ResourceUse(reads=("/w/b",)), True),
+        (ResourceUse(reads=("/w/a",)), ResourceUse(reads=("/w/a",)), True),
+        (ResourceUse(reads=("/w/a",)), ResourceUse(writes=("/w/b",)), True),
+        (ResourceUse(reads=("/w/a",)), ResourceUse(writes=("/w/a",)), False),
+        (ResourceUse(reads=("/w",)), ResourceUse(writes=("/w/a",)), False),
+        (ResourceUse(reads=("/w/ab",)), ResourceUse(writes=("/w/a",)), True),
+        (ResourceUse(writes=("/w/a",)), ResourceUse(writes=("/w/a",)), False),
+        (ResourceUse(category="shell"), ResourceUse(category="shell"), False),
+        (ResourceUse(category="shell"), ResourceUse(reads=("/w/a",)), True),
+        (ResourceUse(category="shell"), ResourceUse(writes=("/w/a",)), False),
+        (ResourceUse(category="shell"), ResourceUse(category="network"), True),
+        (ResourceUse(category="network"), ResourceUse(category="network"), True),
+        (ResourceUse(category="memory"), ResourceUse(category="memory"), False),
+        (ResourceUse(orders=("chat",)), ResourceUse(orders=("chat",)), False),
         (access_of(SideEffect.MUTATING), access_of(SideEffect.READ_ONLY), False),
         (access_of(SideEffect.READ_ONLY), access_of(SideEffect.READ_ONLY), True),
-        (access_of(SideEffect.READ_ONLY), Access(writes=("/w/a",)), False),
-        (access_of(SideEffect.MUTATING), Access(), True),
-        (Access(category="shell"), Access(), True),
+        (access_of(SideEffect.READ_ONLY), ResourceUse(writes=("/w/a",)), False),
+        (access_of(SideEffect.MUTATING), ResourceUse(), True),
+        (ResourceUse(category="shell"), ResourceUse(), True),
     ],
 )
-def test_the_table(one: Access, other: Access, together: bool) -> None:
+def test_the_table(one: ResourceUse, other: ResourceUse, together: bool) -> None:
     assert one.conflicts(other) is other.conflicts(one) is not together
 
 
 async def test_a_call_whose_access_is_not_known_yet_holds_up_what_could_conflict() -> None:
     """Hooks may still change what an earlier call writes."""
     scheduler, (first, second, third) = Scheduler(), slots(3)
-    second.declare(Access(reads=("/w/a",)))
-    third.declare(Access())
+    second.declare(ResourceUse(reads=("/w/a",)))
+    third.declare(ResourceUse())
     entered: list[Slot] = []
 
     async def enter(slot: Slot) -> None:
@@ -171,7 +171,7 @@ async def test_a_call_whose_access_is_not_known_yet_holds_up_what_could_conflict
         group.create_task(enter(third))
         await quiet()
         assert entered == [third], "what holds nothing waits for nobody"
-        first.declare(Access(writes=("/w/b",)))
+        first.declare(ResourceUse(writes=("/w/b",)))
         await quiet()
         assert entered == [third, second]
 
@@ -185,12 +185,12 @@ async def test_two_names_of_one_file_are_one(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
         names = ["a.txt", "./a.txt", "@a.txt", "link.txt", "folder/../a.txt", str(tmp_path / "a.txt")]
         there = await asyncio.to_thread(tmp_path.resolve)
-        found = {(await resolved(Access(writes=(name,)), workspace)).writes for name in names}
+        found = {(await resolved(ResourceUse(writes=(name,)), workspace)).writes for name in names}
         assert found == {(str(there / "a.txt"),)}
-        below = await resolved(Access(reads=("way",), writes=("folder/new/b.txt",)), workspace)
-        assert below.conflicts(Access(writes=below.reads))
-        assert (await resolved(Access(reads=("way",)), workspace)).conflicts(
-            await resolved(Access(writes=("folder/new.txt",)), workspace)
+        below = await resolved(ResourceUse(reads=("way",), writes=("folder/new/b.txt",)), workspace)
+        assert below.conflicts(ResourceUse(writes=below.reads))
+        assert (await resolved(ResourceUse(reads=("way",)), workspace)).conflicts(
+            await resolved(ResourceUse(writes=("folder/new.txt",)), workspace)
         )
-        strange = Access(reads=("output:1", "\0", "../out", "x" * 10_000, ""), writes=("/",))
+        strange = ResourceUse(reads=("output:1", "\0", "../out", "x" * 10_000, ""), writes=("/",))
         assert (await resolved(strange, workspace)).writes == ("/",)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
@@ -45,7 +45,7 @@ class Surroundings:
     answers: list[str | None] = field(default_factory=list)
     """What `ask` answers, in order."""
     todos: list[Todo] = field(default_factory=list)
-    audited: list[Entry] = field(default_factory=list)
+    audited: list[AuditEntry] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True
@@ -53,7 +53,7 @@ class Surroundings:
     async def workspace(self, actor: Actor) -> Workspace:
         return self.the_workspace
 
-    def audit(self, entry: Entry) -> None:
+    def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
     async def deliver(self, delivery: Delivery) -> Receipt:

@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.specs import Risk
 from goclaw.testing import open_bench
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.agent import MAX_TASK, agent
 
 
@@ -45,4 +45,4 @@ async def test_where_no_conversation_is_no_agent_can_be_started(tmp_path: Path) 
 def test_to_start_one_harms_nothing_and_holds_nothing() -> None:
     assert agent.spec.risk is Risk.LOW and agent.spec.foreign and agent.spec.idempotent and agent.runs_steps
     assert agent.access is not None
-    assert agent.access(None, None) == Access()  # type: ignore[arg-type]  # it looks at neither
+    assert agent.access(None, None) == ResourceUse()  # type: ignore[arg-type]  # it looks at neither

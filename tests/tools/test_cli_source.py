@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import Access, Chosen
+from goclaw.access import Access, ChosenMode
 from goclaw.clock import SteppedClock
 from goclaw.config.cli_tools import CliToolSettings
 from goclaw.config.schema import Config
@@ -169,7 +169,7 @@ def test_what_is_said_of_it_decides_what_runs_and_nothing_lowers_what_is_unconta
     settings(around, network=network)
     shown = made(**said)
     assert around.risk(shown, {}) == risk
-    access, plan = Access(Users(), around.config), Chosen("plan", "default")
+    access, plan = Access(Users(), around.config), ChosenMode("plan", "default")
     assert access.consent(OWNER, shown.spec, around.risk(shown, {}), chosen=plan) == in_plan
 
 

@@ -7,7 +7,7 @@ import pytest
 from goclaw.config.cli_tools import CliToolSettings
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.bg_exec import bg_exec
 from goclaw.tools.cli_source import cli_tool
 from goclaw.tools.edit import edit
@@ -39,7 +39,7 @@ APART: list[tuple[Tool, dict[str, Any]]] = [
 ]
 
 
-def declared(tool: Tool, given: dict[str, Any], around: Surroundings) -> Access:
+def declared(tool: Tool, given: dict[str, Any], around: Surroundings) -> ResourceUse:
     assert tool.access
     return tool.access(validate(tool.arguments, given), around.context())
 

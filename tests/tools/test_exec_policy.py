@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
 from goclaw.errors import SandboxUnavailable, ToolError
 from goclaw.events import Actor
 from goclaw.net.client import LOOPBACK_ONLY
-from goclaw.sandbox.base import Command, Policy, Process
+from goclaw.sandbox.base import Policy, Process, SandboxCommand
 from goclaw.sandbox.broker import SANDBOX, open_broker
 from goclaw.sandbox.bubblewrap import open_bubblewrap
-from goclaw.sandbox.canary import prove
+from goclaw.sandbox.self_test import prove
 from goclaw.specs import Risk
 from goclaw.tools.exec import exec_
 from tests.tools.file_support import around
@@ -59,7 +59,7 @@ class Refusing:
     tier = "bubblewrap"
     policy: Policy
 
-    def run(self, command: Command, policy: Policy) -> AbstractAsyncContextManager[Process]:
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         self.policy = policy
         raise SandboxUnavailable("not here")
 
@@ -132,7 +132,7 @@ async def test_a_workspace_reached_by_another_name_is_masked_there_too(shared: S
     alias.symlink_to(root)
     policy = Policy(alias, masked=(alias / "memory/users",), shown=(alias / "memory/users/telegram:2",))
     argv = ("/bin/sh", "-c", f"grep -rh secret {alias} {root}")
-    async with shared.sandbox.run(Command(argv, alias, {"PATH": "/usr/bin:/bin"}), policy) as process:
+    async with shared.sandbox.run(SandboxCommand(argv, alias, {"PATH": "/usr/bin:/bin"}), policy) as process:
         said = b"".join([chunk async for chunk in process.output])
     assert said == b"secret of bob\nsecret of bob\n"
 
@@ -160,7 +160,7 @@ async def test_the_broker_says_that_it_cannot_do_that(around: Surroundings) -> N
 async def test_a_command_with_a_proxy_asks_first_and_leaves_its_places_in_the_audit_log(
     shared: Surroundings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries: list[Entry] = []
+    entries: list[AuditEntry] = []
     monkeypatch.delenv(LOOPBACK_ONLY)  # the guard keeps this test from leaving the machine
     monkeypatch.setattr(type(shared), "audit", property(lambda self: entries.append), raising=False)
     settings(shared, exec={"network": "proxy"})

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.errors import ToolError
-from goclaw.tools.matching import Tier, find, reindented
+from goclaw.tools.matching import MatchTier, find, reindented
 from goclaw.tools.replacing import Replacement, replaced
 from goclaw.tools.text import Text
-from goclaw.workspace import Version
+from goclaw.workspace import FileStamp
 
-VERSION = Version((0, 0), 0, 0)
+VERSION = FileStamp((0, 0), 0, 0)
 CODE = """class A:
     def go(self):
         first = 1
@@ -28,7 +28,7 @@ def change(body: str, old: str, new: str, *, every: bool = False, fuzzy: bool = 
     return replaced("a.py", text, body, Replacement(old, new, every), fuzzy=fuzzy).body
 
 
-def tier_of(body: str, old: str) -> Tier | None:
+def tier_of(body: str, old: str) -> MatchTier | None:
     found = find(body, old, fuzzy=True)
     return found.tier if found else None
 
@@ -36,12 +36,12 @@ def tier_of(body: str, old: str) -> Tier | None:
 @pytest.mark.parametrize(
     ("old", "tier"),
     [
-        ("        first = 1\n", Tier.EXACT),
-        ("first = 1  \n        second", Tier.TRAILING),
-        ("def go(self): ", Tier.TRAILING),
-        ("first = 1\nsecond = 'two'\nreturn first", Tier.FUZZY),
-        ("def go(self):\n    first = 1\n    second = \u2018two\u2019\n", Tier.FUZZY),
-        ("def go(self):\n    first = 1\n    secnd = 'two'\n    return first", Tier.FUZZY),
+        ("        first = 1\n", MatchTier.EXACT),
+        ("first = 1  \n        second", MatchTier.TRAILING),
+        ("def go(self): ", MatchTier.TRAILING),
+        ("first = 1\nsecond = 'two'\nreturn first", MatchTier.FUZZY),
+        ("def go(self):\n    first = 1\n    second = \u2018two\u2019\n", MatchTier.FUZZY),
+        ("def go(self):\n    first = 1\n    secnd = 'two'\n    return first", MatchTier.FUZZY),
         (
             "def go(self):\n    first = 2\n    second = 'two'\n    return first",
             None,
@@ -49,11 +49,11 @@ def tier_of(body: str, old: str) -> Tier | None:
         ("def went(self):\n    first = 1\n", None),  # the first line has to be the same
         ("def go(self):\n    import everything\n    from = nothing\n    return first", None),
         ("\tpass", None),  # too short to be sure
-        ("   ", Tier.EXACT),
+        ("   ", MatchTier.EXACT),
         ("\t\t", None),
     ],
 )
-def test_the_closest_tier_counts(old: str, tier: Tier | None) -> None:
+def test_the_closest_tier_counts(old: str, tier: MatchTier | None) -> None:
     assert tier_of(CODE, old) == tier
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.events import ALLOW, Actor
-from goclaw.mcp.base import Caller, Definition, Outcome
-from goclaw.mcp.known import FILE, KnownTools
-from goclaw.mcp.servers import Server
-from goclaw.mcp.vetting import vetted
+from goclaw.mcp.approved_tools import FILE, ApprovedTools
+from goclaw.mcp.base import CallOrigin, CallResult, Definition
+from goclaw.mcp.servers import ServerState
+from goclaw.mcp.validation import vetted
 from goclaw.messages import ToolCall
 from goclaw.specs import Annotations
 from goclaw.toolkit.base import Tool
@@ -43,16 +43,16 @@ class Connected:
         self.broken, self.changed = asyncio.Event(), asyncio.Event()
         self.called = 0
 
-    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Outcome:
+    async def call_tool(self, name: str, arguments: Mapping[str, Any], caller: CallOrigin) -> CallResult:
         self.called += 1
-        return Outcome((), structured=None, is_error=False)
+        return CallResult((), structured=None, is_error=False)
 
 
-async def changed_tool(folder: Path) -> tuple[Tool, KnownTools, Connected]:
+async def changed_tool(folder: Path) -> tuple[Tool, ApprovedTools, Connected]:
     """The tool after the change, what was agreed to before it, and the connection."""
-    known, link = KnownTools(folder), Connected()
+    known, link = ApprovedTools(folder), Connected()
     await known.meet("post", [BEFORE])
-    server = Server("post", McpClientSettings(command="x"), link)  # type: ignore[arg-type]  # what a call uses
+    server = ServerState("post", McpClientSettings(command="x"), link)  # type: ignore[arg-type]  # what a call uses
     (offered,) = vetted("post", server.settings, [AFTER]).offered
     return WORKSHOP.workshop.make(offered, server, known), known, link
 

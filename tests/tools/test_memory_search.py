@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.events import Actor
-from goclaw.memory.base import Hit, Score
+from goclaw.memory.base import NoteHit, Score
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.tools.memory_get import memory_get
@@ -65,8 +65,8 @@ async def test_no_hit_is_a_result_that_invites_to_try_other_words(tmp_path: Path
     assert answer == f"no memory matches 'zebra' (mode: keyword)\n{OTHER_WORDS}"
 
 
-def hit(path: str, *, weak: bool) -> Hit:
-    return Hit(path, 1, 2, Score(0.5, 0.0, 0.2, weak), "Cats", "The cat sleeps.", 1_750_000_000)
+def hit(path: str, *, weak: bool) -> NoteHit:
+    return NoteHit(path, 1, 2, Score(0.5, 0.0, 0.2, weak), "Cats", "The cat sleeps.", 1_750_000_000)
 
 
 def test_weak_hits_are_flagged_and_alone_they_invite_to_try_other_words() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from goclaw.errors import ToolError
 from goclaw.tools.replacing import Replacement, replaced
 from goclaw.tools.text import Text
-from goclaw.workspace import Version
+from goclaw.workspace import FileStamp
 from tests.tables import table
 
-TEXT = Text("", b"", Version((0, 0), 0, 0))
+TEXT = Text("", b"", FileStamp((0, 0), 0, 0))
 
 
 def made(body: str, old: str, new: str) -> tuple[str, list[str]]:

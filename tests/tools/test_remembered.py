@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor
-from goclaw.memory.values import MAX_BYTES, MAX_VALUE, MAX_VALUES
+from goclaw.memory.key_value import MAX_BYTES, MAX_VALUE, MAX_VALUES
 from goclaw.tools.memory_delete import memory_delete
 from goclaw.tools.memory_list import memory_list
 from goclaw.tools.memory_read import memory_read

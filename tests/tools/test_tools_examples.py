@@ -13,7 +13,7 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.sandbox.select import open_sandbox
 from goclaw.specs import Example
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
@@ -66,7 +66,7 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
 async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
     """The call, by somebody who may do everything and says yes to everything."""
 
-    async def agree(wanted: Wanted) -> Consent:
+    async def agree(wanted: ApprovalRequest) -> Consent:
         return Consent(wanted.digest)
 
     async def choose(question: Question, step: str) -> str | None:

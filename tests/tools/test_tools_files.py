@@ -10,7 +10,7 @@ from goclaw.plugins import load
 from goclaw.specs import Example
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.scheduling import Access
+from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.templates import hint
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
@@ -57,7 +57,7 @@ async def test_each_declares_the_paths_that_it_reads_or_writes(
     declared = tool.access(validate(tool.arguments, dict(example.input)), around.context())
     path = str(example.input.get("path", "."))
 
-    assert declared == (Access(writes=(path,)) if tool.spec.name in WRITING else Access(reads=(path,)))
+    assert declared == (ResourceUse(writes=(path,)) if tool.spec.name in WRITING else ResourceUse(reads=(path,)))
 
 
 def test_the_library_for_notebooks_is_loaded_late(tmp_path: Path) -> None:

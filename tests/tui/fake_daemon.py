@@ -38,11 +38,11 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.memory.desk import Question as MemoryQuestion
+from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
 from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
-from goclaw.past import Position
+from goclaw.replay_buffer import Position
 from goclaw.servers.socket import open_socket
-from goclaw.tui.app import Place, Terminal
+from goclaw.tui.app import DaemonPlace, Terminal
 from tests.tui.screen import PATIENCE as PATIENCE
 from tests.tui.screen import Screen as Screen
 from tests.tui.unseen import Unseen, open_unseen
@@ -240,7 +240,7 @@ class Stage:
         """`clock`: of daemon and client alike; not given: the machine's own."""
         self.clock = clock or RealClock()
         self.gateway = FakeGateway(self.clock)
-        self.place = Place(folder / "s", folder / "goclaw.log", folder)
+        self.place = DaemonPlace(folder / "s", folder / "goclaw.log", folder)
 
     @asynccontextmanager
     async def daemon(self) -> AsyncIterator[FakeGateway]:

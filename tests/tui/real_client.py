@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from os import environ
 from pathlib import Path
 
-from goclaw.tui.app import Place
+from goclaw.tui.app import DaemonPlace
 from tests.terminal import Terminal, open_terminal
 from tests.tui.fake_daemon import SESSION, Stage
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 def real_stage(folder: Path) -> Stage:
     """A stage whose places are those of the state folder `folder`."""
     stage = Stage(folder)
-    stage.place = Place(folder / "goclaw.sock", folder / "logs" / "goclaw.log", folder)
+    stage.place = DaemonPlace(folder / "goclaw.sock", folder / "logs" / "goclaw.log", folder)
     return stage
 
 

@@ -10,8 +10,8 @@ from goclaw.events import Outcome, ThinkingStreamed, ToolFinished, ToolStarted, 
 from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui import app
 from goclaw.tui.app import Terminal
-from goclaw.tui.recall import FILE
-from goclaw.tui.widgets.entries import Answer
+from goclaw.tui.input_history import FILE
+from goclaw.tui.widgets.entries import AnswerEntry
 from goclaw.tui.widgets.follow import FollowedScroll
 from goclaw.tui.widgets.prompt import Prompt
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
@@ -312,7 +312,7 @@ async def test_a_selected_part_of_an_answer_is_copied(daemon: FakeGateway, stage
     daemon.store("t1", AssistantMessage("- alpha beta\n- **gamma** delta"))
     async with stage.terminal() as screen:
         await screen.until("gamma delta")
-        answer = screen.terminal.query_one(Answer)
+        answer = screen.terminal.query_one(AnswerEntry)
         await screen.pilot.mouse_down(answer, offset=(4, 0))
         await screen.pilot.hover(answer, offset=(8, 1))
         await screen.pilot.mouse_up(answer, offset=(8, 1))

@@ -20,7 +20,7 @@ from goclaw.events import (
     TurnStarted,
 )
 from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.tui.widgets.entries import Answer, Said
+from goclaw.tui.widgets.entries import AnswerEntry, Said
 from goclaw.tui.widgets.tool_card import ToolCard
 from tests.tui.fake_daemon import SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
@@ -66,7 +66,7 @@ async def test_two_thousand_deltas_arrive_whole(daemon: FakeGateway, stage: Stag
             daemon.stream("t1", *deltas[at : at + 100])
             await asyncio.sleep(0)
         await client.until("word1999")
-        assert [entry.source for entry in client.view.entries if isinstance(entry, Answer)] == ["".join(deltas)]
+        assert [entry.source for entry in client.view.entries if isinstance(entry, AnswerEntry)] == ["".join(deltas)]
 
 
 async def test_a_message_waits_below_what_goes_on_and_one_that_joins_the_turn_is_shown_once(

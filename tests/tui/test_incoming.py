@@ -11,7 +11,7 @@ from goclaw.events import (
     TurnFinished,
 )
 from goclaw.messages import ToolCall, ToolResult, UserMessage
-from goclaw.tui.widgets.entries import Page, Said
+from goclaw.tui.widgets.entries import PageEntry, Said
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
@@ -165,5 +165,7 @@ async def test_a_commands_page_is_shown_as_markdown_and_its_plain_lines_as_they_
         await client.until("run it")
         await client.send("/status")
         await client.until("Messages")
-        assert [entry.source for entry in client.view.entries if isinstance(entry, Page)] == [daemon.replies["/tools"]]
+        assert [entry.source for entry in client.view.entries if isinstance(entry, PageEntry)] == [
+            daemon.replies["/tools"]
+        ]
         assert "  Messages: 2 **bold**" in client.lines

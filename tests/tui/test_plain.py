@@ -32,8 +32,8 @@ from goclaw.events import (
 )
 from goclaw.messages import Artifact, AssistantMessage, UserMessage
 from goclaw.tui import link as link_module
-from goclaw.tui import outstanding
-from goclaw.tui.app import Place
+from goclaw.tui import pending_replies
+from goclaw.tui.app import DaemonPlace
 from goclaw.tui.plain import PlainView, converse
 from tests.tui.bad_line import open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
@@ -223,7 +223,7 @@ async def test_a_break_in_a_pipe_ends_in_one_answer(
 ) -> None:
     monkeypatch.setattr(link_module, "RETRY_SECONDS", 0.01)
     stage, written = Stage(tmp_path), Sink()
-    stage.place = Place(tmp_path / "d", tmp_path / "log", tmp_path)
+    stage.place = DaemonPlace(tmp_path / "d", tmp_path / "log", tmp_path)
     async with (
         asyncio.timeout(PATIENCE),
         stage.daemon() as daemon,
@@ -248,7 +248,7 @@ async def test_a_break_in_a_pipe_ends_in_one_answer(
 async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outstanding, "RETURN_SECONDS", 0.05)
+    monkeypatch.setattr(pending_replies, "RETURN_SECONDS", 0.05)
     stage, written = Stage(tmp_path), Sink()
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:

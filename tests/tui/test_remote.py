@@ -6,7 +6,7 @@ import pytest
 
 from goclaw.errors import ConfigError, StateError
 from goclaw.tui.client import attach
-from goclaw.tui.remote import Remote, person_at, remote_of
+from goclaw.tui.remote import RemoteDaemon, person_at, remote_of
 from goclaw.users import login_name
 
 TOKEN = "goclaw_" + "x" * 43
@@ -78,14 +78,14 @@ def test_a_token_file_that_others_can_read_is_warned_about(file: Path, tmp_path:
 
 
 def test_who_sits_here_is_who_the_daemon_says() -> None:
-    assert person_at(Remote("http://x", TOKEN, "telegram:5"), "tui:ann") == "telegram:5"
+    assert person_at(RemoteDaemon("http://x", TOKEN, "telegram:5"), "tui:ann") == "telegram:5"
     assert person_at(Path("s"), "tui:ann") == "tui:ann"
     assert person_at(Path("s"), "team") == f"tui:{login_name()}"
 
 
 async def test_where_nobody_answers_the_sentence_holds_no_token() -> None:
     with pytest.raises(StateError, match="no GoClaw daemon answers at http://127") as caught:
-        async with attach(Remote("http://127.0.0.1:9", TOKEN), ""):
+        async with attach(RemoteDaemon("http://127.0.0.1:9", TOKEN), ""):
             pass
     assert TOKEN not in str(caught.value)
 

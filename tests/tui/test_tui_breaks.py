@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw import bus as bus_module
-from goclaw import past as past_module
+from goclaw import replay_buffer as past_module
 from goclaw.clock import RealClock, SteppedClock
 from goclaw.events import (
     ALLOW,
@@ -21,10 +21,10 @@ from goclaw.events import (
     ToolStarted,
 )
 from goclaw.messages import ToolCall, ToolResult
-from goclaw.servers import gathering
+from goclaw.servers import event_coalescing
 from goclaw.servers.socket import open_socket
 from goclaw.tui import link as link_module
-from goclaw.tui.app import Place, Terminal
+from goclaw.tui.app import DaemonPlace, Terminal
 from goclaw.tui.link import Link
 from goclaw.tui.widgets.prompt import Prompt
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
@@ -45,7 +45,7 @@ COLOUR = Question("q2", "question", SESSION, "Colour", "Which?", ("red", "blue")
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each event is a frame of its own, and is acknowledged at once."""
-    monkeypatch.setattr(gathering, "MOMENT_SECONDS", 0.0)
+    monkeypatch.setattr(event_coalescing, "MOMENT_SECONDS", 0.0)
     monkeypatch.setattr(link_module, "ACK_SECONDS", 0.0)
 
 
@@ -334,7 +334,7 @@ async def test_two_clients_of_a_session_end_with_the_same_screen_though_one_is_s
 ) -> None:
     async with scene(tmp_path, on_screen=True) as first:
         second = Stage(tmp_path, first.clock)
-        second.place = Place(tmp_path / "slow", tmp_path / "goclaw.log", tmp_path)
+        second.place = DaemonPlace(tmp_path / "slow", tmp_path / "goclaw.log", tmp_path)
         async with open_bad_line(second.place.socket, tmp_path / "d") as slow, second.terminal(SIZE) as screen:
             await screen.press("ctrl+l")
             slow.flows.clear()

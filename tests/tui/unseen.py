@@ -10,15 +10,15 @@ from contextlib import asynccontextmanager
 from textual.widget import Widget
 
 from goclaw.clock import Clock
-from goclaw.tui.app import Place
+from goclaw.tui.app import DaemonPlace
 from goclaw.tui.approving import Approving
 from goclaw.tui.conversation import Conversation
-from goclaw.tui.incoming import FIRST_ROWS, Incoming, Parts
+from goclaw.tui.incoming import FIRST_ROWS, Incoming, IncomingViews
+from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.link import Link
-from goclaw.tui.recall import FILE, Recall
 from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.entries import Answer
+from goclaw.tui.widgets.entries import AnswerEntry
 from goclaw.tui.widgets.growing import Growing
 from goclaw.tui.widgets.picker import SessionPicker
 from goclaw.tui.widgets.prompt import Prompt
@@ -119,7 +119,7 @@ class Around:
 class Unseen:
     """A client, and what it would show."""
 
-    def __init__(self, place: Place, session: str, clock: Clock, host: Around) -> None:
+    def __init__(self, place: DaemonPlace, session: str, clock: Clock, host: Around) -> None:
         self.clock = clock
         self.host = host
         self.link = Link(place.way, session, FIRST_ROWS)
@@ -128,10 +128,10 @@ class Unseen:
         self.conversation = Conversation(self.view, self.questions, clock)
         self.todos = TodoPanel()
         self.completion = Completion(lambda begun: self.link.ask(AskFiles(begun)))
-        self.prompt = Prompt(Recall(place.state_dir / FILE), self.completion)
+        self.prompt = Prompt(InputHistory(place.state_dir / FILE), self.completion)
         self.bar = StatusBar(session)
         self.approving = Approving(self.link, self.questions, self.prompt, host, clock)
-        parts = Parts(self.conversation, self.todos, self.completion, self.prompt, self.bar)
+        parts = IncomingViews(self.conversation, self.todos, self.completion, self.prompt, self.bar)
         self.incoming = Incoming(self.link, parts, self.approving, clock)
         self.switching = Switching(place.way, self.link, self.incoming, self.conversation, host, clock)
 
@@ -206,7 +206,7 @@ class Unseen:
 def _text_of(entry: Widget) -> str:
     width = SIZE[0]
     match entry:
-        case Answer() | Thought() | QuestionCard():
+        case AnswerEntry() | Thought() | QuestionCard():
             return "\n".join(line.plain for line in entry.lines(width))
         case _:
             return str(entry.render())
@@ -222,7 +222,7 @@ async def fetch_all(client: Unseen) -> None:
 
 
 @asynccontextmanager
-async def open_unseen(place: Place, session: str, clock: Clock) -> AsyncIterator[Unseen]:
+async def open_unseen(place: DaemonPlace, session: str, clock: Clock) -> AsyncIterator[Unseen]:
     """A client that is attached, or tries to be, until the block ends."""
     client = Unseen(place, session, clock, host := Around())
     client.switching.start()

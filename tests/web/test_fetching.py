@@ -8,7 +8,7 @@ import pytest
 
 from goclaw import __version__
 from goclaw.errors import ToolError
-from goclaw.net import Guard, UrlRefused
+from goclaw.net import UrlGuard, UrlRefused
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.redact import remember
 from goclaw.web.fetching import Fetched, fetch
@@ -29,7 +29,7 @@ async def site() -> AsyncIterator[Site]:
 
 async def got(site: Site, path: str, *, seconds: float = 20, most: int = 1 << 20) -> Fetched:
     async with asyncio.timeout(20):
-        guard = Guard(allow=(f"127.0.0.1:{site.port}",))
+        guard = UrlGuard(allow=(f"127.0.0.1:{site.port}",))
         return await fetch(guard, path if "://" in path else f"{site.url}{path}", seconds=seconds, most=most)
 
 
@@ -77,7 +77,7 @@ async def test_a_name_that_changes_its_mind_between_two_hops_is_refused(
         return answers.pop(0)
 
     site.location = f"http://a.example:{site.port}/page"
-    guard = Guard(allow=("127.0.0.1",), resolve=rebinding)
+    guard = UrlGuard(allow=("127.0.0.1",), resolve=rebinding)
     with pytest.raises(UrlRefused, match=r"127\.0\.0\.2"):
         await fetch(guard, f"http://a.example:{site.port}/redirect", seconds=10, most=1_000)
     assert [request.path for request in site.heard] == ["/redirect"]
@@ -107,7 +107,7 @@ async def test_redirects_are_followed_to_where_they_lead_and_not_for_ever(site: 
 )
 async def test_what_is_no_plain_address_of_a_page_is_refused(site: Site, url: str, said: str) -> None:
     with pytest.raises(ToolError, match=said):
-        await fetch(Guard(), url, seconds=10, most=1_000)
+        await fetch(UrlGuard(), url, seconds=10, most=1_000)
 
 
 async def test_an_address_that_would_carry_a_secret_away_is_refused(site: Site) -> None:
@@ -159,7 +159,7 @@ async def test_a_body_that_breaks_off_is_an_error(site: Site) -> None:
 
 
 async def test_nobody_there_is_an_error_that_names_the_host(site: Site) -> None:
-    guard = Guard(allow=("127.0.0.1",))
+    guard = UrlGuard(allow=("127.0.0.1",))
     with pytest.raises(ToolError, match=r"127\.0\.0\.1 cannot be reached"):
         await fetch(guard, "http://127.0.0.1:1/", seconds=10, most=1_000)
 

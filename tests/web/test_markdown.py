@@ -7,17 +7,17 @@ import pytest
 
 from goclaw.errors import ToolError
 from goclaw.web import markdown
-from goclaw.web.markdown import Converter, Markdown
+from goclaw.web.markdown import Converter, MarkdownPage
 
 
 async def test_a_page_is_converted_beside_the_daemon() -> None:
     made = await Converter().convert("<title>T</title><p>Grüße <a href=x>on</a>", "https://example.com/")
-    assert made == Markdown("T", "Grüße [on](https://example.com/x)", cut=False)
+    assert made == MarkdownPage("T", "Grüße [on](https://example.com/x)", cut=False)
 
 
 async def test_a_page_without_end_is_read_from_its_beginning_and_said_to_be_cut() -> None:
     made = await Converter().convert("<title>T</title>words" + "\n" * 2_000_000 + "more", "https://example.com/")
-    assert made == Markdown("T", "words", cut=True)
+    assert made == MarkdownPage("T", "words", cut=True)
 
 
 async def test_blanks_without_end_take_no_time() -> None:

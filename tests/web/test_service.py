@@ -10,7 +10,7 @@ from goclaw.errors import ToolError
 from goclaw.redact import remember
 from goclaw.web.base import NoWeb
 from goclaw.web.decoding import decoded
-from goclaw.web.markdown import Converter, Markdown
+from goclaw.web.markdown import Converter, MarkdownPage
 from tests.web.pages import ARTICLE, Site, service, serving
 
 
@@ -71,8 +71,8 @@ async def test_five_megabytes_are_worked_on_elsewhere_while_the_loop_goes_on(
             decoding.append(True)
         return decoded(*given, **named)  # type: ignore[arg-type]  # passed on as they came
 
-    async def converted(self: Converter, html: str, url: str) -> Markdown:
-        return Markdown("", f"{len(html)} characters", False)
+    async def converted(self: Converter, html: str, url: str) -> MarkdownPage:
+        return MarkdownPage("", f"{len(html)} characters", False)
 
     monkeypatch.setattr("goclaw.web.service.decoded", noted)
     monkeypatch.setattr(Converter, "convert", converted)

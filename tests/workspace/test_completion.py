@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.clock import SteppedClock
-from goclaw.workspace import Completion, Workspace
+from goclaw.workspace import PathCompleter, Workspace
 from goclaw.workspace.completion import KEPT_SECONDS, _candidates, ranked
 from tests.tables import table
 from tests.workspace.ways import WAYS, force
@@ -31,8 +31,8 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def completion(clock: SteppedClock) -> Completion:
-    return Completion(clock)
+def completion(clock: SteppedClock) -> PathCompleter:
+    return PathCompleter(clock)
 
 
 def make(workspace: Workspace, *names: str) -> None:
@@ -74,21 +74,23 @@ HOUSE = [
     ],
 )
 async def test_the_likeliest_come_first(
-    begun: str, expected: Sequence[str], workspace: Workspace, completion: Completion
+    begun: str, expected: Sequence[str], workspace: Workspace, completion: PathCompleter
 ) -> None:
     make(workspace, *HOUSE)
 
     assert (await completion.matching(workspace, begun))[: len(expected) or 1] == expected
 
 
-async def test_an_absolute_path_below_the_workspace_is_understood(workspace: Workspace, completion: Completion) -> None:
+async def test_an_absolute_path_below_the_workspace_is_understood(
+    workspace: Workspace, completion: PathCompleter
+) -> None:
     make(workspace, *HOUSE)
 
     assert await completion.matching(workspace, f"{workspace.root}/READ") == ["README.md"]
     assert await completion.matching(workspace, f"{workspace.root.parent}/workspace2/READ") == []
 
 
-async def test_what_begins_with_a_dot_is_found_by_who_types_it(workspace: Workspace, completion: Completion) -> None:
+async def test_what_begins_with_a_dot_is_found_by_who_types_it(workspace: Workspace, completion: PathCompleter) -> None:
     make(workspace, ".github/workflows/ci.yml", ".env", "docs/.hidden", "ci.md")
 
     assert await completion.matching(workspace, "ci") == ["ci.md"]
@@ -99,7 +101,7 @@ async def test_what_begins_with_a_dot_is_found_by_who_types_it(workspace: Worksp
 
 @pytest.mark.parametrize("ignored", ["node_modules", ".git", ".venv", "__pycache__", "build"])
 async def test_what_is_ignored_is_found_by_who_types_its_folder(
-    ignored: str, workspace: Workspace, completion: Completion
+    ignored: str, workspace: Workspace, completion: PathCompleter
 ) -> None:
     make(workspace, f"{ignored}/package/part.txt", "src/part.txt")
     (workspace.root / ".gitignore").write_text("/build\n")
@@ -111,7 +113,7 @@ async def test_what_is_ignored_is_found_by_who_types_its_folder(
 
 @pytest.mark.promise("P-paths-inside")
 async def test_no_link_no_device_and_no_file_of_the_daemon_is_offered(
-    workspace: Workspace, completion: Completion, tmp_path: Path
+    workspace: Workspace, completion: PathCompleter, tmp_path: Path
 ) -> None:
     (tmp_path / "goclaw.db").write_text("secret")
     (tmp_path / "outside").mkdir()
@@ -129,7 +131,7 @@ async def test_no_link_no_device_and_no_file_of_the_daemon_is_offered(
 
 
 async def test_names_that_no_tool_takes_and_no_terminal_should_show_are_not_offered(
-    workspace: Workspace, completion: Completion
+    workspace: Workspace, completion: PathCompleter
 ) -> None:
     make(workspace, "a\nb", "a\x1b[31m", "a\u202eb", "fine", "Käse mit ö")
     (workspace.root / os.fsdecode(b"a\xff")).touch()
@@ -138,7 +140,9 @@ async def test_names_that_no_tool_takes_and_no_terminal_should_show_are_not_offe
     assert await completion.matching(workspace, "KA\u0308SE") == ["Käse mit ö"]  # another way to write the Ä
 
 
-async def test_a_pipe_in_place_of_a_gitignore_is_not_waited_for(workspace: Workspace, completion: Completion) -> None:
+async def test_a_pipe_in_place_of_a_gitignore_is_not_waited_for(
+    workspace: Workspace, completion: PathCompleter
+) -> None:
     make(workspace, "fine")
     os.mkfifo(workspace.root / ".gitignore")
 
@@ -147,7 +151,7 @@ async def test_a_pipe_in_place_of_a_gitignore_is_not_waited_for(workspace: Works
 
 
 async def test_a_new_file_is_found_after_some_seconds_and_a_listing_is_used_until_then(
-    workspace: Workspace, completion: Completion, clock: SteppedClock
+    workspace: Workspace, completion: PathCompleter, clock: SteppedClock
 ) -> None:
     assert await completion.matching(workspace, "n") == []
     make(workspace, "new")
@@ -167,7 +171,7 @@ async def test_a_listing_is_bounded_and_near_ones_come_first(workspace: Workspac
     assert not any(path.startswith(".hidden/") for path in paths[1:])
 
 
-async def test_one_of_many_answers_is_no_more_than_the_limit(workspace: Workspace, completion: Completion) -> None:
+async def test_one_of_many_answers_is_no_more_than_the_limit(workspace: Workspace, completion: PathCompleter) -> None:
     make(workspace, *(f"file_{number}" for number in range(80)))
 
     assert len(await completion.matching(workspace, "file")) == 50

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.errors import ToolError
-from goclaw.workspace import Wanted, Workspace, patterns
+from goclaw.workspace import FileQuery, Workspace, patterns
 from goclaw.workspace.nearest import nearest
 
 
@@ -54,9 +54,9 @@ async def test_a_search_for_files_is_bounded_in_number_and_time(tmp_path: Path) 
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}/a.txt").touch()
     async with Workspace(tmp_path) as workspace:
-        everything = await workspace.find(Wanted())
-        few = await workspace.find(Wanted(), most=5)
-        hasty = await workspace.find(Wanted(), seconds=0)
+        everything = await workspace.find(FileQuery())
+        few = await workspace.find(FileQuery(), most=5)
+        hasty = await workspace.find(FileQuery(), seconds=0)
 
     assert (len(everything.entries), everything.complete) == (30, True)
     assert (len(few.entries), few.complete) == (5, False)
@@ -85,10 +85,10 @@ async def test_what_is_visible_is_wanted_and_may_be_read(tmp_path: Path) -> None
     async with Workspace(tmp_path / "w") as workspace:
         mine = workspace.seen_by("me")
 
-        assert await mine.visible(named, Wanted(patterns=patterns("*.py"))) == ["a.py", "memory/users/me/d.py"]
-        assert await mine.visible(named, Wanted(patterns=patterns("*.py"), recursive=False)) == ["a.py"]
-        assert await mine.visible(named, Wanted("build")) == ["build/c.py"]
-        assert await mine.visible(named, Wanted(exclude=patterns("memory"))) == ["a.py", "b.md"]
+        assert await mine.visible(named, FileQuery(patterns=patterns("*.py"))) == ["a.py", "memory/users/me/d.py"]
+        assert await mine.visible(named, FileQuery(patterns=patterns("*.py"), recursive=False)) == ["a.py"]
+        assert await mine.visible(named, FileQuery("build")) == ["build/c.py"]
+        assert await mine.visible(named, FileQuery(exclude=patterns("memory"))) == ["a.py", "b.md"]
 
 
 async def test_where_there_is_no_folder_nothing_is_found(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_where_there_is_no_folder_nothing_is_found(tmp_path: Path) -> None
     async with Workspace(tmp_path) as workspace:
         for folder in ("a", "b", "..", "a/.."):
             with pytest.raises(ToolError):
-                await workspace.find(Wanted(f"{folder}/x" if folder == "a/.." else folder))
+                await workspace.find(FileQuery(f"{folder}/x" if folder == "a/.." else folder))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.errors import ToolError
-from goclaw.workspace import Completion, Workspace
+from goclaw.workspace import PathCompleter, Workspace
 from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
@@ -117,7 +117,7 @@ async def test_a_hard_link_to_a_note_is_that_note(shared: Workspace) -> None:
 
 @pytest.mark.promise("P-memory-own-notes")
 async def test_no_listing_has_a_name_of_somebody_elses_notes(shared: Workspace) -> None:
-    ann, completion = shared.seen_by(ANN), Completion(SteppedClock())
+    ann, completion = shared.seen_by(ANN), PathCompleter(SteppedClock())
     assert BOB in "\n".join(await completion.matching(shared, BOB)), "the owner's listing is kept for a while"
     seen = [
         *await ann.paths(),

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from goclaw.workspace import beneath
+from goclaw.workspace import openat2
 
 WAYS = ("openat2", "no openat2", "openat2 forbidden")
 """As here; a kernel before 5.6 (ENOSYS); a container's seccomp profile (EPERM)."""
@@ -16,9 +16,9 @@ _NO_SUCH_CALL = 100_000
 def force(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have workspaces that are opened from now on use this way."""
     if way == "no openat2":
-        monkeypatch.setattr(beneath, "_SYS_OPENAT2", _NO_SUCH_CALL)
+        monkeypatch.setattr(openat2, "_SYS_OPENAT2", _NO_SUCH_CALL)
     elif way == "openat2 forbidden":
-        monkeypatch.setattr(beneath, "_syscall", partial(_refuse, errno.EPERM))
+        monkeypatch.setattr(openat2, "_syscall", partial(_refuse, errno.EPERM))
 
 
 def _refuse(number: int, *given: object) -> int:

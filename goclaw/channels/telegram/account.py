@@ -14,9 +14,9 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 
 from goclaw.channels.base import AccountPart
 from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
-from goclaw.channels.telegram.intake import ALLOWED_UPDATES
 from goclaw.channels.telegram.polling import ANSWER_MARGIN, BATCH, Updates, checked
 from goclaw.channels.telegram.request import AiohttpRequest
+from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import ChannelError, ConfigError

@@ -6,7 +6,7 @@ from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntit
 from telegram.error import BadRequest, Forbidden, TelegramError
 
 from goclaw.channels.telegram.inbound import GENERAL_TOPIC
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, render
+from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, render
 from goclaw.errors import DeliveryError
 from goclaw.events import Address
 from goclaw.records import record
@@ -31,7 +31,7 @@ LONG_TEXT = 10_000
 
 
 @record
-class Target:
+class ChatTarget:
     """A place in Telegram."""
 
     chat: int
@@ -51,7 +51,7 @@ class Target:
         return ReplyParameters(self.reply_to, allow_sending_without_reply=True)
 
 
-def target_of(address: Address) -> Target:
+def target_of(address: Address) -> ChatTarget:
     """The place of an address.
 
     Raises:
@@ -59,19 +59,19 @@ def target_of(address: Address) -> Target:
     """
     try:
         thread = None if address.thread in (None, str(GENERAL_TOPIC)) else int(address.thread)
-        return Target(int(address.chat), thread, None if address.reply_to is None else int(address.reply_to))
+        return ChatTarget(int(address.chat), thread, None if address.reply_to is None else int(address.reply_to))
     except ValueError:
         raise DeliveryError(f"{address.chat} is not a numeric chat id of Telegram", permanent=True) from None
 
 
-async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[Chunk]:
+async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """`render`, off the event loop where a text is long."""
     if len(markdown) < LONG_TEXT:
         return render(markdown, limit)
     return await asyncio.to_thread(render, markdown, limit)
 
 
-def entities_of(chunk: Chunk) -> list[MessageEntity] | None:
+def entities_of(chunk: RenderedMessage) -> list[MessageEntity] | None:
     """The marks of a chunk as the library wants them."""
     return [
         MessageEntity(span.mark.type, span.start, span.end - span.start, url=span.mark.url, language=span.mark.language)
@@ -79,7 +79,9 @@ def entities_of(chunk: Chunk) -> list[MessageEntity] | None:
     ] or None
 
 
-async def send_text(bot: Bot, target: Target, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None) -> int:
+async def send_text(
+    bot: Bot, target: ChatTarget, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
+) -> int:
     """Send one message; returns its id."""
     message = await bot.send_message(
         target.chat,
@@ -94,7 +96,7 @@ async def send_text(bot: Bot, target: Target, chunk: Chunk, keyboard: InlineKeyb
 
 
 async def edit_text(
-    bot: Bot, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None
+    bot: Bot, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> None:
     """Let a message of ours say `chunk` and have that keyboard or none; one that does so already is fine."""
     try:
@@ -112,7 +114,7 @@ async def edit_text(
 
 
 async def edit_caption(
-    bot: Bot, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None = None
+    bot: Bot, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> None:
     """`edit_text` for what stands below a file."""
     try:

@@ -11,22 +11,22 @@ from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
-from goclaw.channels.telegram.albums import Albums
+from goclaw.channels.telegram.blocked_chats import BlockedChats
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.files import limit_of
-from goclaw.channels.telegram.grown import Grown
-from goclaw.channels.telegram.health import Health
+from goclaw.channels.telegram.health import PollHealth
 from goclaw.channels.telegram.identity import Identity
 from goclaw.channels.telegram.inbound import CHANNEL
-from goclaw.channels.telegram.intake import Intake, IntakePorts
 from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.lock import Taken, only_poller
-from goclaw.channels.telegram.moved import Moved
-from goclaw.channels.telegram.outlet import Outlet
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
+from goclaw.channels.telegram.lock import BotInUse, only_poller
+from goclaw.channels.telegram.media_groups import MediaGroups
 from goclaw.channels.telegram.polling import Poller, Take
-from goclaw.channels.telegram.reach import Reach
+from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sending import Sender
-from goclaw.channels.telegram.unlisted import Unlisted
+from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
+from goclaw.channels.telegram.update_handler import UpdateHandler, UpdatePorts
 from goclaw.channels.telegram.webhook import Webhook, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
@@ -50,14 +50,14 @@ MAX_SUMMARY = 256
 
 
 @record
-class Memory:
+class ChannelState:
     """What the channel knows from before."""
 
     folder: Path
     """The state folder."""
-    grown: Grown
-    moved: Moved
-    albums: Albums
+    grown: LiveMessageIds
+    moved: ChatMigrations
+    albums: MediaGroups
     secret: str = ""
     """What Telegram says when it calls us; empty: we ask it."""
 
@@ -67,7 +67,7 @@ class TelegramChannel:
 
     name = CHANNEL
 
-    def __init__(self, settings: TelegramSettings, token: str, memory: Memory, ports: ChannelPorts) -> None:
+    def __init__(self, settings: TelegramSettings, token: str, memory: ChannelState, ports: ChannelPorts) -> None:
         actions = frozenset({"send", "react", "edit", "delete"})
         chosen, interim = settings.artifacts, settings.interim == "separate"
         files, diffs = chosen != "none", chosen == "files"
@@ -89,11 +89,11 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._line,
         )
-        limiter = Outlet(settings, ports.clock)
-        self._health = Health(ports.clock, ports.alerts)
-        self._unlisted = Unlisted(ports.is_admin, ports.alerts, ports.clock)
+        limiter = RateLimiter(settings, ports.clock)
+        self._health = PollHealth(ports.clock, ports.alerts)
+        self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
         self._live = LiveViews(self._bot, limiter, memory.grown, ports.clock)
-        self._reach = Reach(ports.alerts, ports.clock)
+        self._reach = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
@@ -103,7 +103,7 @@ class TelegramChannel:
     async def run(self, gateway: GatewayPort) -> None:
         identity = Identity(self._bot, self._clock)
         async with asyncio.TaskGroup() as group:
-            intake = Intake(self._intake_ports(gateway, identity, group))
+            intake = UpdateHandler(self._intake_ports(gateway, identity, group))
             intake.resume()
             # Beside the first poll, so that a start costs no extra round trip.
             others = [
@@ -144,12 +144,12 @@ class TelegramChannel:
             try:
                 with only_poller(self._token, self._settings.base_url, self._memory.folder):
                     return await source.run(take)
-            except Taken as error:
+            except BotInUse as error:
                 self._health.locked(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
 
-    def _intake_ports(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> IntakePorts:
-        return IntakePorts(
+    def _intake_ports(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdatePorts:
+        return UpdatePorts(
             gateway=gateway,
             bot=self._bot,
             clock=self._clock,
@@ -193,12 +193,14 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     logging.getLogger("telegram").setLevel(logging.INFO)
     folder = config.state_dir
 
-    def remembered() -> Memory:
-        albums, secret = Albums(folder / ALBUMS_FILE, ports.clock), ""
+    def remembered() -> ChannelState:
+        albums, secret = MediaGroups(folder / ALBUMS_FILE, ports.clock), ""
         if config.telegram.mode == "webhook":
             given = config.telegram.webhook.secret
             remember(secret := given.get_secret_value() if given else kept_secret(folder))
-        return Memory(folder, Grown(folder / GROWN_FILE), Moved(folder / MOVED_FILE), albums, secret)
+        return ChannelState(
+            folder, LiveMessageIds(folder / GROWN_FILE), ChatMigrations(folder / MOVED_FILE), albums, secret
+        )
 
     yield TelegramChannel(config.telegram, token, await asyncio.to_thread(remembered), ports)
 

@@ -28,7 +28,7 @@ TOKEN_ALERT = "telegram:token"  # noqa: S105 - the name of a fault
 CONFLICT_ALERT = "telegram:conflict"
 
 
-class Health:
+class PollHealth:
     """Told by the poll loop what happens."""
 
     def __init__(self, clock: Clock, alerts: Alerts | None = None) -> None:

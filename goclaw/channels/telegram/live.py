@@ -10,15 +10,15 @@ from collections import OrderedDict, deque
 from telegram import Bot
 from telegram.error import TelegramError
 
-from goclaw.channels.telegram.calls import Target, target_of
-from goclaw.channels.telegram.grown import Grown
+from goclaw.channels.telegram.calls import ChatTarget, target_of
 from goclaw.channels.telegram.inbound import CHANNEL
-from goclaw.channels.telegram.outlet import Outlet
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.parts import Part
 from goclaw.channels.telegram.previews import Previews, draft_id
-from goclaw.channels.telegram.render import Chunk
+from goclaw.channels.telegram.rate_limits import RateLimiter
+from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood
-from goclaw.channels.telegram.views import Preview, View
+from goclaw.channels.telegram.views import Preview, TurnView
 from goclaw.clock import Clock
 from goclaw.errors import DeliveryError
 from goclaw.events import (
@@ -62,17 +62,17 @@ REMEMBERED = 500
 class LiveViews:
     """The views of all turns that came through Telegram."""
 
-    def __init__(self, bot: Bot, limiter: Outlet, grown: Grown, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: RateLimiter, grown: LiveMessageIds, clock: Clock) -> None:
         self._bot = bot
         self._limiter = limiter
         self._grown = grown
         self._clock = clock
         self._previews = Previews(bot, limiter, grown, clock)
-        self._views: OrderedDict[str, View] = OrderedDict()
+        self._views: OrderedDict[str, TurnView] = OrderedDict()
         self._busy: dict[str, str] = {}
         """The turn that runs in a session."""
         self._idle_since: dict[str, float] = {}
-        self._typed_at: dict[Target, float] = {}
+        self._typed_at: dict[ChatTarget, float] = {}
         self._claimed: deque[str] = deque(maxlen=REMEMBERED)
         """Deliveries in the middle of a turn that had their view."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -128,9 +128,9 @@ class LiveViews:
 
     def may_stand(self, turn: str, part: Part) -> bool:
         """Whether a preview whose id is not known may say exactly this already."""
-        return isinstance(part, Chunk) and self._grown.may_say(turn, part.text)
+        return isinstance(part, RenderedMessage) and self._grown.may_say(turn, part.text)
 
-    async def _settled(self, view: View) -> Chunk | None:
+    async def _settled(self, view: TurnView) -> RenderedMessage | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""
         in_draft = view.target.is_private and view.message_id is None
         try:
@@ -143,14 +143,14 @@ class LiveViews:
             log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
         return view.shown
 
-    def _continue(self, view: View) -> None:
+    def _continue(self, view: TurnView) -> None:
         """Show the rest of a turn in another message."""
         rest = self._views[view.turn] = view.continued()
         if self._tasks is not None:
             self._tasks.create_task(self._keep_typing(rest), name=f"typing {rest.turn}")
             self._tasks.create_task(self._keep_showing(rest), name=f"preview {rest.turn}")
 
-    async def remove(self, target: Target, message_id: int) -> None:
+    async def remove(self, target: ChatTarget, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""
         await self._previews.remove(target, message_id)
 
@@ -168,7 +168,7 @@ class LiveViews:
             view.alive_at = self._clock.monotonic()
             self._note(view, event)
 
-    def _note(self, view: View, event: TurnEvent) -> None:
+    def _note(self, view: TurnView, event: TurnEvent) -> None:
         match event:
             case TextStreamed():
                 view.add(event.text)
@@ -214,9 +214,9 @@ class LiveViews:
         if event.silent and not view.settling:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
-    def _open(self, turn: str, session: str, address: Address, tasks: asyncio.TaskGroup) -> View | None:
+    def _open(self, turn: str, session: str, address: Address, tasks: asyncio.TaskGroup) -> TurnView | None:
         try:
-            view = View(turn, session, target_of(address), self._clock.monotonic())
+            view = TurnView(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
             return None  # whoever made this address up learns it when the answer is delivered
         view.message_id, view.lost = self._grown.message_of(turn), self._grown.is_lost(turn)
@@ -226,7 +226,7 @@ class LiveViews:
         tasks.create_task(self._keep_typing(view), name=f"typing {turn}")
         return view
 
-    async def _keep_typing(self, view: View) -> None:
+    async def _keep_typing(self, view: TurnView) -> None:
         await self._either(view.ended, QUICK_SECONDS)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
@@ -234,15 +234,15 @@ class LiveViews:
         if not view.started and self._views.get(view.turn) is view:
             del self._views[view.turn]
 
-    def _is_alive(self, view: View) -> bool:
+    def _is_alive(self, view: TurnView) -> bool:
         now = self._clock.monotonic()
         if view.started:
             return now - view.alive_at < TYPING_LIMIT
         return view.session in self._busy or now - self._idle_since.get(view.session, now) < IDLE_SECONDS
 
-    async def _type(self, view: View) -> None:
+    async def _type(self, view: TurnView) -> None:
         """The sign for its chat, unless it is there, Telegram wants us to wait, or the turn waits for a person."""
-        target, now = Target(view.target.chat, view.target.thread), self._clock.monotonic()
+        target, now = ChatTarget(view.target.chat, view.target.thread), self._clock.monotonic()
         if view.asking or not self._limiter.may_show(target.chat):
             return
         if now - self._typed_at.get(target, -TYPING_SECONDS) < TYPING_SECONDS:
@@ -257,7 +257,7 @@ class LiveViews:
         except TelegramError as error:
             log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 
-    async def _keep_showing(self, view: View) -> None:
+    async def _keep_showing(self, view: TurnView) -> None:
         await self._either(view.ended, QUICK_SECONDS)
         while not view.ended.is_set():
             await self._either(view.changed, self._previews.kept_for(view))

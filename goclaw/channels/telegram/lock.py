@@ -21,7 +21,7 @@ MAX_NOTE = 4_096
 """Bytes that are read of who holds the lock."""
 
 
-class Taken(Exception):
+class BotInUse(Exception):
     """Another process polls for this bot; the message says which."""
 
 
@@ -74,7 +74,7 @@ def _locked(path: Path) -> int | None:
         except BlockingIOError:
             note = os.pread(descriptor, MAX_NOTE, 0).decode(errors="replace")
             os.close(descriptor)
-            raise Taken(f"another GoClaw ({note})" if note else "another GoClaw") from None
+            raise BotInUse(f"another GoClaw ({note})" if note else "another GoClaw") from None
         except OSError as error:
             log.debug("%s is no lock: %s", path, error.strerror)
         os.close(descriptor)

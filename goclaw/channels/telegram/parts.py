@@ -3,7 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 from goclaw.channels.telegram.calls import rendered
-from goclaw.channels.telegram.render import MAX_CAPTION_UNITS, MAX_UNITS, Chunk, Span, printable, split, units
+from goclaw.channels.telegram.render import (
+    MAX_CAPTION_UNITS,
+    MAX_UNITS,
+    EntitySpan,
+    RenderedMessage,
+    printable,
+    split,
+    units,
+)
 from goclaw.errors import DeliveryError, ToolError
 from goclaw.events import Delivery
 from goclaw.records import record
@@ -16,7 +24,7 @@ WHOLE_NAME = "answer.md"
 MAX_UPLOAD = 50 * 1024 * 1024
 """Bytes that a bot may upload (Bot API, sendDocument)."""
 
-NO_CAPTION = Chunk("")
+NO_CAPTION = RenderedMessage("")
 
 
 @record
@@ -25,10 +33,10 @@ class File:
 
     name: str
     content: bytes
-    caption: Chunk
+    caption: RenderedMessage
 
 
-Part = Chunk | File
+Part = RenderedMessage | File
 
 
 async def parts_of(delivery: Delivery, load_blob: Callable[[str], Awaitable[bytes]]) -> list[Part]:
@@ -64,10 +72,10 @@ async def _texts(markdown: str) -> list[Part]:
     return [beginning(chunks[0]), File(WHOLE_NAME, printable(markdown).encode(), NO_CAPTION)]
 
 
-def beginning(chunk: Chunk) -> Chunk:
+def beginning(chunk: RenderedMessage) -> RenderedMessage:
     """The beginning of a long text, and where the rest is."""
     first = next(split(chunk.text, list(chunk.spans), BEGINNING_UNITS))
-    return Chunk(first.text + WHOLE_BELOW, first.spans)
+    return RenderedMessage(first.text + WHOLE_BELOW, first.spans)
 
 
 def marked(part: Part, note: str) -> list[Part]:
@@ -75,6 +83,8 @@ def marked(part: Part, note: str) -> list[Part]:
     if not note:
         return [part]
     if isinstance(part, File) or units(note + part.text) > MAX_UNITS:
-        return [Chunk(note.strip()), part]
+        return [RenderedMessage(note.strip()), part]
     shift = units(note)
-    return [Chunk(note + part.text, tuple(Span(s.start + shift, s.end + shift, s.mark) for s in part.spans))]
+    return [
+        RenderedMessage(note + part.text, tuple(EntitySpan(s.start + shift, s.end + shift, s.mark) for s in part.spans))
+    ]

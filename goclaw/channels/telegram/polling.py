@@ -15,9 +15,9 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
 from telegram.warnings import PTBUserWarning
 
-from goclaw.channels.telegram.health import Health, is_webhook
-from goclaw.channels.telegram.intake import ALLOWED_UPDATES
+from goclaw.channels.telegram.health import PollHealth, is_webhook
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
+from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.channels.telegram.waiting import done_within
 from goclaw.clock import Clock
 
@@ -56,7 +56,7 @@ class Stalled(Exception):
     """A poll went on for so long that nothing can be expected of it."""
 
 
-class Receipts:
+class UpdateAcks:
     """Which updates are durable, and up to where they may be acknowledged."""
 
     def __init__(self) -> None:
@@ -100,13 +100,13 @@ class Receipts:
 class Poller:
     """Takes updates in until it is cancelled or the token turns out to be wrong."""
 
-    def __init__(self, bot: Bot, line: PollingRequest, clock: Clock, health: Health, poll_seconds: int) -> None:
+    def __init__(self, bot: Bot, line: PollingRequest, clock: Clock, health: PollHealth, poll_seconds: int) -> None:
         self._bot = bot
         self._line = line
         self._clock = clock
         self._health = health
         self._poll_seconds = poll_seconds
-        self._receipts = Receipts()
+        self._receipts = UpdateAcks()
         self._pause = 0.0
         self._look = FIRST_LOOK
         self._probe = True

@@ -11,13 +11,13 @@ import zlib
 from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
-from goclaw.channels.telegram.calls import Target, delete, edit_text, entities_of, rendered, send_text
-from goclaw.channels.telegram.grown import Grown
-from goclaw.channels.telegram.latch import Latch
-from goclaw.channels.telegram.outlet import Outlet
-from goclaw.channels.telegram.render import Chunk
+from goclaw.channels.telegram.calls import ChatTarget, delete, edit_text, entities_of, rendered, send_text
+from goclaw.channels.telegram.circuit_breaker import CircuitBreaker
+from goclaw.channels.telegram.live_message_ids import LiveMessageIds
+from goclaw.channels.telegram.rate_limits import RateLimiter
+from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered
-from goclaw.channels.telegram.views import View, with_line
+from goclaw.channels.telegram.views import TurnView, with_line
 from goclaw.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ KEEP_SECONDS = 25.0
 """After that a draft is sent again, changed or not: Telegram shows one for thirty seconds."""
 UNKNOWN_SECONDS = 3600.0
 """How long a server is not asked again for what it does not know: drafts, a Stop button."""
-NOTHING = Chunk("…")
+NOTHING = RenderedMessage("…")
 """What a growing message says while there is neither text nor tool."""
 MANY_CHATS = 1_000
 
@@ -38,32 +38,32 @@ MANY_CHATS = 1_000
 class Previews:
     """The previews of one bot."""
 
-    def __init__(self, bot: Bot, limiter: Outlet, grown: Grown, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: RateLimiter, grown: LiveMessageIds, clock: Clock) -> None:
         self._bot = bot
         self._limiter = limiter
         self._grown = grown
         self._clock = clock
-        self._drafts = Latch(clock)
-        self._stop_button = Latch(clock)
-        self._chats: dict[int, Latch] = {}
+        self._drafts = CircuitBreaker(clock)
+        self._stop_button = CircuitBreaker(clock)
+        self._chats: dict[int, CircuitBreaker] = {}
 
-    def pause(self, view: View) -> float:
+    def pause(self, view: TurnView) -> float:
         """Seconds until a preview may be tried in the view's chat."""
         return max(self._limiter.quiet(view.target.chat), self._chat(view.target.chat).wait(), 0.0)
 
-    def interval(self, view: View) -> float:
+    def interval(self, view: TurnView) -> float:
         """Seconds between two previews."""
         if self._drafted(view):
             return DRAFT_SECONDS
         return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
 
-    def kept_for(self, view: View) -> float | None:
+    def kept_for(self, view: TurnView) -> float | None:
         """Seconds until what is shown has to be shown again; None: it stays."""
         if not self._drafted(view) or view.shown is None:
             return None
         return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())
 
-    async def show(self, view: View) -> None:
+    async def show(self, view: TurnView) -> None:
         """Show what there is now, unless it is shown already or the answer is on its way."""
         if view.settling:
             return
@@ -87,7 +87,7 @@ class Previews:
             return
         view.changed.set()
 
-    async def leave(self, view: View) -> None:
+    async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
         async with view.sending:
             if view.message_id is None:
@@ -101,27 +101,27 @@ class Previews:
                 except TelegramError as error:
                     log.debug("a preview could not be tidied up: %s", error.message)
 
-    async def remove(self, target: Target, message_id: int) -> None:
+    async def remove(self, target: ChatTarget, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""
         try:
             await delete(self._bot, target.chat, message_id)
         except TelegramError as error:
             log.info("telegram: a preview stays beside its answer: %s", error.message)
 
-    def _drafted(self, view: View) -> bool:
+    def _drafted(self, view: TurnView) -> bool:
         """Whether a turn is shown in a draft: one whose message has begun to grow goes on in that."""
         return view.target.is_private and view.message_id is None and not view.lost and self._drafts.wait() == 0.0
 
-    async def _content(self, view: View, *, draft: bool) -> Chunk | None:
+    async def _content(self, view: TurnView, *, draft: bool) -> RenderedMessage | None:
         """What is to be seen; None for nothing."""
         chunks = await rendered(view.text)
         if not chunks and not view.line():
-            return None if view.shown is None else Chunk("") if draft else NOTHING
+            return None if view.shown is None else RenderedMessage("") if draft else NOTHING
         # In a draft the end, where the writing happens; the beginning of a long answer comes with the answer.
-        chunk = chunks[-1 if draft else 0] if chunks else Chunk("")
+        chunk = chunks[-1 if draft else 0] if chunks else RenderedMessage("")
         return with_line(chunk, view.line())
 
-    async def _draft(self, view: View, chunk: Chunk) -> None:
+    async def _draft(self, view: TurnView, chunk: RenderedMessage) -> None:
         if self._stop_button.wait() > 0:
             return await self._send_draft(view, chunk, can_stop=False)
         try:
@@ -131,7 +131,7 @@ class Previews:
             log.info("telegram: this server knows no Stop button for drafts; /stop works everywhere")
             self._stop_button.shut(UNKNOWN_SECONDS)
 
-    async def _send_draft(self, view: View, chunk: Chunk, *, can_stop: bool) -> None:
+    async def _send_draft(self, view: TurnView, chunk: RenderedMessage, *, can_stop: bool) -> None:
         await self._bot.send_message_draft(
             view.target.chat,
             draft_id(view.turn),
@@ -142,7 +142,7 @@ class Previews:
             api_kwargs={"can_stop": True} if can_stop else None,
         )
 
-    async def _grow(self, view: View, chunk: Chunk) -> bool:
+    async def _grow(self, view: TurnView, chunk: RenderedMessage) -> bool:
         """Send or edit the message that grows. False: not now."""
         if view.lost:
             return False
@@ -163,7 +163,7 @@ class Previews:
                 await self.remove(view.target, view.message_id)
         return True
 
-    async def _begin(self, view: View, chunk: Chunk) -> int:
+    async def _begin(self, view: TurnView, chunk: RenderedMessage) -> int:
         """Send the message that will grow; returns its id."""
         await self._grown.intend(view.turn, chunk.text)
         try:
@@ -175,7 +175,7 @@ class Previews:
             await self._grown.remember(view.turn, sent)
         return sent
 
-    def _failed(self, view: View, error: TelegramError, *, draft: bool) -> None:
+    def _failed(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:
         log.debug("the preview of turn %s failed: %s", view.turn, error.message)
         # The library calls every 404 a wrong token; were it that, nothing at all would work.
         if draft and isinstance(error, InvalidToken):
@@ -185,11 +185,11 @@ class Previews:
         else:
             self._chat(view.target.chat).failed()
 
-    def _chat(self, chat: int) -> Latch:
+    def _chat(self, chat: int) -> CircuitBreaker:
         if chat not in self._chats:
             if len(self._chats) >= MANY_CHATS:
                 self._chats = {other: breaker for other, breaker in self._chats.items() if breaker.wait() > 0}
-            self._chats[chat] = Latch(self._clock)
+            self._chats[chat] = CircuitBreaker(self._clock)
         return self._chats[chat]
 
 

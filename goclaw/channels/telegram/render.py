@@ -62,7 +62,7 @@ class Mark:
 
 
 @record
-class Span:
+class EntitySpan:
     """A marked stretch of text, in UTF-16 units; `end` is exclusive."""
 
     start: int
@@ -71,11 +71,11 @@ class Span:
 
 
 @record
-class Chunk:
+class RenderedMessage:
     """One message."""
 
     text: str
-    spans: tuple[Span, ...] = ()
+    spans: tuple[EntitySpan, ...] = ()
 
 
 def _symbols() -> RenderConfig:
@@ -90,13 +90,13 @@ def _symbols() -> RenderConfig:
 _CONFIG = _symbols()
 
 
-def render(markdown: str, limit: int = MAX_UNITS) -> list[Chunk]:
+def render(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """Cut `markdown` into messages of at most `limit` UTF-16 units; none for blank text."""
     text, spans = convert_markdown(printable(markdown))
     return list(split(text, spans, limit))
 
 
-def plain(text: str, limit: int = MAX_UNITS) -> list[Chunk]:
+def plain(text: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """The same without any formatting."""
     return list(split(printable(text), [], limit))
 
@@ -111,7 +111,7 @@ def printable(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "")
 
 
-def convert_markdown(markdown: str) -> tuple[str, list[Span]]:
+def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
     """The whole text and its spans, as Telegram accepts them."""
     text, entities = convert(escape(markdown), latex_escape=False, config=_CONFIG)
     if loses_words(markdown, text, entities):
@@ -148,14 +148,16 @@ def _escaped(found: re.Match[str]) -> str:
     return f"{found[0][:-1]}\\{found[0][-1]}"
 
 
-def spans_of(entities: Iterable[MessageEntity]) -> Iterator[Span]:
+def spans_of(entities: Iterable[MessageEntity]) -> Iterator[EntitySpan]:
     """The library's entities as ours, without links that Telegram would refuse."""
     for entity in entities:
         if entity.type != "text_link" or (entity.url or "").startswith(_LINKS):
-            yield Span(entity.offset, entity.offset + entity.length, Mark(entity.type, entity.url, entity.language))
+            yield EntitySpan(
+                entity.offset, entity.offset + entity.length, Mark(entity.type, entity.url, entity.language)
+            )
 
 
-def tidy(spans: Iterable[Span]) -> list[Span]:
+def tidy(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
     """Spans that Telegram accepts: none crosses another, code holds and is held by nothing but a quote.
 
     Every stretch between two edges gets the marks that may stand together there; then equal neighbours grow
@@ -170,7 +172,7 @@ def tidy(spans: Iterable[Span]) -> list[Span]:
         changes.setdefault(span.end, Counter())[span.mark] -= 1
     open_since: dict[Mark, int] = {}
     active: Counter[Mark] = Counter()
-    grown: list[Span] = []
+    grown: list[EntitySpan] = []
     for edge in sorted(changes):
         active.update(changes[edge])
         allowed = compatible(mark for mark, count in active.items() if count > 0)
@@ -179,7 +181,7 @@ def tidy(spans: Iterable[Span]) -> list[Span]:
         goes_on = (
             set(allowed) if quotes(allowed) == quotes(open_since) else {m for m in allowed if m.type not in _CODES}
         )
-        grown += [Span(since, edge, mark) for mark, since in open_since.items() if mark not in goes_on]
+        grown += [EntitySpan(since, edge, mark) for mark, since in open_since.items() if mark not in goes_on]
         open_since = {mark: open_since[mark] if mark in goes_on & open_since.keys() else edge for mark in allowed}
     return uncrossed(grown)
 
@@ -202,31 +204,31 @@ def quotes(marks: Iterable[Mark]) -> set[Mark]:
     return {mark for mark in marks if mark.type in _QUOTES}
 
 
-def uncrossed(spans: Iterable[Span]) -> list[Span]:
+def uncrossed(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
     """The spans in Telegram's order; one that would leave the span around it is cut at that one's end."""
     waiting = [(_outer_first(span), number, span) for number, span in enumerate(spans)]
     heapq.heapify(waiting)
-    around: list[Span] = []
-    done: list[Span] = []
+    around: list[EntitySpan] = []
+    done: list[EntitySpan] = []
     while waiting:
         _, number, span = heapq.heappop(waiting)
         while around and around[-1].end <= span.start:
             around.pop()
         if around and span.end > around[-1].end:
-            rest = Span(around[-1].end, span.end, span.mark)
-            span = Span(span.start, around[-1].end, span.mark)
+            rest = EntitySpan(around[-1].end, span.end, span.mark)
+            span = EntitySpan(span.start, around[-1].end, span.mark)
             heapq.heappush(waiting, (_outer_first(rest), number, rest))
         around.append(span)
         done.append(span)
     return done
 
 
-def _outer_first(span: Span) -> tuple[int, int, bool, bool, str]:
+def _outer_first(span: EntitySpan) -> tuple[int, int, bool, bool, str]:
     """Order by start, the longer one first; at equal places quotes are outside and code is inside."""
     return span.start, -span.end, span.mark.type not in _QUOTES, span.mark.type in _CODES, span.mark.type
 
 
-def split(text: str, spans: list[Span], limit: int) -> Iterator[Chunk]:
+def split(text: str, spans: list[EntitySpan], limit: int) -> Iterator[RenderedMessage]:
     """Cut into chunks of at most `limit` units and `MAX_ENTITIES` spans; spans over a cut go on in the next chunk."""
     offset = 0
     following = 0
@@ -238,12 +240,12 @@ def split(text: str, spans: list[Span], limit: int) -> Iterator[Chunk]:
             inside.append(spans[following])
             following += 1
         if piece.strip():
-            clipped = (Span(max(s.start, offset) - offset, min(s.end, end) - offset, s.mark) for s in inside)
-            yield Chunk(piece, tuple(clipped)[:MAX_ENTITIES])
+            clipped = (EntitySpan(max(s.start, offset) - offset, min(s.end, end) - offset, s.mark) for s in inside)
+            yield RenderedMessage(piece, tuple(clipped)[:MAX_ENTITIES])
         offset = end
 
 
-def blocks_of_code(text: str, spans: Iterable[Span]) -> Iterator[range]:
+def blocks_of_code(text: str, spans: Iterable[EntitySpan]) -> Iterator[range]:
     """Where the blocks of code stand in `text`, in characters."""
     at_units, at = 0, 0
     for span in spans:

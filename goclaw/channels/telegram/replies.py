@@ -28,7 +28,7 @@ YOURS, THEIRS = "your message", "the sender's own message"
 
 
 @record
-class Answered:
+class RepliedMessage:
     """A message that is answered."""
 
     content: Json
@@ -45,7 +45,7 @@ class Answered:
         return f"{by}{self.author} that this answers"
 
 
-def answered_by(message: Json, me: int) -> Answered | None:
+def answered_by(message: Json, me: int) -> RepliedMessage | None:
     """What a message answers; None: nothing.
 
     Args:
@@ -59,24 +59,24 @@ def answered_by(message: Json, me: int) -> Answered | None:
     # Every message of a topic "answers" the service message that opened it.
     if answered is None or "forum_topic_created" in answered:
         # A quote without its message is somebody's.
-        return Answered({}, "somebody", Provenance()) if "quote" in message else None
+        return RepliedMessage({}, "somebody", Provenance()) if "quote" in message else None
     if origin := forwarded_from(answered):
-        return Answered(answered, f"a message {origin}", Provenance(SourceKind.FORWARDED))
+        return RepliedMessage(answered, f"a message {origin}", Provenance(SourceKind.FORWARDED))
     chat = answered.get("sender_chat")
     author = None if chat else answered.get("from")
     return _written(answered, author, _title(chat) if chat else name_of(author or {}), sender, me)
 
 
-def _written(content: Json, author: Json | None, name: str, sender: object, me: int) -> Answered:
+def _written(content: Json, author: Json | None, name: str, sender: object, me: int) -> RepliedMessage:
     number = author.get("id") if author else None
     if type(number) is not int:
-        return Answered(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER))
+        return RepliedMessage(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER))
     key = f"telegram:{number}"
     if number == me:
-        return Answered(content, YOURS, Provenance(SourceKind.AGENT))
+        return RepliedMessage(content, YOURS, Provenance(SourceKind.AGENT))
     if number == sender:
-        return Answered(content, THEIRS, Provenance(SourceKind.PERSON, key))
-    return Answered(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER, key))
+        return RepliedMessage(content, THEIRS, Provenance(SourceKind.PERSON, key))
+    return RepliedMessage(content, shortened(name) or "somebody", Provenance(SourceKind.OTHER, key))
 
 
 def quotes_in(message: Json, me: int) -> list[Piece]:
@@ -98,7 +98,7 @@ def quotes_in(message: Json, me: int) -> list[Piece]:
     return [*whole, ("]", answered.words, answered.provenance)]
 
 
-def _parts(message: Json, answered: Answered) -> Iterator[tuple[str, bool]]:
+def _parts(message: Json, answered: RepliedMessage) -> Iterator[tuple[str, bool]]:
     """The words that are passed on, in pieces; True: their author marked them as a quotation."""
     text, entities = body_of(answered.content)
     if quote := message.get("quote"):

@@ -12,10 +12,11 @@ from telegram import Bot, InlineKeyboardMarkup
 from telegram.error import BadRequest, ChatMigrated, TelegramError
 
 from goclaw.channels.base import Doubt, Handover
+from goclaw.channels.telegram.blocked_chats import BlockedChats
 from goclaw.channels.telegram.buttons import keyboard_of
 from goclaw.channels.telegram.calls import (
     NO_TEXT,
-    Target,
+    ChatTarget,
     closes_chat,
     delete,
     edit_caption,
@@ -25,12 +26,11 @@ from goclaw.channels.telegram.calls import (
     send_text,
     target_of,
 )
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.moved import Moved
-from goclaw.channels.telegram.outlet import Outlet
 from goclaw.channels.telegram.parts import File, Part, marked, parts_of
-from goclaw.channels.telegram.reach import Reach
-from goclaw.channels.telegram.render import Chunk
+from goclaw.channels.telegram.rate_limits import RateLimiter
+from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood, Unanswered
 from goclaw.channels.telegram.uploads import upload
 from goclaw.channels.telegram.views import Preview
@@ -56,10 +56,10 @@ class Sender:
     def __init__(
         self,
         bot: Bot,
-        limiter: Outlet,
+        limiter: RateLimiter,
         live: LiveViews,
-        moved: Moved,
-        reach: Reach,
+        moved: ChatMigrations,
+        reach: BlockedChats,
         load_blob: Callable[[str], Awaitable[bytes]],
     ) -> None:
         self._bot = bot
@@ -112,7 +112,7 @@ class Sender:
             return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
         return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)
 
-    async def _act(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
+    async def _act(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
         if delivery.action == "send":
             return await self._send(delivery, target, handover)
         message_id = message_id_of(delivery)
@@ -126,7 +126,7 @@ class Sender:
             await self._bot.set_message_reaction(target.chat, message_id, reaction)
         return Receipt(str(message_id))
 
-    async def _send(self, delivery: Delivery, target: Target, handover: Handover) -> Receipt:
+    async def _send(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
         """Send all parts that are not there yet; what grew while it was written becomes the first one."""
         parts = await parts_of(delivery, self._load_blob)
         grown = await self._live.claim(delivery) if delivery.turn else None
@@ -144,7 +144,9 @@ class Sender:
             await self._send_part(part, replace(target, reply_to=None), None, handover)
         return Receipt(handover.parts[0])
 
-    async def _fill(self, grown: Preview, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None) -> bool:
+    async def _fill(
+        self, grown: Preview, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
+    ) -> bool:
         """Let the message that grew say what it has to say in the end. False: it cannot."""
         if isinstance(part, File):
             return False
@@ -160,7 +162,7 @@ class Sender:
             return False
         return True
 
-    async def _edit(self, delivery: Delivery, target: Target, message_id: int, handover: Handover) -> Receipt:
+    async def _edit(self, delivery: Delivery, target: ChatTarget, message_id: int, handover: Handover) -> Receipt:
         """Change a message of ours; what has no room in it follows. Without a text only its buttons change."""
         keyboard = keyboard_of(delivery.choices)
         if not delivery.text.strip():
@@ -179,7 +181,7 @@ class Sender:
         return Receipt(str(message_id))
 
     async def _edit_chunk(
-        self, chat: int, message_id: int, chunk: Chunk, keyboard: InlineKeyboardMarkup | None
+        self, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None
     ) -> None:
         """The same edit twice is one, so `sending` is not recorded for it."""
         try:
@@ -189,14 +191,14 @@ class Sender:
                 await edit_caption(self._bot, chat, message_id, chunk, keyboard)
             elif chunk.spans and is_about_formatting(error):
                 log.warning("telegram refused the formatting of an edit, it goes without: %s", error.message)
-                await edit_text(self._bot, chat, message_id, Chunk(chunk.text), keyboard)
+                await edit_text(self._bot, chat, message_id, RenderedMessage(chunk.text), keyboard)
             else:
                 raise
 
     async def _send_part(
         self,
         part: Part,
-        target: Target,
+        target: ChatTarget,
         keyboard: InlineKeyboardMarkup | None,
         handover: Handover,
         *,
@@ -210,7 +212,7 @@ class Sender:
         await handover.arrived(str(await self._hand_over(last, target, keyboard, handover)))
 
     async def _hand_over(
-        self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None, handover: Handover
+        self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None, handover: Handover
     ) -> int:
         """Send one message when its turn comes; returns its id. Where its topic is gone the chat itself gets it."""
         await self._limiter.pace(target.chat)
@@ -223,7 +225,7 @@ class Sender:
             log.info("telegram: topic %d of chat %d is gone, the chat gets the message", target.thread, target.chat)
             return await self._hand_over_once(part, replace(target, thread=None), keyboard)
 
-    async def _hand_over_once(self, part: Part, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
+    async def _hand_over_once(self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
         if isinstance(part, File):
             return await upload(self._bot, part, target, keyboard)
         try:
@@ -232,7 +234,7 @@ class Sender:
             if not part.spans or closes_chat(error) or names_lost_topic(error):
                 raise
             log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
-            return await send_text(self._bot, target, Chunk(part.text), keyboard)
+            return await send_text(self._bot, target, RenderedMessage(part.text), keyboard)
 
 
 def is_about_formatting(error: BadRequest) -> bool:

@@ -20,7 +20,7 @@ GONE = frozenset({"left", "kicked"})
 
 
 @record
-class Move:
+class ChatMigration:
     """A group became a supergroup."""
 
     old: int
@@ -37,13 +37,13 @@ class Membership:
     by: int
 
 
-def move_of(message: Json) -> Move | None:
+def move_of(message: Json) -> ChatMigration | None:
     """The move that a service message tells of; both chats get one."""
     here = number(message["chat"]["id"]) if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message else 0
     if "migrate_to_chat_id" in message:
-        move = Move(here, number(message["migrate_to_chat_id"]))
+        move = ChatMigration(here, number(message["migrate_to_chat_id"]))
     elif "migrate_from_chat_id" in message:
-        move = Move(number(message["migrate_from_chat_id"]), here)
+        move = ChatMigration(number(message["migrate_from_chat_id"]), here)
     else:
         return None
     # Ids of groups are negative: a person's chat never becomes another.

@@ -8,7 +8,7 @@ from typing import Any
 from telegram import Bot, InlineKeyboardMarkup
 from telegram.error import BadRequest
 
-from goclaw.channels.telegram.calls import Target, closes_chat, entities_of
+from goclaw.channels.telegram.calls import ChatTarget, closes_chat, entities_of
 from goclaw.channels.telegram.parts import File
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ HEAD = 64
 """Bytes at whose beginning an Ogg file names its codec."""
 
 
-async def upload(bot: Bot, file: File, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
+async def upload(bot: Bot, file: File, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
     """Send a file; returns its message id. What Telegram does not take for what it looks like goes as a document."""
     kind = kind_of(file)
     if kind != "document":
@@ -50,7 +50,7 @@ def kind_of(file: File) -> str:
     return "document"
 
 
-async def _send(bot: Bot, kind: str, file: File, target: Target, keyboard: InlineKeyboardMarkup | None) -> int:
+async def _send(bot: Bot, kind: str, file: File, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
     send: Callable[..., Any] = getattr(bot, f"send_{kind}")
     message = await send(
         target.chat,

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from goclaw.channels.telegram.calls import Target
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, units
+from goclaw.channels.telegram.calls import ChatTarget
+from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.events import Todo
 from goclaw.messages import AssistantMessage, Message
 from goclaw.records import record
@@ -23,17 +23,17 @@ class Preview:
     """A message that grew while the answer was written."""
 
     message_id: int
-    shown: Chunk | None
+    shown: RenderedMessage | None
     """What it says now; None where that is not known."""
 
 
 @dataclass(eq=False)
-class View:
+class TurnView:
     """One turn, from the message that asked for it until its answer goes out."""
 
     turn: str
     session: str
-    target: Target
+    target: ChatTarget
     alive_at: float
     """When it last showed a sign of life."""
     started: bool = False
@@ -55,7 +55,7 @@ class View:
     """What came of the latest call, where it says so; shown until something else goes on."""
     todos: str = ""
     """How far the list of what is to be done is."""
-    shown: Chunk | None = None
+    shown: RenderedMessage | None = None
     shown_at: float = 0.0
     message_id: int | None = None
     """The message that grows, where there is no draft."""
@@ -86,9 +86,9 @@ class View:
         elif is_delivered:
             self.settling = True
 
-    def continued(self) -> "View":
+    def continued(self) -> "TurnView":
         """Return the view of the rest of the turn, in another message."""
-        rest = View(
+        rest = TurnView(
             self.turn,
             self.session,
             self.target,
@@ -153,7 +153,7 @@ def said(sign: str, text: str) -> str:
     return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
 
-def with_line(chunk: Chunk, line: str) -> Chunk:
+def with_line(chunk: RenderedMessage, line: str) -> RenderedMessage:
     """`chunk` with a line below it, where there is room for it."""
     text = f"{chunk.text}\n\n{line}" if chunk.text and line else chunk.text + line
-    return Chunk(text, chunk.spans) if units(text) <= MAX_UNITS else chunk
+    return RenderedMessage(text, chunk.spans) if units(text) <= MAX_UNITS else chunk

@@ -19,9 +19,9 @@ from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.base import ChannelPorts
-from goclaw.channels.telegram.health import Health
-from goclaw.channels.telegram.intake import ALLOWED_UPDATES
+from goclaw.channels.telegram.health import PollHealth
 from goclaw.channels.telegram.request import Flood, read_json
+from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ Take = Callable[[dict[str, Any]], Awaitable[None]]
 class Webhook:
     """Takes updates in for as long as `run` runs; before and after that Telegram is asked to come again."""
 
-    def __init__(self, bot: Bot, url: str, secret: str, health: Health, ports: ChannelPorts) -> None:
+    def __init__(self, bot: Bot, url: str, secret: str, health: PollHealth, ports: ChannelPorts) -> None:
         self._bot = bot
         self._url = url
         self._secret = secret
@@ -87,7 +87,7 @@ class Webhook:
         return web.Response(status=HTTPStatus.OK)
 
     def line(self) -> str:
-        """The state in words, for `/status`; empty while there is nothing to say but what `Health` knows."""
+        """The state in words, for `/status`; empty while there is nothing to say but what `PollHealth` knows."""
         if self._problem or self._registered_at is None:
             return self._problem
         if self._last_update is None:

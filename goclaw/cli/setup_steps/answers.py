@@ -54,7 +54,7 @@ class BotChoice:
 
 
 @record
-class Owner:
+class AdminAnswer:
     """Who gets the role `admin`."""
 
     key: str
@@ -63,12 +63,12 @@ class Owner:
 
 
 @record
-class Answers:
+class SetupAnswers:
     """Everything that was decided; None for what was skipped."""
 
     model: ModelChoice | None = None
     bot: BotChoice | None = None
-    owner: Owner | None = None
+    owner: AdminAnswer | None = None
     ollama: str = ""
     """Where Ollama answers; empty: at its usual place, or nowhere."""
 

@@ -10,7 +10,7 @@ from goclaw.doctor.model import prepared
 from goclaw.doctor.tools import open_tools
 from goclaw.errors import GoclawError, ModelError, ModelErrorKind
 from goclaw.llm.base import ModelPorts
-from goclaw.llm.found import BEST, Candidate, Found, key_known, key_variable, look_around
+from goclaw.llm.found import BEST, FoundModels, ModelCandidate, key_known, key_variable, look_around
 from goclaw.llm.open import ollama_finder, open_model
 from goclaw.llm.ping import ping
 from goclaw.net.ollama import ollama_url
@@ -83,7 +83,7 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
     return await ask_secret(scene.dialogue, f"   Key for {provider} (hidden) [Enter: {skipping}]:")
 
 
-async def _look_around(scene: Scene) -> Found:
+async def _look_around(scene: Scene) -> FoundModels:
     """What could answer; said, too."""
     config = scene.loaded.config
     found = await look_around(config, ollama_finder(config, _ports(scene)))
@@ -94,13 +94,13 @@ async def _look_around(scene: Scene) -> Found:
     return found
 
 
-def menu_of(found: Found) -> Sequence[Candidate]:
+def menu_of(found: FoundModels) -> Sequence[ModelCandidate]:
     """What was found, the best first, then what only lacks a key."""
     known = {each.spec for each in found.candidates}
-    return [*found.candidates, *(Candidate(spec, "needs a key") for spec in BEST.values() if spec not in known)]
+    return [*found.candidates, *(ModelCandidate(spec, "needs a key") for spec in BEST.values() if spec not in known)]
 
 
-def hints(found: Found, ollama: str) -> Iterator[str]:
+def hints(found: FoundModels, ollama: str) -> Iterator[str]:
     """What else was found, or could be, for people. `ollama`: the address at which one was looked for."""
     for provider in found.keyed:
         yield f"There is a key for {provider}: `{provider}:<model>` works, too."

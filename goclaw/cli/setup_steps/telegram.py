@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from goclaw import catalog
 from goclaw.channels.base import Account, AccountPart
-from goclaw.cli.setup_steps.answers import BotChoice, Owner, Scene, ask_secret
+from goclaw.cli.setup_steps.answers import AdminAnswer, BotChoice, Scene, ask_secret
 from goclaw.config.policies import ADMIN
 from goclaw.config.schema import Config
 from goclaw.errors import ChannelError, ConfigError, GoclawError
@@ -49,7 +49,7 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
     return await _kept(scene) if known else None
 
 
-async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> Owner | None:
+async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> AdminAnswer | None:
     """Whoever sends the bot a code that only this terminal shows, or whose id is typed; None when it was skipped."""
     if scene.dialogue.silent or bot is None or _has_admin(scene):
         return None
@@ -70,7 +70,7 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
         return await _typed_owner(scene)
 
 
-def owner_of(number: str) -> Owner:
+def owner_of(number: str) -> AdminAnswer:
     """The person with this numeric id.
 
     Raises:
@@ -79,10 +79,10 @@ def owner_of(number: str) -> Owner:
     key = f"telegram:{number}"
     if problem := key_problem(key):
         raise ConfigError(f"{number}: {problem}")
-    return Owner(key)
+    return AdminAnswer(key)
 
 
-async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> Owner | None:
+async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> AdminAnswer | None:
     account = _account(scene, bot.token)
     code = "".join(secrets.choice("0123456789") for _ in range(CODE_DIGITS))
     scene.dialogue.say(
@@ -96,7 +96,7 @@ async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> Owner | None:
                 met = await scene.dialogue.ask_beside(question, account.meet(code))
                 if not isinstance(met, str):
                     scene.dialogue.say(f"   ✓ {met.name or 'Somebody'} ({met.key}) sent it.")
-                    return Owner(met.key, met.name)
+                    return AdminAnswer(met.key, met.name)
                 if not met:
                     return None
                 try:
@@ -108,7 +108,7 @@ async def _meet(scene: Scene, bot: BotChoice, seconds: float) -> Owner | None:
         return None
 
 
-async def _typed_owner(scene: Scene) -> Owner | None:
+async def _typed_owner(scene: Scene) -> AdminAnswer | None:
     while typed := await scene.dialogue.ask("   Your numeric Telegram id [Enter: skip]:"):
         try:
             return owner_of(typed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.cli.setup_steps.answers import Answers, ModelChoice
+from goclaw.cli.setup_steps.answers import ModelChoice, SetupAnswers
 from goclaw.config.changing import with_value
 from goclaw.config.files import lies_inside, shown_path
 from goclaw.config.load import Loaded
@@ -30,7 +30,7 @@ NAMES = {AGENT: "model", OLLAMA: "address"}
 
 
 @record
-class Place:
+class SetupPaths:
     """Where this installation keeps what is written."""
 
     config: Path
@@ -39,7 +39,7 @@ class Place:
     state: Path
 
     @classmethod
-    def of(cls, loaded: Loaded, config: Path | None) -> "Place":
+    def of(cls, loaded: Loaded, config: Path | None) -> "SetupPaths":
         """The places of a configuration; `config` is its file, where one was named."""
         state = loaded.config.state_dir
         path = (config or state / "config.yaml").expanduser().absolute()
@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(slots=True)
-class Report:
+class SetupReport:
     """What became of the answers, in lines for people."""
 
     written: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Report:
     """Files that existed: what they lack, and how to add it."""
 
 
-def check(place: Place, loaded: Loaded) -> None:
+def check(place: SetupPaths, loaded: Loaded) -> None:
     """Find out before the first question whether the answers could be kept.
 
     Raises:
@@ -71,13 +71,13 @@ def check(place: Place, loaded: Loaded) -> None:
         raise ConfigError(f"{shown_path(place.config)}: would lie inside the workspace; choose another place")
 
 
-def write(answers: Answers, place: Place, loaded: Loaded) -> Report:
+def write(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> SetupReport:
     """Write what does not exist yet.
 
     Raises:
         StateError, ConfigError: something cannot be written; then nothing was.
     """
-    report = Report()
+    report = SetupReport()
     files = dict(_files(answers, place))
     fresh = {path: text for path, text in files.items() if not os.path.lexists(path)}
     new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
@@ -112,7 +112,7 @@ def key_of(model: ModelChoice) -> tuple[str, ...]:
     return ("providers", model.provider, "api_key")
 
 
-def configured(answers: Answers) -> dict[tuple[str, ...], Any]:
+def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
     """The answers that belong in the configuration file, by key."""
     found: dict[tuple[str, ...], Any] = {}
     if answers.model:
@@ -122,7 +122,7 @@ def configured(answers: Answers) -> dict[tuple[str, ...], Any]:
     return found
 
 
-def additions(answers: Answers, loaded: Loaded, place: Place) -> list[str]:
+def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[str]:
     """The lines that an existing configuration lacks, and where in it they belong."""
     wanted = configured(answers)
     if wanted.get(AGENT) == list(loaded.config.models.agent):
@@ -132,7 +132,7 @@ def additions(answers: Answers, loaded: Loaded, place: Place) -> list[str]:
     return [line for path, value in wanted.items() for line in _addition(path, value, loaded, place)]
 
 
-def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: Place) -> list[str]:
+def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: SetupPaths) -> list[str]:
     shown = shown_path(place.config)
     depths = range(len(path), 0, -1)
     there = next((depth for depth in depths if loaded.origin(path[:depth]).startswith(f"{shown}:")), 0)
@@ -147,7 +147,7 @@ def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: Place) -
     return [f"{shown} exists and stays as it is. Add to it:", *above, line]
 
 
-def caveats(answers: Answers, place: Place, after: Loaded) -> Iterator[str]:
+def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator[str]:
     """Why what was answered is not in force all the same, one line each: something stronger than our files, mostly."""
     answered: list[tuple[str, ...]] = [AGENT] if answers.model else []
     if answers.model and answers.model.key:
@@ -216,7 +216,7 @@ def _keep_private(state: Path) -> None:
         make_private(state)
 
 
-def _files(answers: Answers, place: Place) -> Iterator[tuple[Path, str]]:
+def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
     """What the answers would be in files. Without anything to say in it, config.yaml is left for another time."""
     if wanted := configured(answers):
         text = "".join(with_value("", ".".join(path), value) for path, value in wanted.items())
@@ -234,7 +234,7 @@ def _existing_secret(path: Path, text: str) -> Sequence[str]:
     return [f"{shown} exists and stays as it is. For the new one: `rm {shown}`, then `goclaw setup` again."]
 
 
-def _existing_user(key: str, place: Place) -> Sequence[str]:
+def _existing_user(key: str, place: SetupPaths) -> Sequence[str]:
     user = Users.read(place.users).get(key)
     if user and ADMIN in user.roles:
         return []

@@ -27,7 +27,7 @@ _LINE_ENDS = re.compile(r"\r\n?")
 _WHITE = re.compile(r"\s+")
 
 
-class Markdown:
+class MarkdownWriter:
     """Writes the document. `names` are display names by actor key; `kept` tells which pictures there still are."""
 
     def __init__(self, names: dict[str, str], kept: Kept = lambda key: True) -> None:

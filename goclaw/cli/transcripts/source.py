@@ -15,7 +15,7 @@ from goclaw.errors import StateError
 from goclaw.events import CompactionRecord, Outline, SessionInfo, TranscriptRow
 from goclaw.tui.client import Client, attach
 from goclaw.users import login_name
-from goclaw.wire import AskOutline, AskRows, AskSessions, ClientFrame, OutlineFrame, Rows, Sessions
+from goclaw.wire import AskOutline, AskRows, AskSessions, ClientFrame, OutlineFrame, Rows, SessionsReply
 
 FrameT = TypeVar("FrameT")
 
@@ -27,7 +27,7 @@ Kept = Callable[[str], bool]
 """Whether the bytes of a picture, named by its key, are still there."""
 
 
-class Source(Protocol):
+class ConversationSource(Protocol):
     """A conversation that can be read. Made by `open_source`."""
 
     async def sessions(self) -> Sequence[SessionInfo]:
@@ -74,7 +74,7 @@ class _Remote:
         self._client = await self._stack.enter_async_context(attach(self._socket, self._session, limit=0))
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        return (await self._answer(AskSessions(agents=True), Sessions)).sessions
+        return (await self._answer(AskSessions(agents=True), SessionsReply)).sessions
 
     async def outline(self, last: int = 0) -> Outline:
         return (await self._answer(AskOutline(last), OutlineFrame)).outline
@@ -91,7 +91,7 @@ class _Remote:
 
 
 @asynccontextmanager
-async def open_source(config: Config, session: str = "") -> AsyncIterator[Source]:
+async def open_source(config: Config, session: str = "") -> AsyncIterator[ConversationSource]:
     """The conversation `session` (empty: one's own), from the daemon or from the state folder.
 
     Raises:
@@ -112,7 +112,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Source
             yield await stack.enter_async_context(open_stored(config, session))
 
 
-async def known(source: Source, session: str, last: int = 0) -> Outline:
+async def known(source: ConversationSource, session: str, last: int = 0) -> Outline:
     """The outline of a conversation that exists.
 
     Raises:
@@ -127,7 +127,7 @@ async def known(source: Source, session: str, last: int = 0) -> Outline:
     return outline
 
 
-async def entries(source: Source, outline: Outline, *, full: bool) -> AsyncIterator[Entry]:
+async def entries(source: ConversationSource, outline: Outline, *, full: bool) -> AsyncIterator[Entry]:
     """A transcript from where the outline `begins`: all of it, or what the model is shown."""
     first = max(outline.begins, 0 if full else outline.shown_from)
     records = list(outline.compactions) if full else [outline.summary] if outline.summary else []

@@ -13,14 +13,14 @@ from goclaw.errors import StateError
 STDOUT = "-"
 
 
-class Target(Protocol):
+class OutputFile(Protocol):
     """What `open` of the standard library gives for writing text."""
 
     def write(self, text: str, /) -> int: ...
 
 
 @contextmanager
-def open_target(name: str) -> Iterator[Target]:
+def open_target(name: str) -> Iterator[OutputFile]:
     """The file `name`, which must not exist yet (mode 0600: it holds what was said), or standard output for `-`.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from goclaw.embedders.worker import limits
 from goclaw.embedders.worker.frames import Head, frame, read_frame
 from goclaw.embedders.worker.model import Model, as_bytes
-from goclaw.embedders.worker.waiting import Request, Waiting
+from goclaw.embedders.worker.waiting import EmbeddingRequest, Waiting
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def _own_output() -> BinaryIO:
 def _listen(source: FileIO, waiting: Waiting) -> None:
     while (heard := read_frame(source)) is not None:
         head, _ = heard
-        waiting.put(Request(head["number"], head["texts"], head["query"]))
+        waiting.put(EmbeddingRequest(head["number"], head["texts"], head["query"]))
     os._exit(0)  # nobody is there any more; the other thread may be in the middle of a long calculation
 
 
@@ -76,7 +76,7 @@ def _serve(setup: Head, waiting: Waiting, sink: BinaryIO) -> None:
             _say(sink, {"number": request.number, "used": limits.used()}, body)
 
 
-def _go_on(model: Model, request: Request) -> None:
+def _go_on(model: Model, request: EmbeddingRequest) -> None:
     """Embed the next portion."""
     places = request.take(model.portion([request.texts[place] for place in request.left]))
     vectors = as_bytes(model.embed([request.texts[place] for place in places], request.query))

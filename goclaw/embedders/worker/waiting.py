@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Request:
+class EmbeddingRequest:
     """Texts to embed, of which some are done."""
 
     number: int
@@ -30,24 +30,24 @@ class Waiting:
     """Requests in the order in which they are worked on. Filled by one thread, emptied by another."""
 
     def __init__(self) -> None:
-        self._queries: deque[Request] = deque()
-        self._batches: deque[Request] = deque()
+        self._queries: deque[EmbeddingRequest] = deque()
+        self._batches: deque[EmbeddingRequest] = deque()
         self._changed = Condition()
 
-    def put(self, request: Request) -> None:
+    def put(self, request: EmbeddingRequest) -> None:
         """Add one behind its like."""
         with self._changed:
             (self._queries if request.query else self._batches).append(request)
             self._changed.notify()
 
-    def first(self) -> Request:
+    def first(self) -> EmbeddingRequest:
         """The one to work on now. It stays until it is removed; waits for one if need be."""
         with self._changed:
             while not (self._queries or self._batches):
                 self._changed.wait()
             return (self._queries or self._batches)[0]
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: EmbeddingRequest) -> None:
         """It is done."""
         with self._changed:
             (self._queries if request.query else self._batches).remove(request)

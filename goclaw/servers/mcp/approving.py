@@ -22,14 +22,14 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.servers.mcp.ports import McpPorts
 from goclaw.sessions.wording import asking_text
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 
 KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
@@ -48,7 +48,7 @@ REMEDY = (
 
 
 @record
-class Asked:
+class PendingApproval:
     """A question that a client takes to its person between two calls."""
 
     digest: str = ""
@@ -62,14 +62,14 @@ class Approvals:
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
-        self._open: OrderedDict[str, Asked] = OrderedDict()
+        self._open: OrderedDict[str, PendingApproval] = OrderedDict()
         """By a question's own word. Each is good for one answer."""
 
     def may_decide(self, actor: Actor) -> bool:
         """Whether the actor may answer a question about a call of its own."""
         return self._ports.access.authorize(actor, "question.answer", actor.key).allowed
 
-    def open(self, asked: Asked) -> str:
+    def open(self, asked: PendingApproval) -> str:
         """A word for a new question."""
         word = secrets.token_urlsafe(16)
         self._open[word] = asked
@@ -77,9 +77,9 @@ class Approvals:
             self._open.popitem(last=False)
         return word
 
-    def take(self, word: str) -> Asked:
+    def take(self, word: str) -> PendingApproval:
         """What was asked under a word; nothing where there is no such question (any more)."""
-        return self._open.pop(word, Asked())
+        return self._open.pop(word, PendingApproval())
 
 
 class Approval:
@@ -95,10 +95,10 @@ class Approval:
         self.asks: InputRequiredResult | None = None
         """What the client is to ask its person before it calls again; it takes the place of the call's result."""
         self._agreed: set[str] = set()
-        self._answered: Asked | None = None
+        self._answered: PendingApproval | None = None
         """What the client was asked before this call; looked up once."""
 
-    async def decide(self, actor: Actor, wanted: Wanted, agent: str = "") -> Consent:
+    async def decide(self, actor: Actor, wanted: ApprovalRequest, agent: str = "") -> Consent:
         """What comes of asking about a call. Implements `Approve`.
 
         Raises:
@@ -118,7 +118,7 @@ class Approval:
             lapsed=lambda: "" if self._approvals.may_decide(actor) else "whoever approved it may not do so any more",
         )
 
-    async def decide_for_agent(self, actor: Actor, wanted: Wanted, agent: str) -> Consent:
+    async def decide_for_agent(self, actor: Actor, wanted: ApprovalRequest, agent: str) -> Consent:
         """The same about a call of the agent with this name, which works for the client's call.
 
         Newer clients are asked between two calls, and called again the agent would begin anew: they are not asked.
@@ -137,7 +137,7 @@ class Approval:
         has_forms = able is not None and (able.form is not None or able.url is None)
         return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(actor)
 
-    async def _asked(self, wanted: Wanted, agent: str) -> str:
+    async def _asked(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
             async with asyncio.timeout(60 * self._ports.config.policy.approval_minutes):
                 found = await self._ctx.session.elicit_form(
@@ -147,7 +147,7 @@ class Approval:
             return "cancel"
         return found.action
 
-    def _answer_to(self, wanted: Wanted) -> str:
+    def _answer_to(self, wanted: ApprovalRequest) -> str:
         """What the client says that its person said.
 
         Raises:
@@ -169,13 +169,13 @@ class Approval:
                     params=ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
                 )
             },
-            request_state=self._approvals.open(Asked(wanted.digest, frozenset(self._agreed))),
+            request_state=self._approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
-    def _record(self, actor: Actor, wanted: Wanted, answer: str) -> None:
+    def _record(self, actor: Actor, wanted: ApprovalRequest, answer: str) -> None:
         self._ports.audit(
-            Entry(
+            AuditEntry(
                 "tool.approval",
                 wanted.call.name,
                 actor,
@@ -188,6 +188,6 @@ class Approval:
         )
 
 
-def _question(wanted: Wanted, agent: str = "") -> str:
+def _question(wanted: ApprovalRequest, agent: str = "") -> str:
     whose = f" (the agent {agent})" if agent else ""
     return mask(f"May {wanted.call.name} run?{whose}\n\n{asking_text(wanted)}")

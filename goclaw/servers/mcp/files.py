@@ -19,7 +19,7 @@ from goclaw.records import record
 from goclaw.servers.mcp.ports import Change, Changed, ListChanged
 from goclaw.servers.mcp.uris import FILE, file_uri, is_file, path_of
 from goclaw.supervise import keep_running
-from goclaw.workspace import Version, Wanted, Workspace
+from goclaw.workspace import FileQuery, FileStamp, Workspace
 from goclaw.workspace.hints import Hints, NothingTold, open_hints
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Interest:
 class Seen:
     """What one look found."""
 
-    named: Mapping[str, Version | None] = field(default_factory=dict)
+    named: Mapping[str, FileStamp | None] = field(default_factory=dict)
     """By path, what was wanted by name; None: it is not there, or not for that person."""
     listed: Mapping[str, object] | None = None
     """By path, what `resources/list` shows; None: nobody wanted to know."""
@@ -136,7 +136,7 @@ async def look(workspace: Workspace, interest: Interest) -> Seen:
     named = {path: await _version(workspace, path) for path in interest.paths}
     if not interest.everything:
         return Seen(named)
-    found = await workspace.find(Wanted(), most=MAX_FILES)
+    found = await workspace.find(FileQuery(), most=MAX_FILES)
     return Seen(named, {each.path: each for each in found.entries}, found.complete)
 
 
@@ -279,7 +279,7 @@ async def _is_folder(workspace: Workspace, path: str) -> bool:
     return found.is_folder and found.path == path
 
 
-async def _version(workspace: Workspace, path: str) -> Version | None:
+async def _version(workspace: Workspace, path: str) -> FileStamp | None:
     try:
         found = await workspace.stat(path)
     except ToolError:

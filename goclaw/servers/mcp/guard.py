@@ -1,7 +1,7 @@
 """Who comes in over HTTP: nobody without an access token, no foreign page, nothing boundless. Before a body is read.
 
-The same rules as for terminals (`servers.listener`, `servers.door`), on the library's kind of application (ASGI). A
-token says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
+The same rules as for terminals (`servers.listener`, `servers.remote_terminals`), on the library's kind of application
+(ASGI). A token says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
 """
 
 import asyncio
@@ -17,16 +17,16 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.config.listening import is_loopback
 from goclaw.config.mcp import McpServerSettings
 from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask, printable
-from goclaw.servers.door import BEARER, CHALLENGE, Bounds, Failures, network_of
 from goclaw.servers.listener import HEADERS, MAX_LOGGED, names_us
 from goclaw.servers.mcp.ports import ENTRY
+from goclaw.servers.remote_terminals import BEARER, CHALLENGE, Failures, TerminalLimits, network_of
 from goclaw.tokens import Token, Tokens
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ _LENGTH = re.compile(rb"[0-9]{1,15}")
 
 
 @record
-class Caps:
+class GuardLimits:
     """The bounds of one caller; fields for tests."""
 
     body_bytes: int = 4 << 20
@@ -61,7 +61,7 @@ class _Refused(Exception):
         self.headers = dict(headers or {})
 
 
-class Guard:
+class RequestGuard:
     """Stands before the application. Is one itself."""
 
     def __init__(
@@ -70,16 +70,16 @@ class Guard:
         settings: McpServerSettings,
         tokens: Tokens,
         clock: Clock,
-        audit: Callable[[Entry], None],
-        caps: Caps | None = None,
+        audit: Callable[[AuditEntry], None],
+        caps: GuardLimits | None = None,
     ) -> None:
         self._inner = inner
         self._settings = settings
         self._tokens = tokens
         self._clock = clock
         self._audit = audit
-        self._caps = caps or Caps()
-        self._bounds = Bounds()
+        self._caps = caps or GuardLimits()
+        self._bounds = TerminalLimits()
         self._failures = Failures(self._bounds, clock)
         self._names = settings.names
         self._open: Counter[str] = Counter()
@@ -143,7 +143,9 @@ class Guard:
         if times in (1, self._bounds.failures + 1):
             # Not each: whoever tries a million times writes no million lines.
             log.warning("an MCP client at %s has no valid access token (try %d in a minute)", address, times)
-            self._audit(Entry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token"))
+            self._audit(
+                AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
+            )
         if times > self._bounds.failures:
             return _Refused(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(int(seconds) + 1)})
         return _Refused(HTTPStatus.UNAUTHORIZED, CHALLENGE)
@@ -189,7 +191,7 @@ class Guard:
 class _Body:
     """A request's body, which has to come within its time."""
 
-    def __init__(self, receive: Receive, caps: Caps) -> None:
+    def __init__(self, receive: Receive, caps: GuardLimits) -> None:
         self._receive = receive
         self._until = asyncio.get_running_loop().time() + caps.body_seconds
         self._whole = False

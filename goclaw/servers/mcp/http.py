@@ -22,10 +22,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from goclaw.config.mcp import McpServerSettings
 from goclaw.errors import StateError
 from goclaw.events import Actor
-from goclaw.servers.mcp.guard import ACTOR, GONE, Caps, Guard, warning_of
+from goclaw.servers.mcp.guard import ACTOR, GONE, GuardLimits, RequestGuard, warning_of
 from goclaw.servers.mcp.monitor import PATH as MONITOR
 from goclaw.servers.mcp.monitor import Monitor
-from goclaw.servers.mcp.offer import Caller, Context, Offer, open_offer
+from goclaw.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
 from goclaw.servers.mcp.ports import Listening, McpPart, McpPorts
 from goclaw.supervise import background
 from goclaw.tokens import Tokens
@@ -45,7 +45,7 @@ GRACE_SECONDS = 3.0
 """What calls get to end when the daemon does."""
 
 
-def who(ctx: Context) -> Caller:
+def who(ctx: Context) -> ClientCall:
     """The user of the token with which a request came: the guard has put it into its scope.
 
     Raises:
@@ -55,16 +55,16 @@ def who(ctx: Context) -> Caller:
     actor = request.scope.get(ACTOR) if isinstance(request, Request) else None
     if not isinstance(request, Request) or not isinstance(actor, Actor):
         raise MCPError(INVALID_REQUEST, "nobody asks")
-    return Caller(actor, f"{actor.key} {request.headers.get(SESSION, '')}", request.scope[GONE])
+    return ClientCall(actor, f"{actor.key} {request.headers.get(SESSION, '')}", request.scope[GONE])
 
 
-def application(offer: Offer, ports: McpPorts) -> ASGIApp:
+def application(offer: McpExport, ports: McpPorts) -> ASGIApp:
     """The library's application, and the monitor."""
     monitor = Monitor(offer.hub, ports.clock)
     return offer.server.streamable_http_app(
         streamable_http_path=PATH,
         host="",  # Host and Origin are the guard's business
-        max_request_body_size=Caps().body_bytes,
+        max_request_body_size=GuardLimits().body_bytes,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=MAX_SESSIONS,
         custom_starlette_routes=[Route(MONITOR, monitor.page, methods=["GET"])],
@@ -83,7 +83,7 @@ async def open_mcp_http(ports: McpPorts, tokens: Tokens) -> AsyncIterator[Listen
     with contextlib.closing(listening):
         port = listening.getsockname()[1]
         async with open_offer(ports, who) as offer:
-            guard = Guard(application(offer, ports), settings, tokens, ports.clock, ports.audit)
+            guard = RequestGuard(application(offer, ports), settings, tokens, ports.clock, ports.audit)
             server = _Server(_settings_of(guard))
             async with (
                 background(guard.look_after(), "MCP clients that may stay"),
@@ -105,7 +105,7 @@ async def _serve(server: "_Server", listening: socket.socket) -> None:
         server.over.set()
 
 
-async def _wind_down(server: "_Server", guard: Guard, offer: Offer) -> None:
+async def _wind_down(server: "_Server", guard: RequestGuard, offer: McpExport) -> None:
     """Calls that run may end for a while; then everybody goes."""
     try:
         async with asyncio.timeout(GRACE_SECONDS):
@@ -121,7 +121,7 @@ async def _wind_down(server: "_Server", guard: Guard, offer: Offer) -> None:
         server.force_exit = True
 
 
-def _settings_of(guard: Guard) -> uvicorn.Config:
+def _settings_of(guard: RequestGuard) -> uvicorn.Config:
     return uvicorn.Config(
         guard,
         http=_Connection,

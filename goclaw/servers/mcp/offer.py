@@ -53,7 +53,7 @@ OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tool
 
 
 @record
-class Caller:
+class ClientCall:
     """Who makes a request, and over which connection."""
 
     actor: Actor
@@ -62,11 +62,11 @@ class Caller:
     """Set when nobody waits for an answer any more; None: that is told in another way."""
 
 
-Who = Callable[[Context], Caller]
+Who = Callable[[Context], ClientCall]
 """From a request to who makes it. Raises MCPError where that is nobody."""
 
 
-class Offer:
+class McpExport:
     """The library's server with our handlers. Made by `open_offer`."""
 
     def __init__(self, ports: McpPorts, who: Who, tools: ToolOffer, resources: ResourceOffer, hub: Hub) -> None:
@@ -205,9 +205,9 @@ def _hold_to(wanted: str, ctx: Context) -> None:
 
 
 @asynccontextmanager
-async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[Offer]:
+async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[McpExport]:
     """What is offered to whoever `who` finds, while the block runs."""
     tools = ToolOffer(ports)
     resources = ResourceOffer(ports, tools.reads)
     async with open_hub(ports, resources.may, resources.there) as hub:
-        yield Offer(ports, who, tools, resources, hub)
+        yield McpExport(ports, who, tools, resources, hub)

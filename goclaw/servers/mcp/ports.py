@@ -6,7 +6,7 @@ from dataclasses import field, replace
 from typing import Any, Literal, Protocol
 
 from goclaw.access import Access, own_session
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
@@ -16,7 +16,7 @@ from goclaw.mcp.declared import Declared
 from goclaw.records import record
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.tokens import Tokens
-from goclaw.toolkit.consent import Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.spawning import AgentTask, Forward
@@ -77,12 +77,12 @@ class Conversations(Protocol):
         ...
 
 
-ForAgent = Callable[[Wanted, str], Awaitable[Consent]]
+ForAgent = Callable[[ApprovalRequest, str], Awaitable[Consent]]
 """Asks whether a call may run, of the agent with this name. Raises ToolError where no person can be asked."""
 
 
-class Visits(Protocol):
-    """Where agents work for clients (`goclaw.sessions.visiting`)."""
+class ExternalRunsPort(Protocol):
+    """Where agents work for clients (`goclaw.sessions.external_runs`)."""
 
     @property
     def without(self) -> Sequence[str]:
@@ -125,7 +125,7 @@ class McpPorts:
     dispatcher: Dispatcher
     blobs: Blobs
     workspace: Callable[[Actor], Awaitable[Workspace]]
-    audit: Callable[[Entry], None]
+    audit: Callable[[AuditEntry], None]
     conversations: Conversations
     people: Callable[[], object]
     """Those who may do something, as users.json has it now; to be compared with what it was."""
@@ -134,7 +134,7 @@ class McpPorts:
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
     """Sets of tools that registries are told of, as a selection: clients that find them there come here to use them."""
-    visits: Visits = field(default_factory=NoVisits)
+    visits: ExternalRunsPort = field(default_factory=NoVisits)
 
     def session(self, actor: Actor) -> str:
         """The session in which the actor's calls are made: the actor's own."""

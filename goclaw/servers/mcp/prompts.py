@@ -16,11 +16,11 @@ from mcp_types import (
 )
 from mcp_types import Prompt as Listed
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.config.mcp import PLACE, PromptSettings
 from goclaw.errors import GoclawError
 from goclaw.events import Actor
-from goclaw.mcp.declared import Argument, Message, Prompt
+from goclaw.mcp.declared import Argument, DeclaredPrompt, Message
 from goclaw.servers.mcp.paging import page
 from goclaw.servers.mcp.ports import McpPorts
 
@@ -50,7 +50,7 @@ class PromptOffer:
         prompt = self._find(actor, params.name)
         rule = "" if prompt else "not there, or not for the actor"
         session = self._ports.session(actor)
-        self._ports.audit(Entry("prompt.get", params.name, actor, session, prompt is not None, rule))
+        self._ports.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"there is no prompt {params.name[:200]}")
         given = _checked(prompt, params.arguments or {})
@@ -66,25 +66,25 @@ class PromptOffer:
         known = [each for each in (prompt.arguments if prompt else ()) if each.name == argument]
         return [value for value in (known[0].values if known else ()) if value.startswith(begun)]
 
-    def _find(self, actor: Actor, name: str) -> Prompt | None:
+    def _find(self, actor: Actor, name: str) -> DeclaredPrompt | None:
         prompt = self._prompts.get(name)
         return prompt if prompt and prompt.may(actor) else None
 
 
-def static(name: str, settings: PromptSettings) -> Prompt:
+def static(name: str, settings: PromptSettings) -> DeclaredPrompt:
     """A prompt of the configuration."""
     arguments = tuple(
         Argument(argument, given.description, given.required, given.values)
         for argument, given in settings.arguments.items()
     )
-    return Prompt(name, settings.description, partial(_filled_in, settings), arguments)
+    return DeclaredPrompt(name, settings.description, partial(_filled_in, settings), arguments)
 
 
 async def _filled_in(settings: PromptSettings, actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
     return [Message(each.role, PLACE.sub(lambda at: given.get(at[1], ""), each.text)) for each in settings.messages]
 
 
-def _checked(prompt: Prompt, given: Mapping[str, str]) -> Mapping[str, str]:
+def _checked(prompt: DeclaredPrompt, given: Mapping[str, str]) -> Mapping[str, str]:
     known = {each.name for each in prompt.arguments}
     problems = [f"`{name[:64]}` is none of its arguments" for name in given if name not in known]
     problems += [f"`{each.name}` is missing" for each in prompt.arguments if each.required and each.name not in given]
@@ -98,7 +98,7 @@ def _checked(prompt: Prompt, given: Mapping[str, str]) -> Mapping[str, str]:
     return given
 
 
-def _described(prompt: Prompt) -> Listed:
+def _described(prompt: DeclaredPrompt) -> Listed:
     arguments = [
         PromptArgument(name=each.name, description=each.description or None, required=each.required)
         for each in prompt.arguments

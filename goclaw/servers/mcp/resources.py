@@ -23,7 +23,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor, TranscriptRow
 from goclaw.mcp import declared
@@ -105,7 +105,7 @@ class ResourceOffer:
         """
         allowed = self.may(actor, uri)
         rule = "" if allowed else "not there, or not for the actor"
-        self._ports.audit(Entry("resource.read", uri, actor, self._ports.session(actor), allowed, rule))
+        self._ports.audit(AuditEntry("resource.read", uri, actor, self._ports.session(actor), allowed, rule))
         try:
             if not allowed:
                 raise Absent(f"there is no resource {uri[:200]}")

@@ -3,7 +3,7 @@
 from mcp.server.stdio import stdio_server
 
 from goclaw.events import Actor
-from goclaw.servers.mcp.offer import Caller, open_offer
+from goclaw.servers.mcp.offer import ClientCall, open_offer
 from goclaw.servers.mcp.ports import McpPorts
 
 CONNECTION = "stdio"
@@ -15,6 +15,6 @@ async def serve_stdio(ports: McpPorts, actor: Actor) -> None:
     Meanwhile nothing else may be read from standard input, and what others print there goes to standard error: the
     library sees to both.
     """
-    caller = Caller(actor, CONNECTION)
+    caller = ClientCall(actor, CONNECTION)
     async with open_offer(ports, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
         await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

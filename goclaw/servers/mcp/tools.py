@@ -36,7 +36,7 @@ from goclaw.servers.mcp.ports import ForAgent, McpPorts
 from goclaw.servers.mcp.progress import Progress, open_progress
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import Tool as OurTool
-from goclaw.toolkit.consent import Approve, Consent, Wanted
+from goclaw.toolkit.consent import ApprovalRequest, Approve, Consent
 from goclaw.toolkit.scope import CallScope
 
 log = logging.getLogger(__name__)
@@ -245,7 +245,7 @@ async def _nowhere(delivery: Delivery) -> Receipt:
     raise DeliveryError("nothing can be sent to a chat from an MCP client", permanent=True)
 
 
-async def _nobody_approves(wanted: Wanted) -> Consent:
+async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
     raise ToolError(f"approval required: {wanted.reason}")
 
 

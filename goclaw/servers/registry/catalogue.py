@@ -15,7 +15,7 @@ import orjson
 
 from goclaw.records import record
 from goclaw.registries.base import LATEST, values
-from goclaw.registries.shelf import OWN, Key, Line, Shelf
+from goclaw.registries.catalog_store import OWN, CatalogStore, Key, StoredLine
 
 PAGE_ENTRIES = 100
 PAGE_BYTES = 2 << 20
@@ -32,9 +32,9 @@ class Index:
     """What is offered at one moment, without its documents."""
 
     revision: str
-    lines: Sequence[Line]
+    lines: Sequence[StoredLine]
     """By kind, name and version."""
-    newest: Mapping[Name, Line]
+    newest: Mapping[Name, StoredLine]
     tag: str
     """Another one for every other catalogue."""
 
@@ -42,7 +42,7 @@ class Index:
 class Catalogue:
     """Reads the shelf. All of it blocks; call it in a thread. Everything raises `StateError` as the shelf does."""
 
-    def __init__(self, shelf: Shelf, shared: Sequence[str]) -> None:
+    def __init__(self, shelf: CatalogStore, shared: Sequence[str]) -> None:
         self._shelf = shelf
         self._sources = (OWN, *shared)
         self._index: Index | None = None
@@ -83,7 +83,7 @@ class Catalogue:
                 return _item(index, line, document)
         return None
 
-    def _items(self, index: Index, lines: Sequence[Line]) -> tuple[list[dict[str, Any]], int]:
+    def _items(self, index: Index, lines: Sequence[StoredLine]) -> tuple[list[dict[str, Any]], int]:
         """The first of these, as many as a page may have; and how many lines that took."""
         items: list[dict[str, Any]] = []
         wanted = list(_fitting(lines))
@@ -107,8 +107,8 @@ class Catalogue:
     def _read(self, revision: str) -> Index:
         # By name alone: nobody who uses `data-tools` says whether it is a toolset or an MCP server.
         of = {name.lower(): OWN for _, name in self._shelf.owned()}
-        newest: dict[Name, Line] = {}
-        chosen: list[Line] = []
+        newest: dict[Name, StoredLine] = {}
+        chosen: list[StoredLine] = []
         for source in self._sources:
             for line in self._shelf.lines(source):
                 name = line.key[:2]
@@ -122,13 +122,13 @@ class Catalogue:
         return Index(revision, chosen, newest, hashlib.sha256(orjson.dumps(said)).hexdigest()[:32])
 
 
-def _lines_of(index: Index, kind: str, name: str) -> Sequence[Line]:
+def _lines_of(index: Index, kind: str, name: str) -> Sequence[StoredLine]:
     begin = bisect_right(index.lines, (kind, name, ""), key=lambda line: line.key)
     end = bisect_right(index.lines, (kind, f"{name}\0", ""), key=lambda line: line.key)
     return index.lines[begin:end]
 
 
-def _fitting(lines: Sequence[Line]) -> Iterator[Line]:
+def _fitting(lines: Sequence[StoredLine]) -> Iterator[StoredLine]:
     """The first of these whose documents a page can hold. What it cannot is not even read."""
     size = 0
     for at, line in enumerate(lines[:PAGE_ENTRIES]):
@@ -138,7 +138,7 @@ def _fitting(lines: Sequence[Line]) -> Iterator[Line]:
         yield line
 
 
-def _item(index: Index, line: Line, document: bytes) -> dict[str, Any]:
+def _item(index: Index, line: StoredLine, document: bytes) -> dict[str, Any]:
     return {
         "document": orjson.Fragment(document),
         "sha256": line.sha256,

@@ -5,13 +5,13 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.config.listening import is_loopback
 from goclaw.config.schema import Config
-from goclaw.registries.shelf import FILE, Shelf
+from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.syncing import ID
-from goclaw.servers.listener import Caps, Place, guarded, open_listener
+from goclaw.servers.listener import Endpoint, ListenerLimits, guarded, open_listener
 from goclaw.servers.registry.catalogue import Catalogue
 from goclaw.servers.registry.pages import About, Pages
 from goclaw.servers.registry.refusal import refused
@@ -22,18 +22,23 @@ from goclaw.users import Users
 
 @asynccontextmanager
 async def open_registry(
-    config: Config, users: Users, tokens: Tokens, clock: Clock, audit: Callable[[Entry], None], caps: Caps | None = None
+    config: Config,
+    users: Users,
+    tokens: Tokens,
+    clock: Clock,
+    audit: Callable[[AuditEntry], None],
+    caps: ListenerLimits | None = None,
 ) -> AsyncIterator[int]:
     """Serve the registry of this state folder while the block runs; yields the port.
 
     Raises:
         StateError: the port is taken, or `registry.db` cannot be used.
     """
-    settings, caps = config.registry_server, caps or Caps()
-    shelf = Shelf(config.state_dir / FILE)
+    settings, caps = config.registry_server, caps or ListenerLimits()
+    shelf = CatalogStore(config.state_dir / FILE)
     names = [name.lower() for name in settings.hosts]
     about = About(await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16)), next(iter(names), "goclaw"))
-    place = Place(
+    place = Endpoint(
         "the registry",
         "registry_server.port",
         settings.host,

@@ -12,18 +12,18 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from goclaw.audit import Entry as AuditEntry
+from goclaw.audit import AuditEntry as AuditEntry
 from goclaw.channels.base import Handler
 from goclaw.clock import Clock
 from goclaw.errors import StateError
 from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.registries.base import Entry, EntryKind, entry_of
-from goclaw.registries.shelf import ChangedEntry, ForeignName, FullShelf, Shelf
+from goclaw.registries.catalog_store import CatalogStore, ChangedEntry, ForeignName, FullShelf
 from goclaw.servers.listener import HEADERS, MAX_LOGGED
 from goclaw.servers.registry.catalogue import PAGE_ENTRIES, Catalogue
-from goclaw.servers.registry.refusal import Refusal
-from goclaw.servers.registry.visitors import Visitor, Visitors
+from goclaw.servers.registry.refusal import RequestRefused
+from goclaw.servers.registry.visitors import RegistryUser, Visitors
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Pages:
     def __init__(
         self,
         about: About,
-        shelf: Shelf,
+        shelf: CatalogStore,
         catalogue: Catalogue,
         visitors: Visitors,
         clock: Clock,
@@ -90,12 +90,12 @@ class Pages:
         """Send what a handler says, within its time."""
         try:
             response = await handler(request)
-        except Refusal as refusal:
+        except RequestRefused as refusal:
             await _drain(request)
             response = refusal.response()
         except StateError as error:
             log.error("the registry cannot answer: %s", error)
-            response = Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this registry cannot answer now").response()
+            response = RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "this registry cannot answer now").response()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await response.prepare(request)
@@ -116,9 +116,9 @@ class Pages:
         query = request.query
         kind, cursor, limit = query.get("kind", ""), query.get("cursor", ""), query.get("limit", str(PAGE_ENTRIES))
         if kind and kind not in set(EntryKind):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"`kind` should be one of {', '.join(EntryKind)}")
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, f"`kind` should be one of {', '.join(EntryKind)}")
         if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "`limit` should be a number")
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, "`limit` should be a number")
         # Before the page: what changes in between is asked for once more then, not overlooked.
         tag = "" if cursor else await asyncio.to_thread(self._catalogue.tag, kind)
         if tag and tag in request.headers.get("If-None-Match", ""):
@@ -126,7 +126,7 @@ class Pages:
         try:
             page = await asyncio.to_thread(self._catalogue.page, kind, cursor, int(limit))
         except ValueError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+            raise RequestRefused(HTTPStatus.BAD_REQUEST, str(error)) from None
         return _json({"registry": self._about.json(), **page}, headers={"ETag": tag} if tag else {})
 
     async def versions(self, request: web.Request) -> web.StreamResponse:
@@ -136,7 +136,7 @@ class Pages:
             self._catalogue.versions, request.match_info["kind"], request.match_info["name"]
         )
         if not found:
-            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+            raise RequestRefused(HTTPStatus.NOT_FOUND, _NO_ENTRY)
         return _json({"versions": found, "complete": complete})
 
     async def version(self, request: web.Request) -> web.StreamResponse:
@@ -144,7 +144,7 @@ class Pages:
         await self._visitors.reader(request)
         found = await asyncio.to_thread(self._catalogue.version, *_address(request))
         if found is None:
-            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+            raise RequestRefused(HTTPStatus.NOT_FOUND, _NO_ENTRY)
         return _json(found)
 
     async def publish(self, request: web.Request) -> web.StreamResponse:
@@ -171,19 +171,19 @@ class Pages:
             return self._shelf.withdraw(EntryKind(kind), name, version, by)
 
         if not await self._change("withdraw", visitor, request, remove):
-            raise Refusal(HTTPStatus.NOT_FOUND, _NO_ENTRY)
+            raise RequestRefused(HTTPStatus.NOT_FOUND, _NO_ENTRY)
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
 
-    async def _change(self, verb: str, visitor: Visitor, request: web.Request, work: Callable[[], bool]) -> bool:
-        """Change what is kept, where that is allowed, and write down who did it, or who wanted to. Raises `Refusal`."""
+    async def _change(self, verb: str, visitor: RegistryUser, request: web.Request, work: Callable[[], bool]) -> bool:
+        """Change what is kept, where allowed, and write down who did it, or wanted to. Raises `RequestRefused`."""
         outcome = await _outcome(visitor, work)
         self._note(verb, visitor, " ".join(_address(request)), outcome)
-        if isinstance(outcome, Refusal):
+        if isinstance(outcome, RequestRefused):
             raise outcome
         return outcome
 
-    def _note(self, verb: str, visitor: Visitor, what: str, outcome: bool | Refusal) -> None:
-        refusal = outcome if isinstance(outcome, Refusal) else None
+    def _note(self, verb: str, visitor: RegistryUser, what: str, outcome: bool | RequestRefused) -> None:
+        refusal = outcome if isinstance(outcome, RequestRefused) else None
         result = "done" if outcome else "nothing to do"
         self._audit(
             AuditEntry(
@@ -201,17 +201,17 @@ class Pages:
         log.info("%s with the token %s: %s: %s", visitor.user, visitor.token, shown, refusal or result)
 
 
-async def _outcome(visitor: Visitor, work: Callable[[], bool]) -> bool | Refusal:
+async def _outcome(visitor: RegistryUser, work: Callable[[], bool]) -> bool | RequestRefused:
     """Do what the visitor wants, in a thread: whether something has changed, or why it is refused."""
     if not visitor.publishes:
         words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
-        return Refusal(HTTPStatus.FORBIDDEN, words)
+        return RequestRefused(HTTPStatus.FORBIDDEN, words)
     try:
         return await asyncio.to_thread(work)
     except ValueError as error:
-        return Refusal(HTTPStatus.BAD_REQUEST, str(error))
+        return RequestRefused(HTTPStatus.BAD_REQUEST, str(error))
     except tuple(_STATUS) as error:
-        return Refusal(_STATUS[type(error)], str(error))
+        return RequestRefused(_STATUS[type(error)], str(error))
 
 
 def _json(

@@ -20,7 +20,7 @@ _WORDS: Mapping[int, str] = {
 """What the listener refuses by itself."""
 
 
-class Refusal(Exception):
+class RequestRefused(Exception):
     """A request that is not answered as its sender wants. The message is for people there."""
 
     def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] = _NOTHING) -> None:
@@ -37,4 +37,4 @@ def refused(refusal: web.HTTPException) -> web.Response:
     """The same for what the listener refuses."""
     words = _WORDS.get(refusal.status, "this is no request that can be answered")
     allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
-    return Refusal(HTTPStatus(refusal.status), words, allow).response()
+    return RequestRefused(HTTPStatus(refusal.status), words, allow).response()

@@ -1,7 +1,7 @@
 """Who comes to the registry, and what they may: everybody with a token reads; admins and publishers publish, too.
 
 A token says who somebody is (`goclaw.tokens`), users.json and `registry_server.publishers` what they may do, at every
-request. The rules are those of terminals over TCP (`servers.door`).
+request. The rules are those of terminals over TCP (`servers.remote_terminals`).
 """
 
 import logging
@@ -10,14 +10,14 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.config.policies import ADMIN
 from goclaw.config.registries import RegistryServerSettings
 from goclaw.events import Actor
 from goclaw.records import record
-from goclaw.servers.door import CHALLENGE, Bounds, Failures, network_of, shown_token
-from goclaw.servers.registry.refusal import Refusal
+from goclaw.servers.registry.refusal import RequestRefused
+from goclaw.servers.remote_terminals import CHALLENGE, Failures, TerminalLimits, network_of, shown_token
 from goclaw.tokens import Tokens
 from goclaw.users import Users
 
@@ -28,7 +28,7 @@ ENTRY = "registry"
 
 
 @record
-class Visitor:
+class RegistryUser:
     """Somebody with a token."""
 
     token: str
@@ -55,22 +55,22 @@ class Visitors:
         users: Users,
         tokens: Tokens,
         clock: Clock,
-        audit: Callable[[Entry], None],
+        audit: Callable[[AuditEntry], None],
     ) -> None:
         self._settings = settings
         self._users = users
         self._tokens = tokens
         self._audit = audit
-        self._bounds = Bounds()
+        self._bounds = TerminalLimits()
         self._failures = Failures(self._bounds, clock)
 
     async def reader(self, request: web.Request) -> None:
-        """Let somebody read. Raises `Refusal`: a token is wanted, or the one that is shown is none."""
+        """Let somebody read. Raises `RequestRefused`: a token is wanted, or the one that is shown is none."""
         if not self._settings.open or "Authorization" in request.headers:
             await self.known(request)
 
-    async def known(self, request: web.Request) -> Visitor:
-        """Who it is. Raises `Refusal`: nobody who is listed in users.json."""
+    async def known(self, request: web.Request) -> RegistryUser:
+        """Who it is. Raises `RequestRefused`: nobody who is listed in users.json."""
         address = network_of(request.remote or "")
         name = await self._tokens.find_new(shown_token(request))
         token = self._tokens.get(name)
@@ -78,24 +78,26 @@ class Visitors:
             raise self._unknown(address)
         user = self._users.get(token.user)
         if user is None:
-            raise Refusal(HTTPStatus.FORBIDDEN, "the user of this token is not in users.json any more")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "the user of this token is not in users.json any more")
         rule = ""
         if ADMIN in user.roles:
             rule = f"users.json {user.key} role {ADMIN}"
         elif user.key in self._settings.publishers:
             rule = "registry_server.publishers"
-        return Visitor(name, user.key, address, ADMIN in user.roles, rule)
+        return RegistryUser(name, user.key, address, ADMIN in user.roles, rule)
 
-    def _unknown(self, address: str) -> Refusal:
+    def _unknown(self, address: str) -> RequestRefused:
         times, seconds = self._failures.note(address)
         if times in (1, self._bounds.failures + 1):
             # Not each: whoever tries a million times writes no million lines.
             log.warning(
                 "somebody at %s has no valid access token for the registry (try %d in a minute)", address, times
             )
-            self._audit(Entry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token"))
+            self._audit(
+                AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
+            )
         if times > self._bounds.failures:
             words = "too many tries without a valid access token; wait a minute"
-            return Refusal(HTTPStatus.TOO_MANY_REQUESTS, words, {"Retry-After": str(int(seconds) + 1)})
+            return RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, words, {"Retry-After": str(int(seconds) + 1)})
         words = "a valid access token is wanted: `goclaw token add` makes one where the registry runs"
-        return Refusal(HTTPStatus.UNAUTHORIZED, words, CHALLENGE)
+        return RequestRefused(HTTPStatus.UNAUTHORIZED, words, CHALLENGE)

@@ -45,11 +45,11 @@ class Note(Static):
         super().__init__(Content(printable(text)), classes=f"-{kind}")
 
 
-class Answer(Lined, Growing):
+class AnswerEntry(Lined, Growing):
     """An answer of the agent, whole or growing."""
 
     DEFAULT_CSS = """
-    Answer { width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1 0 2; }
+    AnswerEntry { width: 1fr; height: auto; margin: 1 0 0 0; padding: 0 1 0 2; }
     """
 
     def __init__(self, text: str = "") -> None:
@@ -89,9 +89,9 @@ class Answer(Lined, Growing):
         self._height = height
 
 
-class Page(Answer):
+class PageEntry(AnswerEntry):
     """A command's answer with headings and tables."""
 
     DEFAULT_CSS = """
-    Page { margin: 1 0 0 0; padding: 0 1; border-left: solid $secondary; }
+    PageEntry { margin: 1 0 0 0; padding: 0 1; border-left: solid $secondary; }
     """

@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.message import Message as TextualMessage
 from textual.widgets import TextArea
 
-from goclaw.tui.recall import Recall
+from goclaw.tui.input_history import InputHistory
 from goclaw.tui.text import printable
 from goclaw.tui.widgets.completion import Completion
 
@@ -43,7 +43,7 @@ class Prompt(TextArea):
     class EndWanted(TextualMessage):
         """`End` in an empty input: go to the end of the conversation."""
 
-    def __init__(self, recall: Recall, completion: Completion) -> None:
+    def __init__(self, recall: InputHistory, completion: Completion) -> None:
         super().__init__(
             tab_behavior="focus",
             soft_wrap=True,

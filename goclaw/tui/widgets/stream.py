@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from textual.widget import Widget
 
 from goclaw.clock import Clock
-from goclaw.tui.widgets.entries import Answer
+from goclaw.tui.widgets.entries import AnswerEntry
 from goclaw.tui.widgets.thought import Thought
 
 Change = Callable[[Sequence[Widget]], Awaitable[None]]
@@ -19,7 +19,7 @@ class Stream:
         self._add = add
         self._remove = remove
         self._clock = clock
-        self._answer: Answer | None = None
+        self._answer: AnswerEntry | None = None
         self._thought: Thought | None = None
 
     @property
@@ -41,11 +41,11 @@ class Stream:
         """The answer grows."""
         self._end_thinking(age)
         if self._answer is None:
-            self._answer = Answer()
+            self._answer = AnswerEntry()
             await self._add([self._answer])
         self._answer.feed(text)
 
-    async def become(self, text: str, age: float = 0.0) -> Answer | None:
+    async def become(self, text: str, age: float = 0.0) -> AnswerEntry | None:
         """The whole answer is `text`, and a row; returns its entry, None when nothing was streamed or all is blank."""
         self._end_thinking(age)
         answer, self._answer, self._thought = self._answer, None, None

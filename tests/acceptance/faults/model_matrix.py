@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.context.compaction import Source, Summarizer
+from goclaw.context.compaction import Summarizer, SummarySource
 from goclaw.health.unhandled import catching
 from goclaw.llm.base import ChatModel, ModelEvent, ModelPorts, Request
 from goclaw.llm.chain import ModelChain
@@ -150,7 +150,7 @@ class CellModels(GivenModels):
         return self._by_session[session]
 
     async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
-        return [Summarizer(Source.FALLBACK, self._by_session[session])]
+        return [Summarizer(SummarySource.FALLBACK, self._by_session[session])]
 
 
 @dataclass

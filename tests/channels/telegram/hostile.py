@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, render
+from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, render
 from tests.fake_telegram.rules import ApiError, check_text
 
 LIMITS = (60, 300, 1024, MAX_UNITS)
@@ -130,7 +130,7 @@ def document(seed: int) -> tuple[str, list[str]]:
     return writer.document(), writer.words
 
 
-def entities(chunk: Chunk) -> list[dict[str, object]]:
+def entities(chunk: RenderedMessage) -> list[dict[str, object]]:
     """The marks of a chunk as Telegram gets them."""
     return [{"type": s.mark.type, "offset": s.start, "length": s.end - s.start, "url": s.mark.url} for s in chunk.spans]
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 from telegram.error import Conflict
 
-from goclaw.channels.telegram.health import CONFLICT, CONFLICT_ALERT, LASTING_SECONDS, WEBHOOK, Health
+from goclaw.channels.telegram.health import CONFLICT, CONFLICT_ALERT, LASTING_SECONDS, WEBHOOK, PollHealth
 from goclaw.channels.telegram.request import Flood, Unanswered, Unsent
 from goclaw.clock import SteppedClock
 from tests.channels.telegram.test_polling import Desk
@@ -22,7 +22,7 @@ from tests.fake_telegram.methods import POLLER_CONFLICT, WEBHOOK_CONFLICT
     ],
 )
 def test_each_trouble_has_its_own_words(error: Conflict | Flood | Unsent, line: str) -> None:
-    health = Health(SteppedClock())
+    health = PollHealth(SteppedClock())
     health.trouble(error, 8)
     assert health.line().startswith(line)
     assert health.line().endswith("next try in 8 s")
@@ -31,7 +31,7 @@ def test_each_trouble_has_its_own_words(error: Conflict | Flood | Unsent, line: 
 def test_troubles_that_take_turns_are_logged_once_each_until_polls_are_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    health = Health(SteppedClock())
+    health = PollHealth(SteppedClock())
     with caplog.at_level(logging.INFO):
         for _ in range(3):
             for _ in range(5):
@@ -45,7 +45,7 @@ def test_troubles_that_take_turns_are_logged_once_each_until_polls_are_answered(
 
 def test_only_a_conflict_that_lasts_is_told_to_the_operator() -> None:
     desk = Desk()
-    health = Health(SteppedClock(), desk)
+    health = PollHealth(SteppedClock(), desk)
     health.trouble(Conflict(POLLER_CONFLICT), LASTING_SECONDS - 1)
     assert desk.told == {}, "the last poll of an old run ends by itself"
     health.trouble(Conflict(POLLER_CONFLICT), LASTING_SECONDS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.lock import Taken, only_poller
+from goclaw.channels.telegram.lock import BotInUse, only_poller
 
 HERE = Path("/home/ann/.goclaw")
 HOLDER = """
@@ -35,7 +35,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_whoever_comes_second_learns_who_holds_it() -> None:
     with only_poller("42:x", "http://bot.example", HERE):
         with (
-            pytest.raises(Taken, match=rf"another GoClaw \(pid {os.getpid()}, /home/ann/.goclaw\)"),
+            pytest.raises(BotInUse, match=rf"another GoClaw \(pid {os.getpid()}, /home/ann/.goclaw\)"),
             only_poller("42:x", "http://bot.example/", Path("/elsewhere")),
         ):
             pass
@@ -50,7 +50,7 @@ def test_a_kill_leaves_no_lock_behind(runtime: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, env=environment) as holder:
         assert holder.stdout and holder.stdout.readline() == b"held\n"
         with (
-            pytest.raises(Taken, match=rf"pid {holder.pid}, /home/bob"),
+            pytest.raises(BotInUse, match=rf"pid {holder.pid}, /home/bob"),
             only_poller("42:x", "http://bot.example", HERE),
         ):
             pass

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.latch import FAILURES
+from goclaw.channels.telegram.circuit_breaker import FAILURES
 from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
 from goclaw.clock import SteppedClock
 from goclaw.errors import DeliveryError

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from goclaw.channels.telegram.render import MAX_UNITS, Mark, Span, plain, render, tidy, units
+from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, plain, render, tidy, units
 from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text
 from tests.lanes import repeats
@@ -191,13 +191,17 @@ def test_a_long_answer_is_cut_between_blocks_rather_than_within_the_last_code() 
 
 def test_code_that_a_quote_begins_or_ends_in_is_parted_there() -> None:
     quote, code = Mark("blockquote"), Mark("pre")
-    assert tidy([Span(0, 9, code), Span(4, 9, quote)]) == [Span(0, 4, code), Span(4, 9, quote), Span(4, 9, code)]
+    assert tidy([EntitySpan(0, 9, code), EntitySpan(4, 9, quote)]) == [
+        EntitySpan(0, 4, code),
+        EntitySpan(4, 9, quote),
+        EntitySpan(4, 9, code),
+    ]
 
 
 def test_a_style_over_a_cut_goes_on_in_the_next_message() -> None:
     first, second = render("**" + "word " * 1000 + "end**")
-    assert first.spans == (Span(0, units(first.text), Mark("bold")),)
-    assert second.spans == (Span(0, units(second.text), Mark("bold")),)
+    assert first.spans == (EntitySpan(0, units(first.text), Mark("bold")),)
+    assert second.spans == (EntitySpan(0, units(second.text), Mark("bold")),)
 
 
 def test_a_cut_never_falls_into_a_character() -> None:
@@ -221,7 +225,11 @@ def test_text_that_markdown_hides_is_shown_as_written() -> None:
 
 def test_crossing_spans_are_cut() -> None:
     bold, spoiler = Mark("bold"), Mark("spoiler")
-    assert tidy([Span(0, 5, bold), Span(3, 8, spoiler)]) == [Span(0, 5, bold), Span(3, 5, spoiler), Span(5, 8, spoiler)]
+    assert tidy([EntitySpan(0, 5, bold), EntitySpan(3, 8, spoiler)]) == [
+        EntitySpan(0, 5, bold),
+        EntitySpan(3, 5, spoiler),
+        EntitySpan(5, 8, spoiler),
+    ]
 
 
 def test_the_work_of_rendering_grows_as_the_answer_does() -> None:

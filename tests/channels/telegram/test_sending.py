@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.channels.base import Doubt
 from goclaw.channels.telegram.parts import marked
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
+from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, RenderedMessage
 from goclaw.channels.telegram.sending import NOTES
 from goclaw.errors import DeliveryError
 from goclaw.events import Address, Delivery
@@ -164,8 +164,8 @@ async def test_of_what_may_have_arrived_only_the_uncertain_part_is_marked(doubt:
 
 
 def test_a_mark_without_room_is_a_message_of_its_own() -> None:
-    full = Chunk("x" * MAX_UNITS, (Span(0, 3, Mark("bold")),))
-    assert marked(full, AFTER_RESTART) == [Chunk(AFTER_RESTART.strip()), full]
+    full = RenderedMessage("x" * MAX_UNITS, (EntitySpan(0, 3, Mark("bold")),))
+    assert marked(full, AFTER_RESTART) == [RenderedMessage(AFTER_RESTART.strip()), full]
 
 
 async def test_reactions_edits_and_removals() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.calls import Target
-from goclaw.channels.telegram.render import MAX_UNITS, Chunk, Mark, Span
-from goclaw.channels.telegram.views import MAX_LINE, View, tool_line, with_line
+from goclaw.channels.telegram.calls import ChatTarget
+from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, RenderedMessage
+from goclaw.channels.telegram.views import MAX_LINE, TurnView, tool_line, with_line
 from goclaw.events import Todo
 from goclaw.redact import MASK
 
@@ -34,7 +34,7 @@ def test_a_long_call_is_shortened_after_its_secrets_are_masked() -> None:
 
 
 def test_what_an_agent_does_takes_the_place_of_the_call_that_started_it() -> None:
-    view = View("t", "s", Target(5), 0.0)
+    view = TurnView("t", "s", ChatTarget(5), 0.0)
     view.tool_started("1", "agent", {}, "reader: Find the tests")
     view.agent_did("1", "reader: Find the tests", "Searching with sk-" + "secret" * 20)
     assert view.line() == f"⚙ reader: Find the tests › Searching with {MASK}"
@@ -43,7 +43,7 @@ def test_what_an_agent_does_takes_the_place_of_the_call_that_started_it() -> Non
 
 
 def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_something_else_goes_on() -> None:
-    view = View("t", "s", Target(5), 0.0)
+    view = TurnView("t", "s", ChatTarget(5), 0.0)
     view.tool_started("1", "chart", {"of": "boats"}, "Counting boats with sk-" + "secret" * 20)
     view.tool_started("2", "read", {"path": "a.txt"})
     assert view.line() == "⚙ read: a.txt"
@@ -60,7 +60,7 @@ def test_a_tool_says_in_its_own_words_what_it_does_and_what_came_of_it_until_som
 
 
 def test_how_far_the_list_of_what_is_to_be_done_is_stands_above_the_line_of_the_tool() -> None:
-    view = View("t", "s", Target(5), 0.0)
+    view = TurnView("t", "s", ChatTarget(5), 0.0)
     view.todos_changed([Todo("Caulk", "completed"), Todo("Paint\nthe hull", "in_progress"), Todo("Sail")])
     assert view.line() == "☑ 1 of 3 done; now: Paint the hull"
     view.tool_started("1", "read", {"path": "a.txt"})
@@ -70,8 +70,8 @@ def test_how_far_the_list_of_what_is_to_be_done_is_stands_above_the_line_of_the_
 
 
 def test_a_line_stands_below_the_text_where_there_is_room() -> None:
-    bold = (Span(0, 2, Mark("bold")),)
-    assert with_line(Chunk("hi", bold), "⚙ x") == Chunk("hi\n\n⚙ x", bold)
-    assert with_line(Chunk(""), "⚙ x") == Chunk("⚙ x")
-    full = Chunk("x" * MAX_UNITS)
+    bold = (EntitySpan(0, 2, Mark("bold")),)
+    assert with_line(RenderedMessage("hi", bold), "⚙ x") == RenderedMessage("hi\n\n⚙ x", bold)
+    assert with_line(RenderedMessage(""), "⚙ x") == RenderedMessage("⚙ x")
+    full = RenderedMessage("x" * MAX_UNITS)
     assert with_line(full, "⚙ x") == full

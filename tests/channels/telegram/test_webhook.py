@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
-from goclaw.channels.telegram.albums import QUIET_SECONDS
 from goclaw.channels.telegram.lock import only_poller
+from goclaw.channels.telegram.media_groups import QUIET_SECONDS
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
 from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.config.schema import Config

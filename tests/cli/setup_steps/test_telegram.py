@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.cli.setup_steps.answers import BotChoice, Owner
+from goclaw.cli.setup_steps.answers import AdminAnswer, BotChoice
 from goclaw.cli.setup_steps.telegram import choose_bot, find_owner
 from goclaw.errors import ChannelError
 from goclaw.state import LOCK, open_state
@@ -68,7 +68,7 @@ async def test_a_token_of_the_command_line_is_tried_and_not_asked_for(tmp_path: 
 @asynccontextmanager
 async def waiting(
     folder: Path, telegram: FakeTelegram, heard: Heard, seconds: float = 20
-) -> AsyncIterator[tuple[str, "asyncio.Task[Owner | None]"]]:
+) -> AsyncIterator[tuple[str, "asyncio.Task[AdminAnswer | None]"]]:
     """The third step, when it waits: the code, and what will come of it."""
     async with asyncio.timeout(30), scene(heard, folder, **settings(telegram)) as set_up:
         task = asyncio.create_task(find_owner(set_up, BotChoice("@claw_bot", telegram.token), seconds))
@@ -85,7 +85,7 @@ async def test_whoever_sends_the_code_becomes_the_owner(tmp_path: Path) -> None:
                 await telegram.world.say("hello", user=8, name="Bob")
                 await telegram.world.say(code, user=9, name="Eve", chat=-100)
                 await telegram.world.say(code, user=5, name="Ann")
-                assert await owner == Owner("telegram:5", "Ann")
+                assert await owner == AdminAnswer("telegram:5", "Ann")
         assert [update["message"]["text"] for update in telegram.world.updates] == ["hello", code, code]
     assert "✓ Ann (telegram:5) sent it." in heard.text
 
@@ -118,7 +118,7 @@ async def test_an_id_may_be_typed_instead(tmp_path: Path) -> None:
         with dialogue() as heard:
             async with waiting(tmp_path, telegram, heard) as (_, owner):
                 heard.type("@ann", "123456")
-                assert await owner == Owner("telegram:123456")
+                assert await owner == AdminAnswer("telegram:123456")
     assert "should be the numeric user id" in heard.text
 
 
@@ -129,7 +129,7 @@ async def test_where_another_program_polls_the_id_can_be_typed(tmp_path: Path) -
             async with waiting(tmp_path, telegram, heard) as (_, owner):
                 await eventually(lambda: "✗ another program" in heard.text)
                 heard.type("5")
-                assert await owner == Owner("telegram:5")
+                assert await owner == AdminAnswer("telegram:5")
     assert "`goclaw stop`" in heard.text
 
 

@@ -11,8 +11,17 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli.setup_steps import writing
-from goclaw.cli.setup_steps.answers import Answers, BotChoice, ModelChoice, Owner, read_secret
-from goclaw.cli.setup_steps.writing import Place, Report, additions, caveats, check, new_files, secret_name, write
+from goclaw.cli.setup_steps.answers import AdminAnswer, BotChoice, ModelChoice, SetupAnswers, read_secret
+from goclaw.cli.setup_steps.writing import (
+    SetupPaths,
+    SetupReport,
+    additions,
+    caveats,
+    check,
+    new_files,
+    secret_name,
+    write,
+)
 from goclaw.config.load import Loaded, load_config
 from goclaw.errors import ConfigError, StateError
 from goclaw.users import User, Users
@@ -20,7 +29,9 @@ from tests.interrupts import interruptible
 
 KEY, TOKEN = "sk-0123456789abcdefghij", "123456:AAtoken-of-a-bot-that-is-none-0000000"
 OLLAMA = "http://10.0.0.7:11434"
-ALL = Answers(ModelChoice("anthropic:claude", KEY), BotChoice("@claw_bot", TOKEN), Owner("telegram:5", "Ann"))
+ALL = SetupAnswers(
+    ModelChoice("anthropic:claude", KEY), BotChoice("@claw_bot", TOKEN), AdminAnswer("telegram:5", "Ann")
+)
 
 
 @pytest.fixture
@@ -39,9 +50,9 @@ def load(state: Path, config: Path | None = None, **environ: str) -> Loaded:
     )
 
 
-def written(answers: Answers, state: Path, config: Path | None = None) -> Report:
+def written(answers: SetupAnswers, state: Path, config: Path | None = None) -> SetupReport:
     before = load(state, config)
-    return write(answers, Place.of(before, config), before)
+    return write(answers, SetupPaths.of(before, config), before)
 
 
 def modes(folder: Path) -> Mapping[str, int]:
@@ -70,7 +81,7 @@ def test_everything_is_written_private_and_is_in_force(state: Path) -> None:
     (owner,) = Users.read(state / "users.json").all()
     assert owner == User("telegram:5", "Ann", frozenset({"admin"}))
     assert report.left == [] and len(report.written) == 4
-    assert list(caveats(ALL, Place.of(after, None), after)) == []
+    assert list(caveats(ALL, SetupPaths.of(after, None), after)) == []
 
 
 def test_the_file_holds_what_was_answered_and_where_the_rest_is_explained(state: Path) -> None:
@@ -81,11 +92,11 @@ def test_the_file_holds_what_was_answered_and_where_the_rest_is_explained(state:
     )
     after = load(state)
     assert after.config.providers["ollama"].base_url == OLLAMA and after.warnings == ()
-    assert list(caveats(replace(ALL, ollama=OLLAMA), Place.of(after, None), after)) == []
+    assert list(caveats(replace(ALL, ollama=OLLAMA), SetupPaths.of(after, None), after)) == []
 
 
 def test_an_ollama_elsewhere_is_kept_although_no_model_was_named(state: Path) -> None:
-    assert written(Answers(ollama=OLLAMA), state).written == ["state/config.yaml"]
+    assert written(SetupAnswers(ollama=OLLAMA), state).written == ["state/config.yaml"]
     assert load(state).config.providers["ollama"].base_url == OLLAMA
 
 
@@ -107,7 +118,7 @@ def test_an_ollama_elsewhere_is_kept_although_no_model_was_named(state: Path) ->
 def test_an_existing_configuration_is_told_where_ollama_is(state: Path, text: str, told: list[str]) -> None:
     state.mkdir()
     (state / "config.yaml").write_text(text)
-    left = written(Answers(ollama=OLLAMA), state).left
+    left = written(SetupAnswers(ollama=OLLAMA), state).left
     assert len(left) == len(told) and all(words in line for words, line in zip(told, left, strict=True))
     if told:
         (state / "config.yaml").write_text(text + "".join(f"{line}\n" for line in left[1:]))
@@ -130,9 +141,9 @@ def test_a_secret_has_the_name_that_the_configuration_reads(state: Path, path: t
 
 
 def test_only_what_was_answered_is_written(state: Path) -> None:
-    written(Answers(bot=BotChoice("@claw_bot", TOKEN)), state)
+    written(SetupAnswers(bot=BotChoice("@claw_bot", TOKEN)), state)
     assert set(modes(state)) == {".", "secrets", "secrets/telegram_token"}
-    assert written(Answers(), state).written == []
+    assert written(SetupAnswers(), state).written == []
 
 
 @pytest.mark.parametrize(
@@ -162,7 +173,7 @@ def test_the_lines_that_are_said_do_what_they_promise(state: Path) -> None:
     state.mkdir()
     for text in ("http: {port: 1}\n", "models:\n", "models:\n  summary: []\n"):
         (state / "config.yaml").write_text(text)
-        _, *lines = additions(ALL, load(state), Place.of(load(state), None))
+        _, *lines = additions(ALL, load(state), SetupPaths.of(load(state), None))
         (state / "config.yaml").write_text(text + "".join(f"{line}\n" for line in lines))
         assert load(state).config.models.agent == ("anthropic:claude",)
 
@@ -185,7 +196,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(state: Path) -> None:
     (state.parent / "users").write_text("a file where a folder should be")
     before = load(state, GOCLAW_USERS_FILE=str(state.parent / "users" / "users.json"))
     with pytest.raises((ConfigError, StateError)):
-        write(ALL, Place.of(before, None), before)
+        write(ALL, SetupPaths.of(before, None), before)
     assert not state.exists()
 
 
@@ -212,10 +223,10 @@ def test_a_place_that_cannot_be_written_to_is_known_before_the_first_question(tm
     (tmp_path / "file").write_text("")
     before = load(tmp_path / "file" / "state")
     with pytest.raises(StateError, match="cannot be written to"):
-        check(Place.of(before, None), before)
+        check(SetupPaths.of(before, None), before)
     inside = tmp_path / "state" / "workspace" / "config.yaml"
     with pytest.raises(ConfigError, match="inside the workspace"):
-        check(Place.of(load(tmp_path / "state"), inside), load(tmp_path / "state"))
+        check(SetupPaths.of(load(tmp_path / "state"), inside), load(tmp_path / "state"))
 
 
 def test_what_goes_before_the_files_is_said(state: Path) -> None:
@@ -223,7 +234,7 @@ def test_what_goes_before_the_files_is_said(state: Path) -> None:
     variables = {"ANTHROPIC_API_KEY": "k-old", "TELEGRAM_BOT_TOKEN": "t-old", "GOCLAW_MODELS__AGENT": "demo"}
     off = {"GOCLAW_TELEGRAM__ENABLED": "false", "GOCLAW_USERS_FILE": str(state / "nobody.json")}
     after = load(state, None, **variables, **off)
-    told = list(caveats(ALL, Place.of(after, None), after))
+    told = list(caveats(ALL, SetupPaths.of(after, None), after))
     assert len(told) == 5
     for words in (*(f"env {name}" for name in variables), "telegram.enabled is false", "the bot answers nobody"):
         assert any(words in line for line in told), words

@@ -3,7 +3,7 @@
 import pytest
 from markdown_it import MarkdownIt
 
-from goclaw.cli.transcripts.markdown import Markdown, code, does_more, fenced
+from goclaw.cli.transcripts.markdown import MarkdownWriter, code, does_more, fenced
 from goclaw.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.messages import Image
 from goclaw.redact import remember
@@ -46,7 +46,7 @@ def row(role: str, text: str = "", **values: object) -> TranscriptRow:
 
 
 def document(*rows: TranscriptRow | CompactionRecord) -> str:
-    form = Markdown({"telegram:5": "Ann `x`\n## Assistant"})
+    form = MarkdownWriter({"telegram:5": "Ann `x`\n## Assistant"})
     return form.head(Outline("telegram:5", len(rows), 1)) + "".join(map(form.entry, rows))
 
 
@@ -113,7 +113,7 @@ def test_pictures_are_named_by_their_hash_and_secrets_are_masked() -> None:
 
 
 def test_a_picture_whose_bytes_are_gone_is_told_as_such() -> None:
-    form = Markdown({}, lambda key: key == "cd" * 32)
+    form = MarkdownWriter({}, lambda key: key == "cd" * 32)
     seen = (Image("ab" * 32, "image/png"), Image("cd" * 32, "image/png"))
     said = form.entry(row("user", "look", images=seen))
     assert f"> look\n\n[picture no longer kept]\n\npicture `{'cd' * 32}` (`image/png`)" in said

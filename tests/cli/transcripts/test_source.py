@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli.transcripts import source as source_module
-from goclaw.cli.transcripts.source import Entry, Source, entries, known, open_source
+from goclaw.cli.transcripts.source import ConversationSource, Entry, entries, known, open_source
 from goclaw.config.schema import Config
 from goclaw.errors import AccessDenied, StateError
 from goclaw.events import CompactionRecord
@@ -40,7 +40,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def read(source: Source, *, full: bool = True, last: int = 0) -> list[Entry]:
+async def read(source: ConversationSource, *, full: bool = True, last: int = 0) -> list[Entry]:
     outline = await known(source, SESSION, last)
     return [entry async for entry in entries(source, outline, full=full)]
 

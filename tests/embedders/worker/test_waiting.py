@@ -2,10 +2,10 @@
 
 import threading
 
-from goclaw.embedders.worker.waiting import Request, Waiting
+from goclaw.embedders.worker.waiting import EmbeddingRequest, Waiting
 
 
-def texts_done(waiting: Waiting, portion: int, requests: int, arrives: dict[int, Request]) -> list[str]:
+def texts_done(waiting: Waiting, portion: int, requests: int, arrives: dict[int, EmbeddingRequest]) -> list[str]:
     """What the worker's loop would embed, when more requests arrive after so many portions."""
     order: list[str] = []
     steps = 0
@@ -23,19 +23,21 @@ def texts_done(waiting: Waiting, portion: int, requests: int, arrives: dict[int,
 
 def test_a_query_goes_before_the_rest_of_a_batch_and_batches_keep_their_order() -> None:
     waiting = Waiting()
-    waiting.put(Request(1, ["a1", "a2", "a3"], query=False))
-    waiting.put(Request(2, ["b1"], query=False))
-    order = texts_done(waiting, 1, 4, {1: Request(3, ["q1"], query=True), 2: Request(4, ["q2"], query=True)})
+    waiting.put(EmbeddingRequest(1, ["a1", "a2", "a3"], query=False))
+    waiting.put(EmbeddingRequest(2, ["b1"], query=False))
+    order = texts_done(
+        waiting, 1, 4, {1: EmbeddingRequest(3, ["q1"], query=True), 2: EmbeddingRequest(4, ["q2"], query=True)}
+    )
     assert order == ["a1", "q1", "q2", "a2", "a3", "b1"]
 
 
 def test_a_batch_is_worked_on_from_its_shortest_text() -> None:
     waiting = Waiting()
-    waiting.put(Request(1, ["long text", "x", "text"], query=False))
+    waiting.put(EmbeddingRequest(1, ["long text", "x", "text"], query=False))
     assert texts_done(waiting, 2, 1, {}) == ["x", "text", "long text"]
 
 
 def test_whoever_waits_for_work_is_woken_by_it() -> None:
     waiting = Waiting()
-    threading.Timer(0, waiting.put, [Request(1, ["x"], query=False)]).start()
+    threading.Timer(0, waiting.put, [EmbeddingRequest(1, ["x"], query=False)]).start()
     assert waiting.first().number == 1

@@ -14,12 +14,12 @@ from mcp.client.streamable_http import streamable_http_client
 from goclaw.access import Access
 from goclaw.app import Environment, open_environment
 from goclaw.app.mcp_server import OfTheDaemon
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.events import Actor
 from goclaw.hooks.base import Hooks
 from goclaw.mcp.declared import Declared
 from goclaw.servers.mcp.http import open_mcp_http
-from goclaw.servers.mcp.offer import Caller, Offer, open_offer
+from goclaw.servers.mcp.offer import ClientCall, McpExport, open_offer
 from goclaw.servers.mcp.ports import ENTRY, McpPorts
 from goclaw.tokens import Tokens, add_token, open_tokens, revoke_token
 from goclaw.toolkit.base import Tool
@@ -52,7 +52,7 @@ class House:
     access: Access
     ports: McpPorts
     tools: "Shelf"
-    audited: list[Entry] = field(default_factory=list)
+    audited: list[AuditEntry] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
     """Faults that the daemon knows of."""
 
@@ -65,8 +65,8 @@ class House:
         self.world.users._users = Users(users)._users
 
     @asynccontextmanager
-    async def offer(self, actor: str = ANN) -> AsyncIterator[Offer]:
-        caller = Caller(Actor(actor, ENTRY), actor)
+    async def offer(self, actor: str = ANN) -> AsyncIterator[McpExport]:
+        caller = ClientCall(Actor(actor, ENTRY), actor)
         async with open_offer(self.ports, lambda ctx: caller) as offer:
             yield offer
 
@@ -143,7 +143,7 @@ async def house(
         access = Access(world.users, world.config)
         own = Shelf(tuple(tools))
         registry = Registry([BuiltIn(), own], access)
-        audited: list[Entry] = []
+        audited: list[AuditEntry] = []
         standing: list[str] = []
         environment.audit = audited.append
         ports = McpPorts(

@@ -10,7 +10,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.config.mcp import McpServerSettings
 from goclaw.events import Actor
-from goclaw.servers.mcp.guard import ACTOR, Caps, Guard
+from goclaw.servers.mcp.guard import ACTOR, GuardLimits, RequestGuard
 from goclaw.tokens import Tokens, add_token, revoke_token
 from tests.servers.mcp.house import ANN
 
@@ -42,14 +42,14 @@ class Inner:
 class Door:
     """A guard, and what a caller gets of it."""
 
-    def __init__(self, folder: Path, caps: Caps | None = None, **settings: Any) -> None:
+    def __init__(self, folder: Path, caps: GuardLimits | None = None, **settings: Any) -> None:
         self.clock = SteppedClock()
         self.inner = Inner()
         self.path = folder / "access-tokens.json"
         self.secret = add_token(self.path, "laptop", ANN, self.clock.now())
         self.tokens = Tokens(self.path, self.clock)
         self.audited: list[Any] = []
-        self.guard = Guard(
+        self.guard = RequestGuard(
             self.inner, McpServerSettings(**settings), self.tokens, self.clock, self.audited.append, caps
         )
         self.read = 0
@@ -144,7 +144,7 @@ async def test_a_body_that_does_not_end_is_not_waited_for(tmp_path: Path) -> Non
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    door = Door(tmp_path, Caps(body_seconds=0.01))
+    door = Door(tmp_path, GuardLimits(body_seconds=0.01))
     assert (await door.ask(body=never))[0] == 408
 
 
@@ -167,7 +167,7 @@ async def test_a_token_that_is_revoked_ends_what_is_open(tmp_path: Path) -> None
 
 
 async def test_one_token_has_no_more_than_its_share(tmp_path: Path) -> None:
-    door = Door(tmp_path, Caps(per_token=1))
+    door = Door(tmp_path, GuardLimits(per_token=1))
     door.inner.gate = asyncio.Event()
     first = asyncio.create_task(door.ask())
     while not door.inner.bodies:  # noqa: ASYNC110 -- the application has no event for it

@@ -9,7 +9,7 @@ from mcp_types import PromptReference, TextContent
 
 from goclaw.errors import ToolError
 from goclaw.events import Actor
-from goclaw.mcp.declared import Argument, Declared, Message, Prompt
+from goclaw.mcp.declared import Argument, Declared, DeclaredPrompt, Message
 from tests.servers.mcp.house import ANN, BOB, house
 
 REVIEW = {
@@ -52,7 +52,7 @@ async def test_code_makes_prompts_for_whom_it_wants(tmp_path: Path) -> None:
             raise ToolError("nobody is there; name somebody")
         return [Message("user", f"Greet {given['name']} for {actor.key}.")]
 
-    prompt = Prompt("greet", "Greet.", greet, (Argument("name"),), may=lambda actor: actor.key == ANN)
+    prompt = DeclaredPrompt("greet", "Greet.", greet, (Argument("name"),), may=lambda actor: actor.key == ANN)
     async with house(tmp_path, declared=Declared(prompts=(prompt,))) as home:
         async with home.client(ANN) as client:
             got = (await client.get_prompt("greet", {"name": "Zoe"})).messages[0].content

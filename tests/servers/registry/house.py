@@ -12,11 +12,11 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from goclaw.audit import Entry
+from goclaw.audit import AuditEntry
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
-from goclaw.registries.shelf import FILE, Shelf
-from goclaw.servers.listener import Caps
+from goclaw.registries.catalog_store import FILE, CatalogStore
+from goclaw.servers.listener import ListenerLimits
 from goclaw.servers.registry.open import open_registry
 from goclaw.tokens import Tokens, add_token
 from goclaw.users import Users
@@ -45,10 +45,10 @@ class House:
 
     port: int
     state: Path
-    shelf: Shelf
+    shelf: CatalogStore
     tokens: dict[str, str]
     http: aiohttp.ClientSession
-    audit: list[Entry] = field(default_factory=list)
+    audit: list[AuditEntry] = field(default_factory=list)
 
     async def ask(self, method: str, path: str, user: str = "eve", body: Any = None, **headers: str) -> Answer:
         """One request; `path` is sent as it is written. `user` empty: without a token."""
@@ -76,7 +76,7 @@ def address_of(entry: dict[str, Any]) -> str:
 
 @asynccontextmanager
 async def open_house(
-    folder: Path, caps: Caps | None = None, registries: dict[str, Any] | None = None, **settings: Any
+    folder: Path, caps: ListenerLimits | None = None, registries: dict[str, Any] | None = None, **settings: Any
 ) -> AsyncIterator[House]:
     """`settings`: those of `registry_server`."""
     state = folder / "state"
@@ -94,10 +94,10 @@ async def open_house(
         key.removeprefix("tui:"): add_token(config.tokens_path, key.removeprefix("tui:"), key, clock.now())
         for key in (*PEOPLE, "tui:gone")
     }
-    tokens, audit = Tokens(config.tokens_path, clock), list[Entry]()
+    tokens, audit = Tokens(config.tokens_path, clock), list[AuditEntry]()
     users = Users.read(config.users_path)
     async with (
         open_registry(config, users, tokens, clock, audit.append, caps) as port,
         aiohttp.ClientSession() as http,
     ):
-        yield House(port, state, Shelf(state / FILE), secrets, http, audit)
+        yield House(port, state, CatalogStore(state / FILE), secrets, http, audit)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from goclaw.registries import shelf as shelf_module
+from goclaw.registries import catalog_store as shelf_module
 from goclaw.registries.base import EntryKind, digest
-from goclaw.registries.shelf import OWN, Listed
+from goclaw.registries.catalog_store import OWN, CatalogRow
 from goclaw.servers.registry import catalogue as catalogue_module
 from goclaw.tokens import revoke_token
 from tests.servers.registry.house import House, address_of, document, open_house
@@ -308,8 +308,8 @@ async def test_shared_registries_are_offered_with_the_way_they_came(tmp_path: Pa
         "secret": {"url": "http://127.0.0.1:9"},
     }
     async with open_house(tmp_path, registries=registries) as house:
-        house.shelf.take("corp", [Listed(document("theirs"), 5.0, latest=True, via=("a", "b"))], 1.0)
-        house.shelf.take("secret", [Listed(document("hidden"), 5.0)], 1.0)
+        house.shelf.take("corp", [CatalogRow(document("theirs"), 5.0, latest=True, via=("a", "b"))], 1.0)
+        house.shelf.take("secret", [CatalogRow(document("hidden"), 5.0)], 1.0)
         await house.publish("bob", document())
         answer = await house.ask("GET", "/v1/entries")
         found = {each["document"]["name"]: each["via"] for each in answer.body["entries"]}
@@ -322,7 +322,7 @@ async def test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours(tmp_path: P
     async with open_house(tmp_path, registries={"one": shared, "two": shared}) as house:
         for registry in ("one", "two"):
             house.shelf.take(
-                registry, [Listed(document(version=f"{len(registry) * 9}.0.{registry == 'two':d}"), 5.0)], 1.0
+                registry, [CatalogRow(document(version=f"{len(registry) * 9}.0.{registry == 'two':d}"), 5.0)], 1.0
             )
         assert await listed(house) == ["data-tools 27.0.0"], "of two registries the first"
         await house.publish("bob", document())
@@ -335,7 +335,7 @@ async def test_a_name_that_is_ours_is_ours_as_every_kind(tmp_path: Path) -> None
     """Who uses `data-tools` of this registry does not say which kind it is."""
     shared = {"url": "http://127.0.0.1:9", "federation": {"share": True}}
     async with open_house(tmp_path, registries={"one": shared}) as house:
-        house.shelf.take("one", [Listed({**document("Data-Tools"), "kind": "mcp-server"}, 5.0)], 1.0)
+        house.shelf.take("one", [CatalogRow({**document("Data-Tools"), "kind": "mcp-server"}, 5.0)], 1.0)
         await house.publish("bob", document())
         assert await listed(house) == ["data-tools 1.0.0"]
 

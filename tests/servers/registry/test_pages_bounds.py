@@ -7,12 +7,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from goclaw.servers.listener import Caps
+from goclaw.servers.listener import ListenerLimits
 from goclaw.servers.registry import pages as pages_module
 from goclaw.tokens import revoke_token
 from tests.servers.registry.house import House, address_of, document, open_house
 
-HURRIED = Caps(head_seconds=0.2, body_seconds=0.2, connections=3)
+HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, connections=3)
 
 
 async def say(house: House, raw: bytes) -> bytes:
@@ -81,7 +81,7 @@ async def test_a_body_without_an_end_is_cut(tmp_path: Path) -> None:
 
 
 async def test_no_more_connections_than_are_allowed(tmp_path: Path) -> None:
-    async with open_house(tmp_path, Caps(connections=3)) as house, asyncio.timeout(10):
+    async with open_house(tmp_path, ListenerLimits(connections=3)) as house, asyncio.timeout(10):
         held = [await asyncio.open_connection("127.0.0.1", house.port) for _ in range(3)]
         for reader, writer in held:
             writer.write(b"GET /v1/ HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -94,7 +94,7 @@ async def test_no_more_connections_than_are_allowed(tmp_path: Path) -> None:
 async def test_who_takes_no_answer_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than the sockets of both sides hold: it would wait for ever, and nobody else would come in."""
     monkeypatch.setattr(pages_module, "ANSWER_SECONDS", 0.1)
-    async with open_house(tmp_path, Caps(connections=1), open=True) as house, asyncio.timeout(10):
+    async with open_house(tmp_path, ListenerLimits(connections=1), open=True) as house, asyncio.timeout(10):
         for at in range(5):
             house.shelf.publish(document(f"n{at}", later="x" * 400_000), "tui:bob", 1.0)
         ask = b"GET /v1/entries HTTP/1.1\r\nHost: localhost\r\n\r\n"

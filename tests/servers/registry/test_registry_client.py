@@ -9,8 +9,8 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.config.registries import RegistrySettings
 from goclaw.registries.base import EntryKind, RegistryError
+from goclaw.registries.catalog_store import FILE, OWN, CatalogStore
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.shelf import FILE, OWN, Shelf
 from goclaw.registries.syncing import sync
 from tests.servers.registry.house import House, document, open_house
 
@@ -29,7 +29,7 @@ async def test_what_is_published_is_fetched_with_its_digest(tmp_path: Path) -> N
     async with open_house(tmp_path) as house, aiohttp.ClientSession() as http:
         entry = document("io.github.bob/tools", "1.0.0+b.1", later=[1.5, "é"])
         assert await client(house, http).publish(entry) and not await client(house, http).publish(entry)
-        shelf = Shelf(tmp_path / "other" / FILE)
+        shelf = CatalogStore(tmp_path / "other" / FILE)
         taken = await sync("corp", settings(house, "eve"), shelf, http, SteppedClock())
         assert (taken.entries, taken.refused) == (1, ())
         [kept], [published] = shelf.entries("corp"), house.shelf.entries(OWN)
@@ -79,7 +79,7 @@ async def test_what_is_shared_on_does_not_come_home(tmp_path: Path) -> None:
         async with open_house(tmp_path / "b", registries=shared) as b:
             b.shelf.publish(document("of-b"), "tui:bob", 1.0)
             await sync("corp", settings(a, "eve"), b.shelf, http, SteppedClock())
-            c = Shelf(tmp_path / "c" / FILE)
+            c = CatalogStore(tmp_path / "c" / FILE)
             await sync("b", settings(b, "eve"), c, http, SteppedClock())
             await sync("b", settings(b, "eve"), a.shelf, http, SteppedClock())
             ids = [(await each.ask("GET", "/v1/")).body["registry"]["id"] for each in (a, b)]
@@ -92,7 +92,9 @@ async def test_a_catalogue_is_fetched_while_it_is_published_to(tmp_path: Path) -
     async with open_house(tmp_path) as house, aiohttp.ClientSession() as http:
         house.shelf.publish(document("first"), "tui:bob", 1.0)
         mine = [client(house, http).publish(document(f"n{at}")) for at in range(10)]
-        fetched = [sync("self", settings(house), Shelf(house.state / FILE), http, SteppedClock()) for _ in range(5)]
+        fetched = [
+            sync("self", settings(house), CatalogStore(house.state / FILE), http, SteppedClock()) for _ in range(5)
+        ]
         await asyncio.gather(*mine, *fetched)
         assert len(house.shelf.entries(OWN)) == 11
         assert house.shelf.entries("self") == [], "what came from here is not taken over"

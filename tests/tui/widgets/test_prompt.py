@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from goclaw.tui.recall import FILE, Recall
+from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.prompt import FOLDED_CHARACTERS, FOLDED_LINES, Prompt
 
@@ -13,7 +13,7 @@ from goclaw.tui.widgets.prompt import FOLDED_CHARACTERS, FOLDED_LINES, Prompt
 @pytest.fixture
 def prompt(tmp_path: Path) -> Prompt:
     """An input that is never mounted."""
-    return Prompt(Recall(tmp_path / FILE), Completion(lambda begun: False))
+    return Prompt(InputHistory(tmp_path / FILE), Completion(lambda begun: False))
 
 
 def lines(number: int) -> str:

@@ -1,0 +1,35 @@
+"""Leaves alone for a while what does not work, and tries it again: nothing is given up for good."""
+
+from goclaw.clock import Clock
+
+FAILURES = 3
+"""In a row: one that fails may be an accident."""
+PAUSE_SECONDS = 60.0
+
+
+class CircuitBreaker:
+    """Shut after three failures in a row, for a minute. A wish to wait is no failure: do not report it here."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+
+    def wait(self) -> float:
+        """Seconds until it is open again; 0 where it is."""
+        return max(0.0, self._until - self._clock.monotonic())
+
+    def worked(self) -> None:
+        """A try went well."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """A try went wrong."""
+        self._failures += 1
+        if self._failures >= FAILURES:
+            self.shut(PAUSE_SECONDS)
+
+    def shut(self, seconds: float) -> None:
+        """Do not try for so long."""
+        self._failures = 0
+        self._until = self._clock.monotonic() + seconds

@@ -1,0 +1,88 @@
+"""Small things that this channel remembers over restarts: one JSON file each, in the state folder."""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from goclaw.health.faults import disk_error
+from goclaw.supervise import see_through
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+def read(path: Path, shape: TypeAdapter[T], empty: T) -> T:
+    """What was kept; `empty` where nothing was, or nothing that makes sense."""
+    try:
+        return shape.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return empty
+    except (OSError, ValidationError) as error:
+        log.warning("%s is not used: %s", path, type(error).__name__)
+        return empty
+
+
+class JsonFile:
+    """Writes one file, whole each time."""
+
+    def __init__(self, path: Path, *, flush: bool) -> None:
+        """Without `flush` it survives kill -9, but not a power cut."""
+        self._path = path
+        self._flush = flush
+        self._writing = asyncio.Lock()
+        self._latest: Any = None
+        self._given = self._written = 0
+        """How many values came, and how many of them are on disk or were replaced by later ones that are."""
+
+    async def write(self, value: Any, *, flush: bool = False) -> None:
+        """Put a value on disk, or the latest of those that came while it waited for the disk.
+
+        Args:
+            value: the whole content; each one includes what those before it said.
+            flush: make it survive a power cut, whatever the file is for.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        self._latest = value
+        mine = self._given = self._given + 1
+        try:
+            async with self._writing:
+                if self._written < mine or (flush and not self._flush):
+                    await self._write_latest(flush)
+        except OSError as error:
+            raise disk_error(error, self._path, "written") from error
+
+    async def _write_latest(self, flush: bool) -> None:
+        written, content = self._given, orjson.dumps(self._latest, option=orjson.OPT_NON_STR_KEYS)
+        # To its end also when the caller is cancelled: two threads must not write the same file.
+        work = asyncio.to_thread(self._replace, content, self._flush or flush)
+        await see_through(work, f"writing {self._path.name}")
+        self._written = written
+
+    def _replace(self, content: bytes, flush: bool) -> None:  # to_thread takes positions
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if flush:
+                file.flush()
+                os.fsync(file.fileno())
+        fresh.replace(self._path)
+        if flush:
+            _flush_folder(self._path.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Have the names in a folder on disk, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,221 @@
+"""Albums and long texts: Telegram sends each picture of an album as a message of its own, and clients cut a long text
+into several; people mean one message.
+
+A part is on disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
+one message of a chat at a time, so who waited for the whole album would never get it. What belongs to an album is
+decided once, and on disk before it is handed over: whatever comes later is a message of its own, also after a kill.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from goclaw.channels.telegram import json_file
+from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
+from goclaw.channels.telegram.render import units
+from goclaw.channels.telegram.waiting import set_within
+from goclaw.clock import Clock
+from goclaw.errors import DiskError
+
+log = logging.getLogger(__name__)
+
+QUIET_SECONDS = 0.8
+"""An album is whole when no part came for so long. Its parts arrive within a few hundred milliseconds."""
+TEXT_SECONDS = 1.0
+"""A long text is whole when nothing followed for so long, or when a part follows that is not long."""
+LONG_TEXT = 4_000
+"""UTF-16 units from which a text may be the first part of a longer one: clients cut below the limit of 4,096."""
+MAX_PARTS = 10
+"""Of an album (Bot API, sendMediaGroup)."""
+TEXTS = f"{CHANNEL}:text:"
+"""How the names of long texts begin."""
+MAX_NAME = 64
+"""Characters of a `media_group_id`; Telegram's own have about twenty."""
+KEPT = 200
+"""Albums whose parts are remembered over restarts: what Telegram can repeat is far less."""
+KEPT_WHOLE = 20
+"""Albums that are remembered with their content, so that an edited caption finds its pictures."""
+
+
+@dataclass(slots=True)
+class _OnDisk:
+    """The file. Of strangers' albums, too, as who may write is decided later; only until they are handed over."""
+
+    open: Mapping[str, Sequence[Json]] = field(default_factory=dict)
+    """The messages of those that were not handed over yet, by name."""
+    ended: dict[str, list[int]] = field(default_factory=dict)
+    """The ids of the messages of those that have ended."""
+
+
+_ON_DISK = TypeAdapter(_OnDisk)
+
+
+@dataclass(eq=False)
+class MediaGroup:
+    """One that is being gathered."""
+
+    name: str
+    chat: int
+    sender: int
+    last_at: float
+    parts: dict[int, Json] = field(default_factory=dict)
+    """Messages by their ids, in the order in which they came."""
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when no more parts are waited for."""
+
+    async def whole(self, clock: Clock) -> None:
+        """Return when it has ended."""
+        quiet = TEXT_SECONDS if self.name.startswith(TEXTS) else QUIET_SECONDS
+        while not self.closed.is_set() and (left := self.last_at + quiet - clock.monotonic()) > 0:
+            await set_within(clock, left, self.closed)
+        self.closed.set()
+
+
+class MediaGroups:
+    """Those that are open, and what is remembered of those that ended."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        """Reads the file: call this in a thread."""
+        self._clock = clock
+        found = json_file.read(path, _ON_DISK, _OnDisk())
+        self._ended = found.ended
+        self._keeper = json_file.JsonFile(path, flush=True)
+        self._open: dict[str, MediaGroup] = {}
+        self._recent: OrderedDict[str, list[Json]] = OrderedDict()
+        for name, messages in found.open.items():
+            for message in messages:
+                try:
+                    self.gather(name, message)
+                except UNREADABLE:
+                    continue  # somebody edited the file
+
+    def gather(self, name: str, message: Json) -> MediaGroup | None:
+        """Put a part where it belongs; None when its album has ended without it."""
+        part = number(message["message_id"])
+        if part not in self._ended.get(name, [part]):
+            return None
+        album = self._open.get(name)
+        if album is None:
+            chat, sender = number(message["chat"]["id"]), number(message["from"]["id"])
+            album = self._open[name] = MediaGroup(name, chat, sender, self._clock.monotonic())
+        if part not in album.parts:
+            album.last_at = self._clock.monotonic()
+        album.parts[part] = message
+        if len(album.parts) >= MAX_PARTS or (name.startswith(TEXTS) and not is_long(message)):
+            album.closed.set()
+        return album
+
+    def text_of(self, message: Json) -> str | None:
+        """The long text that a message begins, goes on with, or is a part of already; None: it stands for itself."""
+        chat, part = number(message["chat"]["id"]), number(message["message_id"])
+        mine = f"{TEXTS}{chat}:"
+        known = (name for name, parts in self._ended.items() if name.startswith(mine) and part in parts)
+        if found := next(known, None):
+            return found
+        if not is_plain(message):
+            return None
+        for album in self.open_of(chat, number(message["from"]["id"])):
+            first = next(iter(album.parts.values()))
+            same_topic = first.get("message_thread_id") == message.get("message_thread_id")
+            if album.name.startswith(mine) and (part in album.parts or (same_topic and not album.closed.is_set())):
+                return album.name
+        return f"{mine}{part}" if is_long(message) else None
+
+    async def keep(self) -> None:
+        """Have all that was gathered on disk.
+
+        Raises:
+            DiskError: it cannot be written; the part must come again.
+        """
+        opened = {album.name: list(album.parts.values()) for album in self._open.values()}
+        await self._keeper.write(_OnDisk(opened, self._ended))
+
+    def open(self) -> Sequence[MediaGroup]:
+        """Those that were not handed over yet, also by an earlier run of the daemon."""
+        return list(self._open.values())
+
+    def open_of(self, chat: int, sender: int) -> Sequence[MediaGroup]:
+        """What a person is sending in a chat: their next message ends it."""
+        return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
+
+    def text_with(self, message: Json) -> str | None:
+        """The long text that an edited message is a part of; None: it is a message of its own."""
+        mine, part = f"{TEXTS}{number(message['chat']['id'])}:", number(message["message_id"])
+        gathered = {name: [*album.parts] for name, album in self._open.items()}
+        texts = (name for name, parts in {**self._ended, **gathered}.items() if part in parts and name.startswith(mine))
+        return next(texts, None)
+
+    def is_open(self, album: MediaGroup) -> bool:
+        """Whether an album was not handed over yet."""
+        return self._open.get(album.name) is album
+
+    async def decide(self, album: MediaGroup) -> list[Json]:
+        """End an album: its messages, in the order of their ids. The same again when it is asked again.
+
+        Raises:
+            DiskError: that cannot be written down.
+        """
+        album.closed.set()
+        if album.name not in self._ended:
+            self._ended[album.name] = sorted(album.parts)
+            while len(self._ended) > KEPT:
+                del self._ended[next(iter(self._ended))]
+            try:
+                await self.keep()
+            except DiskError:
+                self._ended.pop(album.name, None)
+                raise
+        messages = [album.parts[part] for part in sorted(album.parts)]
+        # One that is repeated may come in pieces.
+        self._recent.setdefault(album.name, messages)
+        while len(self._recent) > KEPT_WHOLE:
+            self._recent.popitem(last=False)
+        return messages
+
+    async def handed_over(self, album: MediaGroup) -> None:
+        """Its content is on disk elsewhere."""
+        self._open.pop(album.name, None)
+        try:
+            await self.keep()
+        except DiskError as error:
+            log.warning("the next start hands an album over once more, which changes nothing: %s", error)
+
+    def replace(self, name: str, message: Json) -> MediaGroup | None:
+        """Put the new version of a part into the album that is being gathered; None when it is not (any more)."""
+        album = self._open.get(name)
+        if album is None or name in self._ended or number(message["message_id"]) not in album.parts:
+            return None
+        album.parts[number(message["message_id"])] = message
+        return album
+
+    def edit(self, name: str, message: Json) -> list[Json] | None:
+        """The whole album with a new version of one of its messages; None when it is not known (any more)."""
+        known = self._recent.get(name)
+        if known is None:
+            return None
+        self._recent[name] = [message if part["message_id"] == message["message_id"] else part for part in known]
+        return self._recent[name]
+
+
+def is_plain(message: Json) -> bool:
+    """Whether a message is a text that its sender wrote, and no command."""
+    text = message.get("text")
+    return isinstance(text, str) and not text.startswith("/") and "forward_origin" not in message
+
+
+def is_long(message: Json) -> bool:
+    """Whether a text may go on in the next message."""
+    return units(message.get("text", "")) >= LONG_TEXT
+
+
+def album_name(message: Json) -> str | None:
+    """The id that the message of an album gets; None for a message that is no part of one."""
+    group = message.get("media_group_id")
+    if not isinstance(group, str) or not 0 < len(group) <= MAX_NAME or not group.isascii():
+        return None
+    return f"{CHANNEL}:album:{number(message['chat']['id'])}:{group}"

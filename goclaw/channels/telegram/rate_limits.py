@@ -1,0 +1,151 @@
+"""How fast we may speak: Telegram's limits per chat, per group and over all, and its wishes to wait.
+
+Every limit is a sliding window, because that is how Telegram counts. A wish to wait holds back one chat only; one that
+was said to something for show (a draft, the typing sign) holds back only what is for show there, never an answer.
+"""
+
+import math
+from collections import deque
+
+from goclaw.clock import Clock
+from goclaw.config.schema import TelegramSettings
+
+GROUP_SECONDS = 60.0
+MANY_CHATS = 1_000
+"""Beyond this many chats, those that were quiet are forgotten."""
+
+
+class SlidingWindow:
+    """At most `count` events in any `seconds`."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self._count = count
+        self._seconds = seconds
+        self._times: deque[float] = deque()
+
+    def free(self, now: float) -> int:
+        """How many events fit now."""
+        while self._times and self._times[0] <= now - self._seconds:
+            self._times.popleft()
+        return self._count - len(self._times)
+
+    def has_plenty(self, now: float) -> bool:
+        """Whether something that can be left out may take a place: a quarter stays for what cannot."""
+        return self.free(now) > max(1, self._count // 4)
+
+    def wait(self, now: float) -> float:
+        """Seconds until one fits."""
+        return 0.0 if self.free(now) > 0 else self._times[0] + self._seconds - now
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether nothing that still counts happened."""
+        return self.free(now) == self._count
+
+    def take(self, now: float) -> None:
+        """Count one."""
+        self._times.append(now)
+
+
+class RateLimiter:
+    """The limits of one bot. Asked before every message and every edit."""
+
+    def __init__(self, settings: TelegramSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._all = window_of(settings.messages_per_second, 1)
+        self._chats: dict[int, list[SlidingWindow]] = {}
+        self._owed: set[int] = set()
+        self._held: dict[int, float] = {}
+        self._quiet: dict[int, float] = {}
+
+    async def pace(self, chat: int) -> None:
+        """Return when a message to `chat` may go out; it is counted."""
+        while (wait := self._wait(chat)) > 0:
+            await self._clock.sleep(wait)
+        self._take(chat)
+
+    async def cool(self, chat: int) -> None:
+        """Return when Telegram does not want us to wait with `chat`: for what does not count as a message."""
+        while (wait := self._held.get(chat, 0.0) - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
+
+    def may_show(self, chat: int) -> bool:
+        """Whether something for show may go to `chat`."""
+        return self.quiet(chat) <= 0
+
+    def quiet(self, chat: int) -> float:
+        """Seconds until something for show may go to `chat` again."""
+        until = max(self._held.get(chat, 0.0), self._quiet.get(chat, 0.0))
+        return until - self._clock.monotonic()
+
+    def spare(self, chat: int) -> bool:
+        """Count a message that is not needed (a preview), or say no: the answer itself must find room at once."""
+        now = self._clock.monotonic()
+        if not self.may_show(chat) or not all(window.has_plenty(now) for window in [self._all, *self._windows(chat)]):
+            return False
+        self._take(chat)
+        return True
+
+    def owe(self, chat: int) -> None:
+        """A message to `chat` is on its way, or has to be tried again: nothing new may begin above it."""
+        self._owed.add(chat)
+
+    def paid(self, chat: int) -> None:
+        """It is there, or never will be."""
+        self._owed.discard(chat)
+
+    def owes(self, chat: int) -> bool:
+        """Whether a message to `chat` is not there yet."""
+        return chat in self._owed
+
+    def hold(self, chat: int, seconds: float) -> None:
+        """Telegram asked to wait with this chat."""
+        self._hold(self._held, chat, seconds)
+
+    def hold_shows(self, chat: int, seconds: float) -> None:
+        """Telegram asked something for show to wait."""
+        self._hold(self._quiet, chat, seconds)
+
+    def _hold(self, held: dict[int, float], chat: int, seconds: float) -> None:
+        now = self._clock.monotonic()
+        if len(held) >= MANY_CHATS:
+            for other in [other for other, until in held.items() if until <= now]:
+                del held[other]
+        held[chat] = max(held.get(chat, 0.0), now + seconds)
+
+    def _wait(self, chat: int) -> float:
+        now = self._clock.monotonic()
+        held = self._held.get(chat, 0.0) - now
+        if held <= 0:
+            self._held.pop(chat, None)
+        return max(held, *(window.wait(now) for window in [self._all, *self._windows(chat)]))
+
+    def _take(self, chat: int) -> None:
+        now = self._clock.monotonic()
+        for window in [self._all, *self._windows(chat)]:
+            window.take(now)
+
+    def _windows(self, chat: int) -> list[SlidingWindow]:
+        """The limits of one chat: its rate, and for a group (a negative id) the rate per minute."""
+        if chat not in self._chats:
+            if len(self._chats) >= MANY_CHATS:
+                self._forget_quiet_chats()
+            self._chats[chat] = [window_of(self._settings.chat_messages_per_second, self._settings.burst)]
+            if chat < 0:
+                per_minute = self._settings.group_messages_per_minute
+                self._chats[chat].append(window_of(per_minute / GROUP_SECONDS, math.ceil(per_minute)))
+        return self._chats[chat]
+
+    def _forget_quiet_chats(self) -> None:
+        now = self._clock.monotonic()
+        self._chats = {
+            chat: windows
+            for chat, windows in self._chats.items()
+            if not all(window.is_quiet(now) for window in windows)
+        }
+
+
+def window_of(rate: float, burst: int) -> SlidingWindow:
+    """`rate` events a second on average, `burst` of them at once; a high rate allows more at once."""
+    count = max(burst, math.ceil(rate))
+    return SlidingWindow(count, count / rate)

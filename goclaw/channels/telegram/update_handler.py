@@ -1,0 +1,304 @@
+"""Everything that Telegram tells us, one update at a time: when `take` returns, the update may be acknowledged.
+
+Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
+an album or a long text wait for each other, on disk (see `albums`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from telegram import Bot
+from telegram.error import TelegramError
+
+from goclaw.channels.telegram.callback_queries import MAX_TOAST, press_of, query_of
+from goclaw.channels.telegram.chat_migrations import ChatMigrations
+from goclaw.channels.telegram.identity import Identity
+from goclaw.channels.telegram.inbound import (
+    CHANNEL,
+    UNREADABLE,
+    Json,
+    Me,
+    Terms,
+    album_of,
+    is_group,
+    is_open,
+    number,
+    person_of,
+    single_of,
+    unread,
+)
+from goclaw.channels.telegram.media_groups import MediaGroup, MediaGroups, album_name
+from goclaw.channels.telegram.service import Membership, membership_of, move_of, reaction_of, stop_of
+from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
+from goclaw.clock import Clock
+from goclaw.events import Acceptance, AcceptKind, GatewayPort, Inbound
+from goclaw.records import record
+from goclaw.supervise import keep_running
+
+log = logging.getLogger(__name__)
+
+NAMELESS = Me(0, "")
+ALLOWED_UPDATES = [
+    "message",
+    "edited_message",
+    "message_reaction",
+    "callback_query",
+    "my_chat_member",
+    "stopped_message_generation",
+]
+"""Kinds of updates that are asked for; each one listed here is handled below."""
+MAX_COURTESIES = 50
+"""Answers to presses, and reactions, that are under way at once: beyond that a button just goes on blinking."""
+
+
+class Reachability(Protocol):
+    """The sending side, which need not try a chat that the bot cannot write to."""
+
+    def blocked(self, chat: int) -> None:
+        """The person blocked the bot, or it was taken out of the group."""
+        ...
+
+    def open(self, chat: int) -> None:
+        """It can write there (again)."""
+        ...
+
+
+@record
+class UpdatePorts:
+    """What taking in stands on."""
+
+    gateway: GatewayPort
+    bot: Bot
+    clock: Clock
+    identity: Identity
+    albums: MediaGroups
+    moved: ChatMigrations
+    reach: Reachability
+    accepted: Callable[[Inbound, Acceptance], None]
+    """Told what became of each message."""
+    turn_of_draft: Callable[[int], str]
+    """The turn that is shown in a draft; empty for none."""
+    groups: Mapping[int, int]
+    """Those where the bot may answer, each with how many messages before one to it it is told of."""
+    unlisted: UnlistedGroups
+    ack_reaction: str
+    """What each message that will be answered gets as soon as it is on disk; empty: nothing."""
+    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+    """Starts a task that lives as long as the channel runs."""
+
+
+class UnreadableUpdate(Exception):
+    """An update has not the shape that the Bot API describes: nothing can be taken from it, now or later."""
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around what only reads an update, so that errors of anything else are not mistaken for its fault."""
+    try:
+        yield
+    except UNREADABLE as error:
+        raise UnreadableUpdate from error
+
+
+class UpdateHandler:
+    """The way in."""
+
+    def __init__(self, ports: UpdatePorts) -> None:
+        self._ports = ports
+        self._chats: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._courtesies: set[asyncio.Task[None]] = set()
+        self._gathering: dict[MediaGroup, asyncio.Task[None]] = {}
+        self._kinds: dict[str, Callable[[Json], Awaitable[None]]] = {
+            "message": self._message,
+            "edited_message": self._edit,
+            "message_reaction": self._reaction,
+            "callback_query": self._press,
+            "my_chat_member": self._membership,
+            "stopped_message_generation": self._stop,
+        }
+
+    def resume(self) -> None:
+        """Take up the albums that were being gathered when the last run ended."""
+        for album in self._ports.albums.open():
+            self._see_off(album)
+
+    def end(self) -> None:
+        """Leave what is being gathered to the next start."""
+        for task in self._gathering.values():
+            task.cancel()
+
+    async def take(self, update: Json) -> None:
+        """Have one raw update made durable; one that is not for us needs nothing.
+
+        Whatever it holds, this only raises what the gateway raises: then it was not taken and must come again. The same
+        update may come again and again, also while it is being taken.
+        """
+        for kind, handle in self._kinds.items():
+            if kind in update:
+                try:
+                    await handle(update)
+                except UnreadableUpdate as error:
+                    unread(error, update.get("update_id"))
+                return
+
+    async def _message(self, update: Json) -> None:
+        with reading():
+            message = update["message"]
+            move, name = move_of(message), album_name(message)
+            chat, person = number(message["chat"]["id"]), person_of(message)
+            sender = number(person["id"]) if person else 0
+            shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
+        if move:
+            # Before anything is awaited: what follows in the new chat belongs to the old session.
+            await self._ports.moved.remember(move.old, move.new)
+        elif shut:
+            self._ports.unlisted.heard(chat)
+        elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
+            await self._part(album)
+        elif person:
+            async with self._order_of(chat):
+                for open_album in self._ports.albums.open_of(chat, sender):
+                    await self._settle(open_album)
+                await self._accept(single_of(update, await self._terms(message)))
+
+    def _text_of(self, message: Json) -> str | None:
+        with reading():
+            return self._ports.albums.text_of(message)
+
+    def _gather(self, name: str, message: Json) -> MediaGroup | None:
+        with reading():
+            if not is_open(message["chat"], self._terms_without_name()):
+                return None
+            return self._ports.albums.gather(name, message)
+
+    async def _part(self, album: MediaGroup) -> None:
+        """Have a part on disk, and its album handed over when it is whole, which is not waited for."""
+        await self._ports.albums.keep()
+        self._see_off(album)
+
+    def _see_off(self, album: MediaGroup) -> None:
+        if album not in self._gathering:
+            work = keep_running(album.name, partial(self._hand_over, album), self._ports.clock)
+            task = self._gathering[album] = self._ports.spawn(work)
+            task.add_done_callback(lambda _: self._gathering.pop(album))
+
+    async def _hand_over(self, album: MediaGroup) -> None:
+        await album.whole(self._ports.clock)
+        async with self._order_of(album.chat):
+            await self._settle(album)
+
+    async def _settle(self, album: MediaGroup) -> None:
+        """Hand an album over, unless its sender's next message has; its chat's order is ours."""
+        albums = self._ports.albums
+        if albums.is_open(album):
+            messages = await albums.decide(album)
+            await self._accept(album_of(album.name, messages, await self._terms(*messages)))
+            await albums.handed_over(album)
+
+    async def _edit(self, update: Json) -> None:
+        with reading():
+            message = update["edited_message"]
+            chat, name = number(message["chat"]["id"]), album_name(message) or self._ports.albums.text_with(message)
+            identity = f"{CHANNEL}:{number(update['update_id'])}"
+        if name and (album := self._ports.albums.replace(name, message)):
+            await self._part(album)
+            return
+        async with self._order_of(chat):
+            terms = await self._terms(message)
+            if name is None:
+                await self._accept(single_of(update, terms))
+            elif messages := self._ports.albums.edit(name, message):
+                await self._accept(album_of(identity, messages, terms, edited=True))
+
+    async def _reaction(self, update: Json) -> None:
+        with reading():
+            inbound = reaction_of(update, self._terms_without_name())
+            chat = number(update["message_reaction"]["chat"]["id"])
+        async with self._order_of(chat):
+            await self._accept(inbound)
+
+    async def _stop(self, update: Json) -> None:
+        with reading():
+            inbound = stop_of(update, self._terms_without_name())
+            draft = number(update["stopped_message_generation"]["draft_id"])
+        # Not the next turn, when the one that was shown there has just ended.
+        if self._ports.turn_of_draft(draft):
+            await self._accept(inbound)
+
+    async def _press(self, update: Json) -> None:
+        """Let a button answer its question; what is no such press is answered, too, so that the button rests."""
+        query, press = query_of(update), None
+        with suppress(*UNREADABLE):
+            press = press_of(update, self._terms_without_name())
+        said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
+        if query:
+            self._best_effort(self._ports.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
+
+    def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
+        """Make a request that nothing waits for, and whose failure is only logged."""
+
+        async def tried() -> None:
+            try:
+                await request
+            except TelegramError as error:
+                log.debug("a press or a message could not be acknowledged: %s", error.message)
+
+        if len(self._courtesies) >= MAX_COURTESIES:
+            request.close()
+            return
+        task = self._ports.spawn(tried())
+        self._courtesies.add(task)
+        task.add_done_callback(self._courtesies.discard)
+
+    async def _membership(self, update: Json) -> None:
+        with reading():
+            change = membership_of(update)
+        if change is None:
+            return
+        if change.reachable:
+            self._ports.reach.open(change.chat)
+        else:
+            self._ports.reach.blocked(change.chat)
+        if not change.private:
+            self._of_group(change)
+
+    def _of_group(self, change: Membership) -> None:
+        what = "is in" if change.reachable else "was taken out of"
+        log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
+        listed = {change.chat, self._ports.moved.origin(change.chat)} & set(self._ports.groups)
+        if not change.reachable:
+            self._ports.unlisted.left(change.chat)
+        elif not listed:
+            self._ports.unlisted.joined(change.chat, change.by)
+
+    async def _accept(self, inbound: Inbound | None) -> None:
+        if inbound is None:
+            return
+        # Who writes there can be answered there.
+        chat = self._ports.moved.current(int(inbound.address.chat))
+        self._ports.reach.open(chat)
+        acceptance = await self._ports.gateway.accept(inbound)
+        self._ports.accepted(inbound, acceptance)
+        if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:
+            message = int(inbound.ref.rpartition(":")[2])
+            self._best_effort(self._ports.bot.set_message_reaction(chat, message, self._ports.ack_reaction))
+
+    async def _terms(self, *messages: Json) -> Terms:
+        """By what messages are judged; in a group that needs the bot's name."""
+        return self._terms_of(await self._ports.identity.me(messages))
+
+    def _terms_without_name(self) -> Terms:
+        """For what needs no name."""
+        return self._terms_of(NAMELESS)
+
+    def _terms_of(self, me: Me) -> Terms:
+        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+
+    def _order_of(self, chat: int) -> asyncio.Lock:
+        """Held while a message of a chat is being taken; acquired in order."""
+        return self._chats.setdefault(chat, asyncio.Lock())

@@ -1,0 +1,307 @@
+"""Brings the shelf of notes in line with the files of a workspace. The files are the truth, events only hints.
+
+A sweep lists all files, reads those whose time, inode or size changed, and writes the passages that differ. Reading,
+cutting and writing are done in threads and in small portions, so that the event loop is never held up.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from glob import escape
+from pathlib import PurePosixPath
+
+from goclaw.clock import Clock, RealClock
+from goclaw.config.schema import MemorySettings
+from goclaw.errors import ToolError
+from goclaw.memory.base import owner_of
+from goclaw.memory.chunks import chunk_markdown, lines_of
+from goclaw.memory.index import notes
+from goclaw.memory.index.database import IndexFile
+from goclaw.memory.index.notes import FileVersion, IndexedNote
+from goclaw.records import record
+from goclaw.supervise import background
+from goclaw.workspace import USERS, GlobMatch, Opened, Workspace
+
+log = logging.getLogger(__name__)
+
+MEMORY_FILES = ("MEMORY.md", "memory/**/*.md")
+"""What is searched in every workspace; `memory.paths` adds to it."""
+MAX_FILES = 10_000
+"""Files that are searched per workspace: a first sweep takes ten seconds, later ones a sixth of one."""
+MAX_FILE = 5 << 20
+"""Bytes; a larger file is no note."""
+MAX_LINES = 100_000
+"""Of a file; of more lines there is more to keep in order (each is an object) than the event loop can wait for. A file
+of the largest size has as many if they have 50 characters."""
+SWEPT_AT_ONCE = 500
+"""With no more files than these a search sweeps first: 15 ms."""
+
+_PORTION_FILES, _PORTION_BYTES = 32, 128 << 10
+"""What is read and cut at once: some 20 ms of a thread, which lets the event loop go first at each file."""
+_TRIES = 3
+"""Sweeps in a row when files are replaced while they are read."""
+_TICK = 0.02
+"""Seconds: the clock of a file system moves in steps of up to 10 ms, so a younger file may change without a trace."""
+_TOO_YOUNG = -1
+"""The inode of a version that is not to be relied upon."""
+
+_Known = Mapping[str, tuple[FileVersion, str]]
+
+
+@record
+class _Unusable:
+    """No note, whatever its name."""
+
+    why: str
+
+
+@record
+class _Replaced:
+    """Another file took its place since it was listed."""
+
+
+_Read = IndexedNote | FileVersion | _Unusable | _Replaced
+
+
+@dataclass(slots=True)
+class _Swept:
+    """What is remembered of a workspace between two sweeps."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    begun: int = 0
+    done: int = 0
+    """Numbers of sweeps."""
+    changed: bool = False
+    """Something is known to have changed since the last sweep began."""
+    files: int = 0
+    generation: int = -1
+    """Of the index file that was swept into."""
+    unusable: dict[str, FileVersion] = field(default_factory=dict)
+    """Files that are no text or too large, in the version that was looked at."""
+    reported: dict[str, FileVersion] = field(default_factory=dict)
+    """Files of which the log has why they are left out: not said again at each sweep."""
+    overfull: bool = False
+
+
+@record
+class _Due:
+    """What a sweep has to do."""
+
+    portions: Sequence[tuple[str, Sequence[GlobMatch]]]
+    """Whose eyes the files are to be read with, and the files."""
+    gone: Sequence[str]
+
+
+@dataclass(slots=True)
+class _Ready:
+    """What was read of a portion, for the index."""
+
+    documents: list[IndexedNote] = field(default_factory=list)
+    touched: dict[str, FileVersion] = field(default_factory=dict)
+    """New versions of files whose content is the same."""
+
+
+class FileIndexer:
+    """Sweeps workspaces into an index file.
+
+    Its methods raise `BrokenIndex` when the index is damaged (nothing of what was swept counts then, once it is made
+    anew), `StateError` when the disk refuses.
+    """
+
+    def __init__(self, index: IndexFile, settings: MemorySettings, clock: Clock | None = None) -> None:
+        self._index = index
+        self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
+        self._clock = clock or RealClock()
+        self._workspaces: dict[str, _Swept] = {}
+
+    def changed(self, workspace: Workspace) -> None:
+        """Note that something may have changed: the next `fresh` sweeps."""
+        self._swept(workspace).changed = True
+
+    async def fresh(self, workspace: Workspace) -> None:
+        """Sweep if searches are to have what was just written: see `SWEPT_AT_ONCE`."""
+        swept = self._swept(workspace)
+        if swept.generation != self._index.generation or swept.changed or swept.files <= SWEPT_AT_ONCE:
+            await self.sweep(workspace)
+
+    async def sweep(self, workspace: Workspace) -> None:
+        """Bring the index in line with the files as they are now.
+
+        One at a time for a workspace: callers that come meanwhile share one sweep that begins after all of them came.
+        """
+        swept = self._swept(workspace)
+        wanted = swept.begun + 1
+        async with swept.lock:
+            if swept.done >= wanted:
+                return
+            swept.begun += 1
+            generation, swept.changed = self._index.generation, False
+            try:
+                for _ in range(_TRIES):
+                    if await self._brought_in_line(workspace, swept):
+                        break
+            except BaseException:
+                swept.changed = True
+                raise
+            swept.done, swept.generation = swept.begun, generation
+
+    def _swept(self, workspace: Workspace) -> _Swept:
+        return self._workspaces.setdefault(name_of(workspace), _Swept())
+
+    async def _brought_in_line(self, workspace: Workspace, swept: _Swept) -> bool:
+        """One pass; False: files were replaced meanwhile, and another pass is due."""
+        name = name_of(workspace)
+        entries = await self._entries(workspace)
+        if len(entries) > MAX_FILES and not swept.overfull:
+            swept.overfull = True
+            log.warning(
+                "too many memory files, the rest is not searched", extra={"workspace": name, "limit": MAX_FILES}
+            )
+        known = await self._index.read(lambda connection: notes.versions(connection, name))
+        due = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
+        gone, is_whole, ready = [*due.gone], True, _Ready()
+        for owner, portion in due.portions:
+            # Reading is ours, writing is SQLite's: they need not wait for each other.
+            async with background(self._write(name, ready), "memory files") as writing:
+                found = await self._read(workspace.seen_by(owner), portion, known)
+                await writing
+            ready = _Ready()
+            for entry, read in found:
+                match read:
+                    case IndexedNote():
+                        ready.documents.append(read)
+                    case FileVersion():
+                        ready.touched[entry.path] = read
+                    case _Replaced():
+                        is_whole = False
+                    case ToolError(__cause__=FileNotFoundError()):
+                        is_whole = False  # gone since it was listed
+                    case _:
+                        _leave_out(swept, entry, read)
+                        gone += {entry.path} & known.keys()
+        await self._write(name, ready)
+        await self._remove(name, gone)
+        return is_whole
+
+    async def _entries(self, workspace: Workspace) -> list[GlobMatch]:
+        """The files, each found with the eyes of whom it is served to: nothing of others is behind its name."""
+        entries = await workspace.seen_by("").walk(self._patterns, MAX_FILES + 1)
+        for folder in await workspace.seen_by_all().paths_in(USERS):
+            key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
+            if folder.endswith("/") and left > 0:
+                entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
+        return entries
+
+    async def _read(
+        self, workspace: Workspace, entries: Sequence[GlobMatch], known: _Known
+    ) -> list[tuple[GlobMatch, _Read | ToolError]]:
+        readers = {
+            entry.path: partial(_read, entry=entry, known=known.get(entry.path, (None, ""))[1], now=self._clock.now())
+            for entry in entries
+        }
+        return list(zip(entries, await workspace.use_each(readers), strict=True))
+
+    async def _write(self, name: str, ready: _Ready) -> None:
+        if ready.touched:
+            await self._index.write(lambda connection: notes.touch(connection, name, ready.touched))
+        documents: Sequence[IndexedNote] = ready.documents
+        while documents:
+            documents = await self._index.write(partial(notes.put, workspace=name, documents=documents))
+
+    async def _remove(self, name: str, paths: Sequence[str]) -> None:
+        while paths:
+            paths = await self._index.write(partial(notes.remove, workspace=name, paths=paths))
+
+
+def name_of(workspace: Workspace) -> str:
+    """What the workspace is called in the index."""
+    return str(workspace.root)
+
+
+def _patterns(paths: Sequence[str]) -> list[str]:
+    """Globs for the configured extra paths: each may be a file of any name, or a folder of Markdown files."""
+    patterns: list[str] = []
+    for given in paths:
+        path = PurePosixPath(given)
+        if path.is_absolute() or ".." in path.parts:
+            log.warning("memory.paths: only paths below the workspace are searched", extra={"path": given})
+        else:
+            patterns += [str(path), str(path / "**/*.md")]
+    return patterns
+
+
+def _due(entries: Sequence[GlobMatch], known: _Known, swept: _Swept) -> _Due:
+    """What differs between the files and the index."""
+    found = {entry.path: entry for entry in entries}
+    swept.files = len(found)
+    for remembered in (swept.unusable, swept.reported):
+        for path in remembered.keys() - found.keys():
+            del remembered[path]
+    changed = [
+        entry
+        for path, entry in found.items()
+        if _version(entry) not in (known.get(path, (None, ""))[0], swept.unusable.get(path))
+    ]
+    return _Due(list(_portions(changed)), sorted(known.keys() - found.keys()))
+
+
+def _portions(entries: Sequence[GlobMatch]) -> Iterator[tuple[str, Sequence[GlobMatch]]]:
+    portion: list[GlobMatch] = []
+    size, owner = 0, ""
+    for entry in entries:
+        other = owner_of(entry.path)
+        if portion and (other != owner or size + entry.size > _PORTION_BYTES or len(portion) == _PORTION_FILES):
+            yield owner, portion
+            portion, size = [], 0
+        owner = other
+        portion.append(entry)
+        size += entry.size
+    if portion:
+        yield owner, portion
+
+
+def _read(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Read:
+    """The file as passages, or only its version when its content has the SHA-256 `known`. Runs in a thread."""
+    found = opened.stat
+    if found.version.inode != entry.inode:
+        # The sweep follows no symbolic link; one that took the file's place since could lead to another user's notes.
+        return _Replaced()
+    if found.size > MAX_FILE:
+        return _Unusable(f"it has {found.size} bytes, the limit is {MAX_FILE}")
+    is_young = abs(now - found.modified) < _TICK
+    version = FileVersion(found.modified, _TOO_YOUNG if is_young else _inode(entry), found.size)
+    data = opened.file.read(MAX_FILE)
+    if (lines := max(data.count(b"\n"), data.count(b"\r"))) > MAX_LINES:
+        return _Unusable(f"it has {lines} lines, the limit is {MAX_LINES}")
+    sha256 = hashlib.sha256(data).hexdigest()
+    if sha256 == known:
+        return version
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _Unusable(f"it is not UTF-8: {error.reason} at byte {error.start}")
+    if "\0" in text:
+        return _Unusable("it is binary: it has zero bytes")
+    return IndexedNote(entry.path, version, sha256, len(lines_of(text)), chunk_markdown(text))
+
+
+def _leave_out(swept: _Swept, entry: GlobMatch, why: _Unusable | ToolError) -> None:
+    """Say once why a file is not searched. What its content is to blame for is not read again in that version."""
+    version = _version(entry)
+    if isinstance(why, _Unusable):
+        swept.unusable[entry.path] = version
+    if swept.reported.get(entry.path) != version:
+        swept.reported[entry.path] = version
+        reason = why.why if isinstance(why, _Unusable) else str(why)
+        log.warning("memory file skipped", extra={"path": entry.path, "why": reason})
+
+
+def _version(entry: GlobMatch) -> FileVersion:
+    return FileVersion(entry.modified, _inode(entry), entry.size)
+
+
+def _inode(entry: GlobMatch) -> int:
+    return entry.inode[1] & (2**63 - 1)  # SQLite's integers have a sign

@@ -1,0 +1,294 @@
+"""The open index file: a writer and a reader, each a connection in a thread of its own.
+
+What is done with it is a function of a connection, run whole in its thread. No check of the whole file delays a start:
+a damaged one is made anew by whoever finds out (`rebuild`); until it is filled again, searches find what there is.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from goclaw.errors import StateError
+from goclaw.memory.index.schema import SCHEMA, SCHEMA_VERSION
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SET_ASIDE = ".broken"
+"""Appended to the name of a file that cannot be read; the latest such file is kept."""
+BUSY_MS = 5_000
+
+
+class BrokenIndex(StateError):
+    """The index file is damaged; `IndexFile.rebuild` makes it anew."""
+
+    def __init__(self, why: str, generation: int) -> None:
+        """`generation`: of the file that is damaged; another one may be in its place by now."""
+        super().__init__(why)
+        self.generation = generation
+
+
+class IndexFile:
+    """The open index. All methods raise `BrokenIndex` when the file is damaged, `StateError` when the disk refuses.
+
+    Made by `open_index`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writing = ThreadPoolExecutor(1, "memory-writer")
+        self._reading = ThreadPoolExecutor(1, "memory-reader")
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = None
+        self.generation = 0
+        """Grows when the file is made anew: what was read of it before holds no more."""
+        self.written = asyncio.Event()
+        """Set whenever something was written; for the one who clears it."""
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` as one transaction. Nothing of it is kept when it raises."""
+
+        def transaction() -> T:
+            with _in_words(self.generation):
+                connection = self._opened_writer()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    done = work(connection)
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                    raise
+                return done
+
+        result = await asyncio.get_running_loop().run_in_executor(self._writing, transaction)
+        self.written.set()
+        return result
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` on what is committed, all of it as of one moment."""
+
+        def view() -> T:
+            with _in_words(self.generation):
+                connection = self._opened_reader()
+                connection.execute("BEGIN")
+                try:
+                    return work(connection)
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+
+        return await asyncio.get_running_loop().run_in_executor(self._reading, view)
+
+    async def rewrite(self) -> bool:
+        """Write the file anew: no word that was deleted can be read in it or beside it afterwards.
+
+        Seconds for a large one, in which searches go on and writing waits. False: somebody reads an old view of it, or
+        the disk is too full; the log says which.
+        """
+
+        def written_anew() -> bool:
+            with _in_words(self.generation):
+                done = _rewrite(self._opened_writer())
+                _drop_broken(self._path)
+                return done
+
+        return await asyncio.get_running_loop().run_in_executor(self._writing, written_anew)
+
+    async def drop_broken(self) -> None:
+        """Remove the damaged file that was set aside: it has words, too."""
+
+        def dropped() -> None:
+            with _in_words(self.generation):
+                _drop_broken(self._path)
+
+        await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
+
+    async def rebuild(self, error: BrokenIndex) -> None:
+        """Set the file in which the error was found aside and go on with an empty one, unless somebody has done that.
+
+        Several find out at once mostly: the second one must set nothing good aside.
+        """
+
+        def set_aside() -> None:
+            extra = {"path": str(self._path), "why": str(error)}
+            log.warning("the memory index is damaged and is made anew", extra=extra)
+            _set_aside(self._path)
+
+        await self._change_file(set_aside, error.generation)
+
+    async def replace(self, path: Path) -> None:
+        """Go on with another index file, which nobody has open, in place of this one."""
+
+        def replaced() -> None:
+            _discard_companions(self._path)
+            path.replace(self._path)
+
+        await self._change_file(replaced)
+
+    async def _change_file(self, change: Callable[[], None], generation: int | None = None) -> None:
+        """Have `change` put another file in place; given a generation, only if that is still the one."""
+
+        def changed() -> None:
+            if generation not in (None, self.generation):
+                return
+            with _in_words(self.generation):
+                self._close_writer()
+                # In this thread, so that nobody can write to the other file and take it for the one before.
+                self.generation += 1
+                change()
+                self._writer = _connect(self._path)
+
+        def with_nobody_reading() -> None:
+            # Whoever wants to read meanwhile waits, and opens the other file.
+            self._close_reader()
+            self._writing.submit(changed).result()
+
+        await asyncio.get_running_loop().run_in_executor(self._reading, with_nobody_reading)
+        self.written.set()
+
+    async def close(self) -> None:
+        """Wait for what runs, and close."""
+        await self._close_connections()
+        self._writing.shutdown(wait=False)
+        self._reading.shutdown(wait=False)
+
+    async def _close_connections(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._reading, self._close_reader)
+        await loop.run_in_executor(self._writing, self._close_writer)
+
+    def _opened_writer(self) -> sqlite3.Connection:
+        if self._writer is None:
+            self._writer = _made_ready(self._path)
+        return self._writer
+
+    def _opened_reader(self) -> sqlite3.Connection:
+        if self._reader is None:
+            # The writer makes the file; its thread is asked first where nothing was written yet.
+            self._writing.submit(self._opened_writer).result()
+            self._reader = _plain(self._path)
+            self._reader.execute("PRAGMA query_only = ON")
+        return self._reader
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+@asynccontextmanager
+async def open_index(path: Path) -> AsyncIterator[IndexFile]:
+    """The index file, opened when it is first used: where there is none, or one of another version, it is made anew."""
+    index = IndexFile(path)
+    try:
+        yield index
+    finally:
+        await index.close()
+
+
+def _made_ready(path: Path) -> sqlite3.Connection:
+    try:
+        with _in_words():
+            return _connect(path)
+    except _Outdated:
+        _discard(path)
+    except BrokenIndex as error:
+        _set_aside(path)
+        log.warning("the memory index could not be read and is made anew", extra={"path": str(path), "why": str(error)})
+    return _connect(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    path.touch(0o600)
+    connection = _plain(path)
+    try:
+        _prepare(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _plain(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    return connection
+
+
+def _rewrite(connection: sqlite3.Connection) -> bool:
+    try:
+        # Deleting a row marks its words in the full-text index as gone; merged into one piece, it has them no more.
+        for table in ("talk_words", "talk_parts"):
+            connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")  # noqa: S608 - names of ours
+        connection.execute("VACUUM")
+        # Until here the log beside the file holds pages as they were.
+        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        log.warning("the memory index could not be written anew: %s", error)
+        return False
+    if busy:
+        log.warning("the memory index is written anew, but its old log stays while somebody reads it")
+    return not busy
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # A crash may cost the last commits, never the consistency: the sweep finds out what is missing. What is deleted is
+    # overwritten, as in the database: a conversation that is forgotten is in no file of the state folder.
+    connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;")
+    [(version,)] = connection.execute("PRAGMA user_version")
+    [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema")
+    if tables and version != SCHEMA_VERSION:
+        raise _Outdated
+    if not tables:
+        connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+
+
+class _Outdated(Exception):
+    """The index file was made by another version of GoClaw."""
+
+
+@contextmanager
+def _in_words(generation: int = 0) -> Iterator[None]:
+    """Tell a damaged file, which is made anew, from what only the operator can mend."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        # The low byte of SQLite's code is the kind, the rest the detail.
+        kind = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise BrokenIndex(str(error), generation) from error
+        raise StateError(f"the memory index cannot be used: {error}") from error
+    except OSError as error:
+        raise StateError(f"the memory index cannot be used: {error}") from error
+
+
+def _set_aside(path: Path) -> None:
+    """Rename a broken index file, so that somebody may look at it, and drop its companions."""
+    path.replace(path.with_name(path.name + SET_ASIDE))
+    _discard_companions(path)
+
+
+def _drop_broken(path: Path) -> None:
+    path.with_name(path.name + SET_ASIDE).unlink(missing_ok=True)
+
+
+def _discard(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _discard_companions(path)
+
+
+def _discard_companions(path: Path) -> None:
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

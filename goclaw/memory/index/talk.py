@@ -1,0 +1,323 @@
+"""The shelf of talk: conversations, a passage per message. Writing them, and what of them a search means.
+
+Nothing here reads the transcripts (`listening` does). Places follow the order in which things were said, windows
+(`chunks.grow_windows`) are the units that get vectors, and what one more message costs does not depend on how many
+there are.
+"""
+
+import math
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from itertools import chain
+
+from goclaw.events import AGENT_TURN, root_session
+from goclaw.memory.base import Talk, TranscriptQuery
+from goclaw.memory.chunks import split_message
+from goclaw.memory.index import windows
+from goclaw.memory.index.conversation import IndexedConversation, begun, conversation_of
+from goclaw.memory.index.schema import POSITION_BITS, place_of, places_of
+from goclaw.memory.index.scope import NOTHING, Scope, merged
+from goclaw.memory.index.windows import Line, line_of
+from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
+from goclaw.memory.ranking import REACH
+from goclaw.records import record
+
+PAUSE = 3_600.0
+"""Seconds of silence after which somebody begins to talk of something else: no neighbours, and no window, across it."""
+RESULT_CHARACTERS = 2_000
+"""What is searched of a tool's result: its beginning says what it is."""
+FORGOTTEN_AT_ONCE = 500
+"""Passages that one call of `forget` deletes: a transaction of some 20 ms."""
+
+_DAY = 86_400.0
+_SEEN, _SEEN_AT = "talk seen", "talk seen at"
+_POSITIONS = (1 << POSITION_BITS) - 1
+
+_PASSAGE = """
+INSERT INTO talk_passages (place, row, turn, first, last, told, speaker, words, asks, heading, text, extra, parts)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_SPEAKERS_OF_NOTHING = """
+DELETE FROM talk_speakers WHERE NOT EXISTS (SELECT 1 FROM talk_spoken WHERE speaker = talk_speakers.id)
+"""
+
+
+@record
+class IndexedRow:
+    """A row of a transcript as it goes into the index."""
+
+    row: int
+    session: str
+    turn: str
+    role: str
+    """user, assistant or tool_result."""
+    text: str
+    """Empty: nothing of it is searched."""
+    speaker: str
+    """A name as people say it."""
+    sender: str
+    """Actor key of a person; empty: GoClaw, a tool."""
+    at: float
+    """Epoch seconds."""
+    heading: str = ""
+    """What a tool did; whose words a person passed on."""
+
+
+def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
+    """Add what was said, in the order of the rows over all sessions; rows that were taken in before are left out."""
+    known = seen(connection)
+    sessions: dict[str, list[IndexedRow]] = {}
+    for said in rows:
+        if said.row > known:
+            sessions.setdefault(said.session, []).append(said)
+    for session, new in sessions.items():
+        _put(connection, session, new)
+    if rows and rows[-1].row > known:
+        last = ((_SEEN, str(rows[-1].row)), (_SEEN_AT, repr(rows[-1].at)))
+        connection.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?)", last)
+
+
+def seen(connection: sqlite3.Connection) -> int:
+    """The highest row that was taken in."""
+    return int(_fact(connection, _SEEN) or 0)
+
+
+def seen_at(connection: sqlite3.Connection) -> float:
+    """When that was said."""
+    return float(_fact(connection, _SEEN_AT) or 0)
+
+
+def _fact(connection: sqlite3.Connection, name: str) -> str:
+    found = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+    return str(found[0]) if found else ""
+
+
+def talks(connection: sqlite3.Connection) -> list[Talk]:
+    """The conversations. Who wrote in the one that an agent worked for, wrote in the agent's."""
+    senders: dict[str, set[str]] = {}
+    for session, sender in connection.execute(
+        "SELECT session, sender FROM talk_documents LEFT JOIN talk_senders ON document = id ORDER BY id"
+    ):
+        senders.setdefault(session, set()).update([sender] if sender else [])
+    return [
+        Talk(session, frozenset(of_it | senders.get(root_session(session), set())))
+        for session, of_it in senders.items()
+    ]
+
+
+def begin_anew(connection: sqlite3.Connection) -> None:
+    """Take in all rows once more: for transcripts that are others than before. What there was is to be forgotten."""
+    connection.execute("DELETE FROM facts WHERE name IN (?, ?)", (_SEEN, _SEEN_AT))
+
+
+def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
+    """The first and the last row of each conversation, whether or not there is anything to search in them."""
+    rows = connection.execute("SELECT session, first_row, last_row FROM talk_documents")
+    return {session: (first, last) for session, first, last in rows}
+
+
+def forget(connection: sqlite3.Connection, session: str, before_row: int | None = None) -> bool:
+    """Delete what was said in a conversation before a row, or all of it; its vectors, too, that no like text needs.
+
+    Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at once, the oldest first. The
+    words are out of the tables then; `IndexFile.rewrite` has them out of the file.
+    """
+    document = conversation_of(connection, session)
+    if document is None:
+        return False
+    first, end = places_of(document.id)
+    kept = _first_from(connection, document, before_row)
+    many = connection.execute(
+        "SELECT place FROM talk_passages WHERE place BETWEEN ? AND ? ORDER BY place LIMIT 1 OFFSET ?",
+        (first, (end if kept is None else kept - 1), FORGOTTEN_AT_ONCE),
+    ).fetchone()
+    _delete(connection, document, (many[0] if many else end + 1 if kept is None else kept) - 1)
+    if many:
+        document.keep(connection)
+        return True
+    connection.execute(_SPEAKERS_OF_NOTHING)
+    if before_row is None or document.last_row < before_row:
+        connection.execute("DELETE FROM talk_senders WHERE document = ?", (document.id,))
+        connection.execute("DELETE FROM talk_documents WHERE id = ?", (document.id,))
+        return False
+    document.first_row = before_row
+    if kept is not None:
+        windows.mend(connection, document, kept)
+    document.keep(connection)
+    return False
+
+
+def _put(connection: sqlite3.Connection, session: str, rows: Sequence[IndexedRow]) -> None:
+    document = conversation_of(connection, session) or begun(connection, session, rows[0].row, rows[0].at)
+    lines: list[Line] = []
+    for said in rows:
+        if said.at < document.last_at:
+            document.orderly = 0
+        if said.at - document.last_at > PAUSE and document.next_position:
+            document.next_position += REACH
+        document.last_row, document.last_at = said.row, said.at
+        lines += _written(connection, document, said)
+    for sender in {said.sender for said in rows if said.sender}:
+        connection.execute("INSERT OR IGNORE INTO talk_senders VALUES (?, ?)", (document.id, sender))
+    if lines:
+        windows.grow(connection, document, lines)
+    document.keep(connection)
+
+
+def _written(connection: sqlite3.Connection, document: IndexedConversation, said: IndexedRow) -> Iterator[Line]:
+    """Write the passages of a message."""
+    result = said.role == "tool_result"
+    text = said.text[:RESULT_CHARACTERS] if result else said.text
+    parts = [(0, len(text))] if result else split_message(text)
+    places = []
+    for first, last in parts:
+        part = text[first:last].strip()
+        if not part or document.next_position > _POSITIONS:
+            continue
+        place = place_of(document.id, document.next_position)
+        whole = f"{said.heading}\n{part}" if said.heading else part
+        words = word_count(part)
+        connection.execute(
+            _PASSAGE,
+            (
+                *(place, said.row, said.turn, first, last, said.at, said.speaker),
+                *(words, not result and part.endswith(("?", "？")), said.heading, part),
+                *(" ".join(extra_terms(whole)), " ".join(parts_terms(whole))),
+            ),
+        )
+        document.next_position += 1
+        document.passages += 1
+        document.words += words
+        places.append(place)
+        yield line_of(place, said.speaker, said.heading, part)
+    if places:
+        speaker = _speaker(connection, said)
+        connection.executemany("INSERT INTO talk_spoken VALUES (?, ?)", [(speaker, place) for place in places])
+
+
+def _speaker(connection: sqlite3.Connection, said: IndexedRow) -> int:
+    whose = (said.sender, said.speaker)
+    connection.execute("INSERT OR IGNORE INTO talk_speakers (sender, name) VALUES (?, ?)", whose)
+    [(number,)] = connection.execute("SELECT id FROM talk_speakers WHERE sender = ? AND name = ?", whose)
+    return int(number)
+
+
+def _first_from(connection: sqlite3.Connection, document: IndexedConversation, row: int | None) -> int | None:
+    """The first place of what was said from a row on; None: nothing was, or everything is meant."""
+    if row is None:
+        return None
+    found = connection.execute(
+        "SELECT place FROM talk_passages WHERE place BETWEEN ? AND ? AND row >= ? ORDER BY place LIMIT 1",
+        (*places_of(document.id), row),
+    ).fetchone()
+    return int(found[0]) if found else None
+
+
+def _delete(connection: sqlite3.Connection, document: IndexedConversation, last: int) -> None:
+    """Delete the passages up to a place, and each unit that has a word of them."""
+    here = (places_of(document.id)[0], last)
+    [(passages, words)] = connection.execute(
+        "SELECT count(*), coalesce(sum(words), 0) FROM talk_passages WHERE place BETWEEN ? AND ?", here
+    )
+    document.passages -= passages
+    document.words -= words
+    connection.execute("DELETE FROM talk_passages WHERE place BETWEEN ? AND ?", here)
+    speakers = connection.execute("SELECT id FROM talk_speakers").fetchall()
+    connection.executemany(
+        "DELETE FROM talk_spoken WHERE speaker = ? AND place BETWEEN ? AND ?", [(each[0], *here) for each in speakers]
+    )
+    windows.drop(connection, "first BETWEEN ? AND ?", *here)
+    if (
+        document.open_unit
+        and not connection.execute("SELECT 1 FROM talk_units WHERE id = ?", (document.open_unit,)).fetchone()
+    ):
+        document.open_unit, document.seam = 0, None
+
+
+def scope(connection: sqlite3.Connection, wanted: TranscriptQuery) -> Scope:
+    """The places that a search for `wanted` may look at."""
+    since, until = (_midnight(wanted.since), _midnight(wanted.until, days=1))
+    ranges: list[tuple[int, int]] = []
+    passages = words = 0.0
+    for session in dict.fromkeys(wanted.sessions):
+        document = conversation_of(connection, session)
+        if document is None or not document.passages:
+            continue
+        there = list(_told_between(connection, document, since, until))
+        share = min(1.0, sum(last - first + 1 for first, last in there) / document.passages)
+        ranges += there
+        passages += share * document.passages
+        words += share * document.words
+    if not ranges:
+        return NOTHING
+    places = merged(ranges)
+    only = None if not wanted.speaker else frozenset(_spoken(connection, wanted.speaker, places))
+    but = frozenset(_of_turn(connection, wanted.but_turn)) if wanted.but_turn else frozenset[int]()
+    return Scope(places, max(1, round(passages)), max(1, round(words)), only, but)
+
+
+def _midnight(day: date | None, days: int = 0) -> float | None:
+    if day is None:
+        return None
+    return datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() + days * _DAY
+
+
+def _told_between(
+    connection: sqlite3.Connection, document: IndexedConversation, since: float | None, until: float | None
+) -> Iterator[tuple[int, int]]:
+    """The places of a conversation of what was said from one moment on and before another."""
+    first, last = places_of(document.id)
+    if not document.orderly and (since is not None or until is not None):
+        # Somebody has set the clock back in the middle of it: every passage is looked at.
+        rows = connection.execute(
+            "SELECT place FROM talk_passages WHERE place BETWEEN ? AND ? AND told >= ? AND told < ?",
+            (first, last, -math.inf if since is None else since, math.inf if until is None else until),
+        )
+        yield from merged((place, place) for (place,) in rows)
+        return
+    if since is not None:
+        first = _first_told(connection, document, since)
+    if until is not None:
+        last = _first_told(connection, document, until) - 1
+    if first <= last:
+        yield first, min(last, places_of(document.id)[1])
+
+
+def _first_told(connection: sqlite3.Connection, document: IndexedConversation, at: float) -> int:
+    """The first place from which on everything was said at a moment or later, found by halving."""
+    low, end = place_of(document.id, 0), place_of(document.id, document.next_position)
+    high = end
+    while low < high:
+        middle = (low + high) // 2
+        found = connection.execute(
+            "SELECT place, told FROM talk_passages WHERE place >= ? AND place < ? ORDER BY place LIMIT 1", (middle, end)
+        ).fetchone()
+        if found is None or found[1] >= at:
+            high = middle
+        else:
+            low = found[0] + 1
+    return low
+
+
+def _spoken(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Where somebody speaks: whoever has this key or this whole name, else those whose names have these words."""
+    speakers = connection.execute("SELECT id, sender, name FROM talk_speakers").fetchall()
+    wanted = who.casefold().split()
+    meant = [number for number, sender, name in speakers if who == sender or wanted == name.casefold().split()]
+    if not meant and wanted:
+        meant = [number for number, _, name in speakers if set(wanted) <= set(name.casefold().split())]
+    for number in meant:
+        for first, last in places:
+            found = "SELECT place FROM talk_spoken WHERE speaker = ? AND place BETWEEN ? AND ?"
+            yield from chain.from_iterable(connection.execute(found, (number, first, last)).fetchall())
+
+
+def _of_turn(connection: sqlite3.Connection, turn: str) -> Iterator[int]:
+    """What belongs to a turn, and to the agents that work in it."""
+    root = turn.partition(AGENT_TURN)[0]
+    agents = (f"{root}{AGENT_TURN}", f"{root}{AGENT_TURN[:-1]};")  # the character after ":"
+    for (place,) in connection.execute(
+        "SELECT place FROM talk_passages WHERE turn = ? OR (turn >= ? AND turn < ?)", (root, *agents)
+    ):
+        yield place

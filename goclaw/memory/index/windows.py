@@ -1,0 +1,95 @@
+"""Windows over conversations, which are the units that get vectors: cut on with each message, mended after a deletion.
+
+What one more message costs does not depend on how many there are: cutting goes on at the seam that the conversation
+keeps. Only the last window of a conversation ever changes.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from goclaw.memory.chunks import BYTES_PER_TOKEN, CHUNK_TOKENS, Chunk, chunk_messages, grow_windows
+from goclaw.memory.index.conversation import IndexedConversation
+from goclaw.memory.index.schema import places_of
+
+EMBEDDED = CHUNK_TOKENS * BYTES_PER_TOKEN
+"""Characters of a passage that get into windows: all of a message's, the beginning of a long result."""
+
+_LINES = "SELECT place, speaker, heading, text FROM talk_passages WHERE place BETWEEN ? AND ? ORDER BY place"
+_VECTORS_OF_NOBODY = """
+DELETE FROM vectors WHERE sha256 = ?
+    AND NOT EXISTS (SELECT 1 FROM talk_units WHERE talk_units.sha256 = vectors.sha256)
+    AND NOT EXISTS (SELECT 1 FROM note_units WHERE note_units.sha256 = vectors.sha256)
+"""
+
+Line = tuple[int, str]
+"""A place, and what stands there as it is embedded."""
+
+
+def line_of(place: int, speaker: str, heading: str, text: str) -> Line:
+    """A passage as it is embedded: who says it, what it is about, and its words."""
+    about = f" ({heading})" if heading else ""
+    return place, f"{speaker}{about}: {text[:EMBEDDED]}"
+
+
+def _lines(connection: sqlite3.Connection, first: int, last: int) -> Iterator[Line]:
+    """What was written before."""
+    for row in connection.execute(_LINES, (first, last)):
+        yield line_of(*row)
+
+
+def grow(connection: sqlite3.Connection, document: IndexedConversation, new: Sequence[Line]) -> None:
+    """Cut windows on from the one that is open."""
+    seam = document.seam
+    before = list(_lines(connection, seam.line, new[0][0] - 1)) if seam else []
+    grown = grow_windows([*before, *new], seam)
+    windows = grown.full + grown.open
+    if document.open_unit:
+        windows = _kept_open(connection, document, windows)
+    last = document.open_unit if document.open_unit and not windows else 0
+    for window in windows:
+        last = _add_unit(connection, window)
+    document.open_unit = last if grown.open else 0
+    document.seam = grown.seam
+
+
+def _kept_open(connection: sqlite3.Connection, document: IndexedConversation, windows: list[Chunk]) -> list[Chunk]:
+    """Drop the unit of the window that was open, unless it has not changed; returns the windows that are new."""
+    row = connection.execute("SELECT first, text FROM talk_units WHERE id = ?", (document.open_unit,)).fetchone()
+    if windows and row == (windows[0].start, windows[0].text):
+        return windows[1:]
+    drop(connection, "id = ?", document.open_unit)
+    document.open_unit = 0
+    return windows
+
+
+def _add_unit(connection: sqlite3.Connection, window: Chunk) -> int:
+    digest = hashlib.sha256(window.text.encode()).digest()
+    added = connection.execute(
+        "INSERT INTO talk_units (first, last, sha256, text) VALUES (?, ?, ?, ?)",
+        (window.start, window.end, digest, window.text),
+    )
+    return added.lastrowid or 0
+
+
+def drop(connection: sqlite3.Connection, which: str, *values: int) -> None:
+    """Delete the units for which a condition of ours holds, and what vectors nothing else needs."""
+    texts = connection.execute(f"SELECT sha256 FROM talk_units WHERE {which}", values).fetchall()  # noqa: S608 - no text of others
+    connection.execute(f"DELETE FROM talk_units WHERE {which}", values)  # noqa: S608 - no text of others
+    connection.executemany(_VECTORS_OF_NOBODY, texts)
+
+
+def mend(connection: sqlite3.Connection, document: IndexedConversation, first: int) -> None:
+    """Cut what lies between the first place that is left and the first window that is: its windows are gone.
+
+    Later windows stay as they are, so that their vectors do.
+    """
+    end = places_of(document.id)[1]
+    [(whole,)] = connection.execute("SELECT min(first) FROM talk_units WHERE first BETWEEN ? AND ?", (first, end))
+    if whole is None:
+        document.seam = None
+        grow(connection, document, list(_lines(connection, first, end)))
+        return
+    # That one may begin within its first message, whose beginning was in the window before.
+    for window in chunk_messages(_lines(connection, first, whole)):
+        _add_unit(connection, window)

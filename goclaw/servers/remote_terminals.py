@@ -1,0 +1,181 @@
+"""Terminals over TCP: who shows an access token comes in as the user to whom it belongs, and as nobody else.
+
+Host, Origin and sizes were looked at before (`servers.listener`). A token says who somebody is, never what he may do:
+that is looked up in users.json at every use. It comes in the header `Authorization` only: addresses end up in logs and
+histories, so one with a query is refused. What a client gets then is in `servers.serving`.
+"""
+
+import ipaddress
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from aiohttp import web
+
+from goclaw.access import own_session
+from goclaw.audit import AuditEntry
+from goclaw.clock import Clock
+from goclaw.events import Actor
+from goclaw.records import record
+from goclaw.servers.serving import Peer, Serving, ServingGateway
+from goclaw.tokens import Token, Tokens
+
+log = logging.getLogger(__name__)
+
+ENTRY = "http"
+"""The way in, as `Actor.entry` names it."""
+BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+
+
+@record
+class TerminalLimits:
+    """What one caller may have; fields for tests."""
+
+    per_token: int = 8
+    """Connections at once: a person's terminals, not a program that forgets to close them."""
+    per_address: int = 32
+    in_all: int = 64
+    """Fewer than the listener has, so that probes and the webhook still come in."""
+    failures: int = 10
+    """Tries without a valid token that an address has in a minute; more are told to wait (429).
+
+    A valid token comes in all the same: 256 bits are not guessed, and behind a proxy everybody has one address, where
+    anybody could otherwise shut everybody out."""
+    window_seconds: float = 60.0
+    addresses: int = 1_000
+    """That are remembered because of their failures."""
+
+
+@dataclass(slots=True)
+class _Failed:
+    times: int
+    until: float
+
+
+class Failures:
+    """Addresses that came without a valid token, the latest last."""
+
+    def __init__(self, bounds: TerminalLimits, clock: Clock) -> None:
+        self._bounds = bounds
+        self._clock = clock
+        self._failed: dict[str, _Failed] = {}
+
+    def note(self, address: str) -> tuple[int, float]:
+        """One more: how many there were, and for how many seconds they count."""
+        now = self._clock.monotonic()
+        failed = self._failed.pop(address, None)
+        if failed is None or failed.until <= now:
+            failed = _Failed(0, now + self._bounds.window_seconds)
+        failed.times += 1
+        self._failed[address] = failed
+        while len(self._failed) > self._bounds.addresses:
+            del self._failed[next(iter(self._failed))]
+        return failed.times, failed.until - now
+
+
+class RemoteTerminals:
+    """Lets clients in. The listener calls `receive`."""
+
+    def __init__(
+        self,
+        gateway: ServingGateway,
+        tokens: Tokens,
+        clock: Clock,
+        audit: Callable[[AuditEntry], None],
+        greeting: Callable[[], str],
+        bounds: TerminalLimits | None = None,
+    ) -> None:
+        self._serving = Serving(gateway, clock, greeting)
+        self._tokens = tokens
+        self._audit = audit
+        self._bounds = bounds or TerminalLimits()
+        self._failures = Failures(self._bounds, clock)
+        self._open: Counter[str] = Counter()
+        self._ended = False
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """A client's connection, from its handshake to its last frame."""
+        address = network_of(request.remote or "")
+        if request.query_string:
+            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
+        name = await self._tokens.find_new(shown_token(request))
+        token = self._tokens.get(name)
+        if token is None:
+            return self._refuse(address)
+        if not web.WebSocketResponse().can_prepare(request):
+            return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
+        with self._counted(f"token {name}", f"address {address}") as has_room:
+            if not has_room or self._ended:
+                return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
+            return await self._serve(request, name, token, address)
+
+    async def end(self) -> None:
+        """Let nobody in any more, and tell everybody that the daemon ends."""
+        self._ended = True
+        await self._serving.end()
+
+    async def _serve(self, request: web.Request, name: str, token: Token, address: str) -> web.StreamResponse:
+        actor = Actor(token.user, ENTRY, name=token.user)
+        log.info("a client came in as %s from %s with the token %s", token.user, address, name)
+        self._audit(AuditEntry("client.attach", name, actor, address, rule=f"token {name}"))
+        visitor = Peer(lambda _: actor, lambda: self._tokens.objection(name, token), own_session(actor.key))
+        return await self._serving.serve(request, visitor)
+
+    def _refuse(self, address: str) -> web.StreamResponse:
+        times, seconds = self._failures.note(address)
+        if times in (1, self._bounds.failures + 1):
+            # Not each: whoever tries a million times writes no million lines.
+            log.warning("somebody at %s has no valid access token (try %d in a minute)", address, times)
+            self._audit(
+                AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
+            )
+        if times > self._bounds.failures:
+            headers = {"Retry-After": str(int(seconds) + 1)}
+            return web.Response(status=HTTPStatus.TOO_MANY_REQUESTS, headers=headers)
+        return web.Response(status=HTTPStatus.UNAUTHORIZED, headers=CHALLENGE)
+
+    @contextmanager
+    def _counted(self, token: str, address: str) -> Iterator[bool]:
+        """Whether there is room for one more connection, which is counted until the block ends."""
+        bounds, both = self._bounds, (token, address)
+        if (
+            self._open.total() >= 2 * bounds.in_all
+            or self._open[token] >= bounds.per_token
+            or self._open[address] >= bounds.per_address
+        ):
+            yield False
+            return
+        self._open.update(both)
+        try:
+            yield True
+        finally:
+            self._open.subtract(both)
+            for each in both:
+                if not self._open[each]:
+                    del self._open[each]
+
+
+def network_of(address: str) -> str:
+    """What stands for a caller: the address, or of an IPv6 one the /64, all of which one caller has."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return "somewhere"
+    if isinstance(found, ipaddress.IPv6Address):
+        if found.ipv4_mapped:
+            return str(found.ipv4_mapped)
+        if not found.is_loopback:
+            return str(ipaddress.ip_network((found, 64), strict=False))
+    return str(found)
+
+
+def shown_token(request: web.Request) -> str:
+    """The token that a request shows; empty where there is none, or more than one."""
+    shown = request.headers.getall("Authorization", [])
+    found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
+    return found[1] if found else ""

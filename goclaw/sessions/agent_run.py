@@ -1,0 +1,141 @@
+"""One agent at work in a turn: the one that answers the person, or one that was started for a part of the work.
+
+An agent may what the person may, as far as its own selection of tools and those of all above it go. What it spends, how
+long it waits for people, and /pause and /stop are shared with all above it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import field, replace
+
+from goclaw.agent.policy import RunPolicy
+from goclaw.config.agents import MAIN, AgentSettings
+from goclaw.engine.base import Turn
+from goclaw.events import Question, TurnEvent
+from goclaw.messages import ToolCall
+from goclaw.records import record
+from goclaw.sessions.pausing import Gate
+from goclaw.sessions.state import Session
+from goclaw.toolkit.consent import ApprovalRequest, Consent
+from goclaw.workspace import Workspace
+
+
+@record
+class ExternalCaller:
+    """Whoever waits for agents from outside of every conversation (`sessions.external_runs`): an MCP client."""
+
+    approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
+    """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
+    ask: Callable[[Question, str], Awaitable[str | None]]
+    emit: Callable[[TurnEvent], None]
+    """Shows it what is done for it."""
+
+
+@record
+class SharedRun:
+    """What all agents of one turn share."""
+
+    turn: Turn
+    """The person's turn: whoever is asked is asked in it."""
+    gate: Gate
+    started: set[str] = field(default_factory=set)
+    """Ids of the agents that this run of the daemon has started in it."""
+    caller: ExternalCaller | None = None
+    """Asked and told in place of the person, where there is no conversation."""
+
+
+@record
+class TeamMembership:
+    """An agent's place in a team (`sessions.teams`)."""
+
+    team: str
+    name: str
+    briefing: str
+    """What it is told of the team."""
+
+
+@record
+class AgentRun:
+    """An agent at work."""
+
+    root: SharedRun
+    turn: Turn
+    session: Session
+    policy: RunPolicy
+    settings: AgentSettings
+    agent: str = MAIN
+    """Which of the configured agents it is."""
+    own_tools: bool = False
+    """It works with the tools of its own selection, whatever those above it have."""
+    parent: "AgentRun | None" = None
+    """The agent that started it; None: it answers the person."""
+    name: str = ""
+    """For people: its kind and, where it has one, the name of its task."""
+    call_id: str = ""
+    """The call that waits for it; empty: none does."""
+    prefix: str = ""
+    """Begins the names of its steps among those of the root."""
+    workspace: Workspace | None = None
+    """Where it works, if not in the person's workspace: in a worktree of its own, or of one above it."""
+    about: str = ""
+    """What it is told of that place."""
+    membership: TeamMembership | None = None
+    """Of a member of a team."""
+
+    def detached(self) -> "AgentRun":
+        """The same with those above it, for an agent that goes on when they have ended: their clocks have stopped."""
+        above = self.parent.detached() if self.parent else None
+        return replace(self, policy=RunPolicy(self.policy.rules), parent=above)
+
+    @property
+    def depth(self) -> int:
+        """How many agents stand above it."""
+        return sum(1 for _ in self._above())
+
+    @property
+    def home(self) -> Session:
+        """The person's session."""
+        return next((agent_run.session for agent_run in self._above() if agent_run.parent is None), self.session)
+
+    @property
+    def narrowed(self) -> tuple[Sequence[str], ...]:
+        """The selections of tools of those above it, up to where one works with its own whatever others have."""
+        found = list[Sequence[str]]()
+        agent_run = self
+        while not agent_run.own_tools and agent_run.parent is not None:
+            agent_run = agent_run.parent
+            found += [] if agent_run.settings.tools is None else [agent_run.settings.tools]
+        return tuple(found)
+
+    @property
+    def lineage(self) -> set[str]:
+        """The agents at work: itself and all above it."""
+        return {self.agent, *(agent_run.agent for agent_run in self._above())}
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stops its clock, and the clocks of those above, while the block waits for a person."""
+        with self._stopped(lambda agent_run: True):
+            yield
+
+    async def held(self) -> None:
+        """Return when nobody holds the turn (`/pause`)."""
+        with self._stopped(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
+            await self.root.gate.passed()
+
+    def was_denied(self, call: ToolCall) -> bool:
+        """Whether a person said no to the call, to this agent or to one above it."""
+        return any(agent_run.policy.was_denied(call) for agent_run in (self, *self._above()))
+
+    def _stopped(self, which: "Callable[[AgentRun], bool]") -> AbstractContextManager[object]:
+        stack = ExitStack()
+        for agent_run in (self, *self._above()):
+            if which(agent_run):
+                stack.enter_context(agent_run.policy.paused())
+        return stack
+
+    def _above(self) -> "Iterator[AgentRun]":
+        agent_run = self.parent
+        while agent_run is not None:
+            yield agent_run
+            agent_run = agent_run.parent

@@ -1,0 +1,143 @@
+"""Which agent answers a message: what its command says, what `/agent` chose for the session, a route, or `main`.
+
+Looked up anew for every turn, and for the whole of it: a turn that is taken up after a crash stays with its agent.
+An agent that is not for the person never answers; where an operator's route wants one that is not there, nobody does,
+because another one may be less bound.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from goclaw.agent.kinds import Kind, Kinds
+from goclaw.agent.routing import by_command, by_place, command_in, commands_of
+from goclaw.codec import Codec
+from goclaw.config.agents import MAIN, RouteSettings
+from goclaw.engine.base import Turn
+from goclaw.errors import AccessDenied, ConfigError
+from goclaw.events import Actor, Inbound
+from goclaw.records import record
+from goclaw.sessions.state import AGENT, Contexts
+from goclaw.sessions.turn import FIRST_ANSWER
+from goclaw.store.settings import Settings
+
+_NAME: Codec[str] = Codec(str)
+_STEP = "agent"
+
+BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent", "by agents.routes", ""
+
+
+@record
+class SelectedAgent:
+    """Who answers, and why."""
+
+    kind: Kind
+    why: str = BY_DEFAULT
+
+
+class AgentSelector:
+    """Finds who answers in each session."""
+
+    def __init__(self, kinds: Kinds, contexts: Contexts, stored: Settings, may: Callable[[Actor, str], bool]) -> None:
+        """`may`: whether the agent of that name may work for somebody."""
+        self._kinds = kinds
+        self._contexts = contexts
+        self._stored = stored
+        self._may = may
+
+    @property
+    def routes(self) -> Sequence[RouteSettings]:
+        return self._kinds.config.agents.routes
+
+    async def of_turn(self, turn: Turn) -> SelectedAgent:
+        """Who answers in a turn; the same after a crash, unless that agent is gone, or not for the person any more.
+
+        Raises:
+            AccessDenied: no agent may answer the person.
+            ConfigError: a route names an agent that is not there.
+        """
+        inbound = turn.inbound
+        began = await self._began(turn)
+        if began and (known := self._kinds.of(began)) and self._may(inbound.actor, began):
+            return SelectedAgent(known)
+        found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
+        if found.kind.name != MAIN:
+            await turn.step(_STEP, partial(_given, found.kind.name), _NAME)
+        return found
+
+    async def _began(self, turn: Turn) -> str:
+        """Who gave the first answer of a turn, in an earlier run of the daemon, or was about to; empty: nobody yet.
+
+        That it is `main` is not recorded: most turns need no write for that.
+        """
+        if turn.recorded(_STEP):
+            return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
+        return MAIN if turn.recorded(FIRST_ANSWER) else ""
+
+    async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
+        """Who answers a person in a session, who gives that command there; raises as `of_turn` does."""
+        places = [name for name in (session, chat) if name]
+        if route := by_command(self.routes, command, actor.key, places):
+            kind = self._named(route.agent, BY_COMMAND)
+            if not self._may(actor, kind.name):
+                raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
+            return SelectedAgent(kind, BY_COMMAND)
+        chosen = await self.chosen(session)
+        if chosen and (known := self._kinds.of(chosen)) and self._may(actor, chosen):
+            return SelectedAgent(known, BY_CHOICE)
+        if route := by_place(self.routes, actor.key, places):
+            kind = self._named(route.agent, BY_ROUTE)
+            if self._may(actor, kind.name):
+                return SelectedAgent(kind, BY_ROUTE)
+        if not self._may(actor, MAIN):
+            raise AccessDenied(
+                f"No agent may answer you here: {MAIN} is not among those of your role (roles.<name>.agents). An admin "
+                "can change that, or name one for you in agents.routes."
+            )
+        return SelectedAgent(self._named(MAIN, BY_DEFAULT))
+
+    def commands(self, actor: Actor) -> dict[str, str]:
+        """The slash commands by which the actor reaches an agent, with whom."""
+        found = commands_of(self.routes, actor.key)
+        return {command: agent for command, agent in found if self._may(actor, agent) and self._kinds.of(agent)}
+
+    def is_command(self, inbound: Inbound) -> bool:
+        """Whether a message gives a command that leads its sender to an agent."""
+        places = [inbound.session, _chat(inbound)]
+        route = by_command(self.routes, command_in(inbound), inbound.actor.key, places)
+        return route is not None and self._may(inbound.actor, route.agent)
+
+    async def chosen(self, session: str) -> str:
+        """What `/agent` chose for a session; empty: nothing."""
+        return (await self._contexts.session(session)).agent
+
+    def listed(self, actor: Actor) -> list[Kind]:
+        """The agents that may answer the actor."""
+        found = (self._kinds.of(name) for name in self._kinds.answering if self._may(actor, name))
+        return [kind for kind in found if kind]
+
+    async def choose(self, session: str, name: str, actor: Actor) -> None:
+        """Let an agent answer in a session from its next turn on; empty: what routes say.
+
+        Raises:
+            AccessDenied: there is none of that name that may answer the actor.
+        """
+        if name and name not in [kind.name for kind in self.listed(actor)]:
+            raise AccessDenied(f"There is no agent {name[:40]!r} for you.")
+        await self._stored.set(session, AGENT, name or None)
+        (await self._contexts.session(session)).agent = name
+
+    def _named(self, name: str, why: str) -> Kind:
+        kind = self._kinds.of(name)
+        if kind is None:
+            raise ConfigError(
+                f"{why or 'It'} is the agent {name} to answer, and there is none: see `goclaw agents list`"
+            )
+        return kind
+
+
+async def _given(name: str) -> str:
+    return name
+
+
+def _chat(inbound: Inbound) -> str:
+    return f"{inbound.address.channel}:{inbound.address.chat}"

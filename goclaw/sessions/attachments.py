@@ -1,0 +1,211 @@
+"""What came with a person's message, as the model reads it: pictures to look at, files in the workspace, transcripts.
+
+Everything that cannot be had or opened becomes a line in words: a turn never fails for a file.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from goclaw.blobs import Blobs, image_type
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.config.schema import MediaSettings
+from goclaw.context.untrusted_content import OF_THE_SENDER
+from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
+from goclaw.events import Actor, Attachment, Inbound
+from goclaw.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
+from goclaw.records import record
+from goclaw.redact import mask, mask_known
+from goclaw.sessions.filenames import picture_name, recording_name, safe_name
+from goclaw.sessions.filetypes import sound_type, text_of
+from goclaw.transcribers.base import Recording, Transcriber
+from goclaw.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+INBOX = "inbox"
+"""Folder of the workspace where received files are put."""
+WRITE = "write"
+"""The tool without whose right nothing is put there: who may not write by asking does not write by sending."""
+TRIES = 3
+FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
+"""Seconds between tries to fetch a file: a person waits."""
+A_RECORDING = "the transcript of a recording"
+OF_WHAT_IS_ANSWERED = " of the message that this answers"
+SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
+_KINDS: Mapping[str, str] = {
+    "image": "Picture",
+    "document": "Document",
+    "voice": "Voice message",
+    "audio": "Audio file",
+    "video": "Video",
+    "video_note": "Video note",
+    "animation": "Animation",
+}
+HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
+
+
+@record
+class AttachmentPorts:
+    """What opening files stands on."""
+
+    blobs: Blobs
+    channels: Mapping[str, Channel]
+    clock: Clock
+    may: Callable[[Actor, str], bool]
+    """Whether an actor may use a tool."""
+    settings: MediaSettings
+    transcriber: Transcriber | None
+    workspace: Callable[[Actor], Awaitable[Workspace]]
+
+
+class Attachments:
+    """Opens what came with messages."""
+
+    def __init__(self, ports: AttachmentPorts) -> None:
+        self._ports = ports
+
+    async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
+        """The message with everything that came with it, behind what was heard beside it.
+
+        Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
+        """
+        images: list[Image] = []
+        parts: list[Piece] = [*beside, *inbound.pieces]
+        for attachment in inbound.attachments:
+            try:
+                data = await self._fetch(inbound.address.channel, attachment)
+            except DeliveryError as error:
+                parts.append((f"[{_called(attachment)}: could not be fetched: {error}]", ""))
+                continue
+            image = await self._image(attachment, data)
+            if image is None:
+                parts += await self._open(inbound, attachment, data)
+            else:
+                images.append(image)
+                parts.append((await self._picture(inbound.actor, attachment, image, data), ""))
+        text, foreign = joined(parts)
+        return UserMessage(text, tuple(images), foreign)
+
+    async def _fetch(self, name: str, attachment: Attachment) -> bytes:
+        channel = self._ports.channels.get(name)
+        if channel is None:
+            raise DeliveryError(f"no channel named {name} is connected", permanent=True)
+        pause = FIRST_PAUSE
+        for _ in range(TRIES - 1):
+            try:
+                return await channel.fetch(attachment)
+            except DeliveryError as error:
+                if error.permanent:
+                    raise
+                await self._ports.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
+                pause *= 2
+        return await channel.fetch(attachment)
+
+    async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
+        """What a model is shown of a file; None: it is no picture that models take."""
+        if attachment.kind != "image":
+            return None
+        # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
+        # that is shown something else refuses this conversation from then on.
+        mime = image_type(data) if attachment.name else attachment.mime
+        return Image(await self._ports.blobs.put(data, mime), mime) if mime is not None else None
+
+    async def _picture(self, actor: Actor, attachment: Attachment, image: Image, data: bytes) -> str:
+        """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
+
+        Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
+        """
+        if not self._ports.may(actor, WRITE):
+            return ""
+        name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
+        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
+
+    async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
+        match attachment.kind:
+            case "voice" | "audio" | "video_note":
+                by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
+                spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
+                return await self._recording(inbound.actor, attachment, data, spoken=spoken)
+            case "image" | "document" | "video" | "animation":
+                return await self._document(inbound.actor, attachment, data)
+
+    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> list[Piece]:
+        name = safe_name(attachment.name, attachment.mime, attachment.kind)
+        place = await self._save(actor, name, data)
+        text = await asyncio.to_thread(text_of, data, name, attachment.mime)
+        head = f"{_called(attachment)}, {in_words(len(data))}"
+        if text is None:
+            return [(f"[{head}, {attachment.mime}: {place}]", "")]
+        text = mask_known(text)
+        shown, limit = text, self._ports.settings.text_characters
+        if len(text) > limit:
+            shown = text[:limit]
+            place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
+        return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
+
+    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
+        """The transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
+        mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
+        name = recording_name(attachment.name, mime, attachment.kind)
+        failed, words = "", ""
+        try:
+            words = await self._transcribe(Recording(data, mime, name))
+        except TranscriptionError as error:
+            failed = mask(str(error))
+            log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
+        head = _called(attachment)
+        if attachment.kind != "voice" or failed:
+            head = f"{head}, {in_words(len(data))}, {await self._save(actor, name, data)}"
+        if failed:
+            return [(f"[{head}; not transcribed: {failed}]", "")]
+        if not words:
+            return [(f"[{head}, transcribed: nobody speaks in it]", "")]
+        origin, provenance = (OF_THE_SENDER, SPOKEN) if spoken else (A_RECORDING, IN_A_FILE)
+        return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
+
+    async def _transcribe(self, recording: Recording) -> str:
+        transcriber, seconds = self._ports.transcriber, self._ports.settings.transcriber_seconds
+        if transcriber is None:
+            raise TranscriptionError(HOW_TO_TRANSCRIBE)
+        try:
+            async with asyncio.timeout(seconds):
+                return await transcriber.transcribe(recording)
+        except TimeoutError:
+            raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
+
+    def _bounded(self, words: str) -> str:
+        limit = self._ports.settings.text_characters
+        return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
+
+    async def _save(self, actor: Actor, name: str, data: bytes) -> str:
+        """Put a file into the sender's workspace; says where it is, or why it is nowhere."""
+        if not self._ports.may(actor, WRITE):
+            return f"not kept, because its sender may not use the tool {WRITE}"
+        try:
+            workspace = await self._ports.workspace(actor)
+            return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
+        except (ToolError, StateError) as error:
+            return f"could not be saved: {error}"
+
+
+def unopened(inbound: Inbound) -> UserMessage:
+    """The message of a turn that ended before it was opened; it says what came with it."""
+    lines = [(f"[{_called(attachment)}: not opened]", "") for attachment in inbound.attachments]
+    text, foreign = joined([*inbound.pieces, *lines])
+    return UserMessage(text, foreign=foreign)
+
+
+def _called(attachment: Attachment) -> str:
+    """What it is, its name on one line and without our brackets, whose it is, how long it is."""
+    name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
+    named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
+    return f"{named}, {attachment.seconds} s" if attachment.seconds else named
+
+
+def in_words(size: int) -> str:
+    """A size as people say it."""
+    if size < 1 << 10:
+        return f"{size} bytes"
+    return f"{size / (1 << 10):.0f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"

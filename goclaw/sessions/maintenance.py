@@ -1,0 +1,171 @@
+"""What is done beside the turns: checkpoints and notes. One thing at a time, for nobody waits.
+
+In a small window the model that does it is as a rule the one that answers: it is asked once in `every_turns` turns, not
+before the person has been quiet for a moment, and it is left alone as soon as somebody writes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from goclaw.clock import Clock
+from goclaw.context.room import is_small
+from goclaw.errors import ConfigError, StateError
+from goclaw.events import Actor
+from goclaw.records import record
+from goclaw.sessions.checkpoints import Checkpoints
+from goclaw.sessions.compacting import Compactor
+from goclaw.sessions.flush import Due, Flush
+from goclaw.sessions.models import Models
+from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.summary_retries import SummaryRetries
+from goclaw.store.settings import Settings
+from goclaw.supervise import background
+
+log = logging.getLogger(__name__)
+
+MAX_DUE = 20
+"""Conversations that may wait to be noted after they were compacted: each holds all of its messages in memory."""
+MAX_WAITING = 1_000
+"""Sessions that may wait; beyond that the work is dropped: a checkpoint is a convenience."""
+QUIET_SECONDS = 5.0
+"""After a turn: who reads an answer and writes at once again should not find the model at work."""
+BESIDE = "beside"
+"""The session's setting that says up to which row, and for what, a model was last asked beside its turns."""
+SUMMARY, NOTES = "summary", "notes"
+
+
+@record
+class MaintenancePorts:
+    """What the work stands on."""
+
+    checkpoints: Checkpoints
+    clock: Clock
+    compactor: Compactor
+    contexts: Contexts
+    summary_retries: SummaryRetries
+    flush: Flush
+    models: Models
+    stored: Settings
+    turns_since: Callable[[str, int], Awaitable[int]]
+    """How many messages of people came after a row of a session."""
+    every_turns: int
+    """How many there must be between two requests in a small window."""
+
+
+class MaintenanceQueue:
+    """A queue of conversations to look at."""
+
+    def __init__(self, ports: MaintenancePorts) -> None:
+        self._ports = ports
+        self._waiting: dict[str, tuple[Actor, int]] = {}
+        self._due: deque[tuple[Session, Actor, Due]] = deque()
+        self._news = asyncio.Event()
+        self._yielding: asyncio.Task[None] | None = None
+        """What is done in a small window."""
+
+    def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
+        """Look at a conversation when there is time.
+
+        `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
+        """
+        if len(self._waiting) < MAX_WAITING:
+            self._waiting[session] = actor, last_row
+            self._news.set()
+
+    async def run(self) -> None:
+        """Work for ever."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            await self._ports.clock.sleep(QUIET_SECONDS)
+            await self.catch_up()
+
+    def make_way(self) -> None:
+        """Somebody writes: leave the model alone that may have to answer."""
+        if self._yielding is not None:
+            self._yielding.cancel()
+
+    async def compacting(self, session: Session, context_window: int) -> None:
+        """Look at a conversation before a part of it is gone from the context: what is to be noted is noted later."""
+        if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
+            return  # in a small window notes are taken from the store
+        if due := await self._ports.flush.claim(session, session.actor, context_window):
+            self._due.append((session, session.actor, due))
+            self._news.set()
+
+    async def catch_up(self) -> None:
+        """Do all that waits."""
+        while self._due or self._waiting:
+            try:
+                if self._due:
+                    await self._take_notes(*self._due.popleft())
+                else:
+                    key = next(iter(self._waiting))
+                    await self.look_at(key, *self._waiting.pop(key))
+            except (ConfigError, StateError) as error:
+                log.warning("no checkpoint or notes: %s", error)
+
+    async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
+        """Do what is due for a conversation."""
+        ports = self._ports
+        session = await ports.contexts.session(key)
+        context_window = (await ports.models.agent(key)).context_window
+        if is_small(context_window):
+            if not ports.contexts.busy:
+                await self._unless_somebody_writes(self._one_thing(session, actor, last_row, context_window))
+            return
+        if due := await ports.flush.claim(session, actor, context_window):
+            await self._take_notes(session, actor, due)
+        if await ports.checkpoints.is_due(session, context_window):
+            await self._checkpoint(session, last_row, context_window)
+
+    async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
+        """A summary or notes, in turns where both are due, if it is long enough since the last one."""
+        ports, key = self._ports, session.key
+        last = (await ports.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        if await ports.turns_since(key, last["row"]) < ports.every_turns:
+            return
+        purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
+        if work is None or last["for"] == SUMMARY:
+            due = await ports.flush.claim(session, actor, context_window)
+            if due is not None:
+                purpose, work = NOTES, partial(self._take_notes, session, actor, await self._whole(session, due))
+        if work is not None:
+            # Before it is done: who writes all the time is not to have it begun again and again.
+            await ports.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await work()
+
+    async def _summary(
+        self, session: Session, last_row: int, context_window: int
+    ) -> Callable[[], Awaitable[None]] | None:
+        """How one is written: that which is owed, else a checkpoint; None: neither is due."""
+        if session.window.owed:
+            return partial(self._ports.summary_retries.pay_now, session.key)
+        if await self._ports.checkpoints.is_due(session, context_window):
+            return partial(self._checkpoint, session, last_row, context_window)
+        return None
+
+    async def _unless_somebody_writes(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it until somebody wants an answer, who may want it of the same model."""
+        async with background(work, "work beside the turns") as self._yielding:
+            await asyncio.wait({self._yielding})
+        self._yielding = None
+
+    async def _whole(self, session: Session, due: Due) -> Due:
+        """With what was left out of a context meanwhile, where no summary stands for it."""
+        if not session.window.owed:
+            return due
+        basis = await self._ports.compactor.originals(session)
+        return replace(due, summary=basis.summary, messages=basis.messages)
+
+    async def _checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
+        ports = self._ports
+        await ports.checkpoints.make(session, last_row, context_window, ports.compactor, ports.clock.now())
+
+    async def _take_notes(self, session: Session, actor: Actor, due: Due) -> None:
+        await self._ports.flush.take_notes(session, actor, due, self._ports.compactor, self._ports.clock.now())

@@ -1,0 +1,119 @@
+"""Pays summaries that are owed: a stub in a context is replaced as soon as a model can summarise what it stands for.
+
+What is to be summarised is read from the store, so that it works after a restart and whatever happened meanwhile.
+"""
+
+import asyncio
+import logging
+from dataclasses import replace
+
+from goclaw.clock import Clock
+from goclaw.config.schema import CompactionSettings
+from goclaw.context.compaction import SummaryRequest, SummarySource, summarized
+from goclaw.context.room import is_small
+from goclaw.context.summary import MAX_SUMMARY
+from goclaw.errors import StateError
+from goclaw.events import Notice
+from goclaw.llm.estimate import estimate_text
+from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.state import Contexts
+from goclaw.store.transcripts import StoredCompaction
+
+log = logging.getLogger(__name__)
+
+MAX_PAUSE = 3600.0
+"""Seconds: a session whose summary fails again and again is tried once an hour, not once a minute: it costs money."""
+
+
+class SummaryRetries:
+    """The background task that pays. One at a time, for all sessions."""
+
+    def __init__(self, contexts: Contexts, compactor: Compactor, ports: CompactorPorts) -> None:
+        self._contexts = contexts
+        self._compactor = compactor
+        self._ports = ports
+        self._clock: Clock = ports.clock
+        self._settings: CompactionSettings = ports.settings
+        self._again: dict[int, tuple[float, float]] = {}
+        """When a compaction's summary is tried again (monotonic), and the pause after that; by row."""
+        self._lock = asyncio.Lock()
+
+    async def count(self) -> int:
+        """How many sessions wait for a summary."""
+        return len(await self._ports.transcripts.owed())
+
+    async def run(self) -> None:
+        """Pay forever, every `compaction.retry_interval_seconds`."""
+        while True:
+            await self._clock.sleep(self._settings.retry_interval_seconds)
+            try:
+                await self.pay()
+            except StateError as error:
+                log.warning("owed summaries wait: %s", error)
+
+    async def pay_now(self, session: str) -> None:
+        """Try the summary that one session owes."""
+        async with self._lock:
+            for key, compaction in await self._ports.transcripts.owed():
+                if key == session:
+                    await self._pay(session, compaction)
+
+    async def pay(self) -> None:
+        """Try every summary that is owed and due, one after the other; in a small window `maintenance` says when."""
+        async with self._lock:
+            owed = await self._ports.transcripts.owed()
+            known = {compaction.id for _, compaction in owed}
+            self._again = {row: when for row, when in self._again.items() if row in known}
+            for session, compaction in owed:
+                at, pause = self._again.get(compaction.id, (0.0, self._settings.retry_interval_seconds))
+                if at > self._clock.monotonic() or is_small(await self._compactor.context_window(session)):
+                    continue
+                try:
+                    paid = await self._pay(session, compaction)
+                except StateError as error:
+                    log.warning("the summary that %s waits for could not be kept: %s", session, error)
+                    paid = False
+                if not paid:
+                    self._again[compaction.id] = (self._clock.monotonic() + pause, min(2 * pause, MAX_PAUSE))
+
+    async def _pay(self, session: str, owed: StoredCompaction) -> bool:
+        """Write one summary and put it in the stub's place. False: a model was asked in vain."""
+        known, context_window = await self._contexts.session(session), await self._compactor.context_window(session)
+        basis = await self._compactor.originals(known, owed.first_kept)
+        async with self._compactor.attempt(session) as attempt:
+            summarizers = await attempt.summarizers()
+            if not summarizers:
+                return True  # nobody to ask now: that costs nothing, and is looked at again soon
+            longest = min(MAX_SUMMARY, self._compactor.longest_summary(known, context_window))
+            seconds, in_one = self._settings.full_timeout_seconds, is_small(context_window)
+            wanted = SummaryRequest(seconds, longest=longest, somebody_waits=False, in_one=in_one)
+            source, text = await summarized(basis, summarizers, wanted, attempt.ports)
+            attempt.ended(source)
+        if source is SummarySource.EMERGENCY:
+            return False
+        paid = replace(
+            owed,
+            summary=text,
+            source=source,
+            retry_owed=False,
+            tokens_after=owed.tokens_after - estimate_text(owed.summary) + estimate_text(text),
+            at=self._clock.now(),
+            id=0,
+            pays=owed.id,
+        )
+        await self._swap(session, owed, paid)
+        return True
+
+    async def _swap(self, key: str, owed: StoredCompaction, paid: StoredCompaction) -> None:
+        """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
+        session = await self._contexts.session(key)
+        async with session.lock:
+            cleared, still_owed = session.cleared, await self._ports.transcripts.owed()
+            if session.cleared != cleared or all(compaction.id != owed.id for _, compaction in still_owed):
+                log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
+                return
+            await self._ports.transcripts.add_compaction(key, paid)
+            if session.window.owed and session.window.holds(paid.first_kept):
+                session.window.swap_summary(paid.summary)
+        log.info("the summary that %s waited for is there, from %s", key, paid.source)
+        self._ports.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))

@@ -1,0 +1,94 @@
+"""Which files are the daemon's own: told by device and inode, so that no other name of one helps.
+
+A file with one name, on the mount of the workspace, cannot be one of them: that name is below the workspace, and the
+state folder is not. Only a file with several names, or behind a mount point, is looked for in the state folder, live:
+a state file that nobody thought of is denied, too. What has no inode yet is told by its folder and name.
+"""
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from goclaw.errors import StateError
+
+Inode = tuple[int, int]
+"""Device and number."""
+
+_MAX_FILES = 500_000
+"""Entries of the state folder that are looked at; with more, whatever has several names is denied."""
+
+
+class Denylist:
+    """The daemon's files: `paths` themselves and, of a folder, everything below it but for the workspace."""
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        paths = tuple(dict.fromkeys(path.absolute() for path in paths))
+        self._folders = tuple(path for path in paths if path.is_dir())
+        # Whatever lies in such a folder cannot also lie in the workspace under its only name.
+        self._files = tuple(path for path in paths if not any(path.is_relative_to(folder) for folder in self._folders))
+
+    def check_apart(self, root: int, shown: Path) -> None:
+        """Refuse a workspace that is one of the folders, or shows one, as a mount of what is above it does.
+
+        Raises:
+            StateError: it does.
+        """
+        here = os.fstat(root)
+        for folder in self._folders:
+            there, parts = folder.stat(), folder.resolve().parts
+            below = (_stat("/".join(parts[start:]), root) for start in range(1, len(parts)))
+            if any(found and os.path.samestat(found, there) for found in (here, *below)):
+                raise StateError(f"the workspace {shown} contains {folder}; set `workspace` to another place")
+
+    def named(self) -> set[Inode]:
+        """The files that could lie in the workspace by the only name they have."""
+        return {inode_of(found) for path in self._files if (found := _stat(path))}
+
+    def everything(self, root: Inode) -> set[Inode]:
+        """Every file and folder, as it is now; what lies below the folder `root` (the workspace) is left out.
+
+        Raises:
+            PermissionError: there are too many to look at.
+        """
+        found, folders = self.named(), list(self._folders)
+        found |= {inode_of(status) for path in folders if (status := _stat(path))}
+        while folders:
+            for entry in _entries(folders.pop()):
+                status = _stat(entry.path)
+                if status is None or inode_of(status) == root:
+                    continue
+                found.add(inode_of(status))
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+            if len(found) > _MAX_FILES:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return found - {root}
+
+    def is_name(self, folder: int, name: str) -> bool:
+        """Whether a file of the daemon has this place, be it there yet or not."""
+        for path in self._files:
+            if path.name == name and (above := _stat(path.parent)) and os.path.samestat(above, os.fstat(folder)):
+                return True
+        return False
+
+
+def inode_of(found: os.stat_result) -> Inode:
+    """What tells a file from every other one."""
+    return found.st_dev, found.st_ino
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []  # gone meanwhile
+
+
+def _stat(path: Path | str, folder: int | None = None) -> os.stat_result | None:
+    """What is behind a path, links followed; None where nothing is."""
+    try:
+        return os.stat(path, dir_fd=folder)
+    except OSError:
+        return None

@@ -1,0 +1,345 @@
+"""What a name leads to, and whether it may be touched: the one check that reading, writing and listing share.
+
+A name is split into its folder and its last part. The folder is opened beneath the workspace, and judged by the inodes
+of the folders above it; the last part is opened in it without following a link. Links are followed here, one by one,
+each time with the whole check. Above: `workspace`. Errors are the kernel's (`OSError`); `words` makes sentences.
+"""
+
+import errno
+import os
+import posixpath
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import field
+from pathlib import Path
+from threading import Lock
+
+from goclaw.errors import StateError
+from goclaw.records import record
+from goclaw.workspace.denylist import Denylist, Inode, inode_of
+from goclaw.workspace.notes import Notes
+from goclaw.workspace.openat2 import has_openat2, is_same_mount, open_beneath
+
+_NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
+"""Opening a pipe must not wait for its other end, and a terminal must not become ours."""
+_MAX_LINKS = 40  # as the kernel (path_resolution(7))
+_DEEPEST = 1_300
+"""Folders above a folder that are looked at: as many `..` as a path takes."""
+_NEW_FOLDER = 0o755
+
+
+@record
+class WorkspaceRoot:
+    """A workspace as it was opened: its folder, and what it knows of others' files."""
+
+    folder: int
+    inode: Inode
+    by_walk: bool
+    denied: Denylist
+    notes: Notes
+    renaming: Lock = field(default_factory=Lock)
+    """Held from a last look at a file to its being replaced."""
+
+    def close(self) -> None:
+        """Let go of the folders."""
+        self.notes.close()
+        os.close(self.folder)
+
+
+def open_ground(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
+    """Open the folder of a workspace.
+
+    Raises:
+        StateError: it does not exist, cannot be used, or shows the daemon's own folder.
+    """
+    try:
+        folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StateError(f"the workspace {root} cannot be used: {error.strerror}") from error
+    return ground_at(folder, root, denied)
+
+
+def ground_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
+    """The ground of a folder that is open, and closed when this fails; `root` is its path.
+
+    Raises:
+        StateError: it shows the daemon's own folder.
+    """
+    try:
+        theirs = Denylist(denied)
+        theirs.check_apart(folder, root)
+        by_walk = not has_openat2(folder)
+        notes = Notes(folder, by_walk=by_walk)
+        notes.look()
+        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), by_walk, theirs, notes)
+    except BaseException:
+        os.close(folder)
+        raise
+
+
+@record
+class ResolvedPath:
+    """The last part of a name, in its folder."""
+
+    folder: int
+    """A descriptor, open as long as the place is in use."""
+    path: str
+    """Relative to the workspace, links followed."""
+    name: str
+    found: os.stat_result | None
+    """What is there; None: nothing."""
+    crossed: bool
+    """A mount point is on the way."""
+
+
+@record
+class PathResolver:
+    """What one person reaches in a workspace; `viewer` None is whoever may see everybody's notes."""
+
+    workspace_root: WorkspaceRoot
+    viewer: str | None = None
+
+    @contextmanager
+    def place(self, name: str) -> Iterator[ResolvedPath]:
+        """Where `name` (relative, without `..`) is, to read there.
+
+        Raises:
+            OSError: EXDEV or ELOOP when it leads out of the workspace, ENOENT when to somebody else's notes, EACCES
+                when to the daemon's files; else what `open` says of its folder.
+        """
+        found = self._follow(name, None)
+        try:
+            yield found
+        finally:
+            self._close(found.folder)
+
+    @contextmanager
+    def making(self, name: str, *, through_link: bool = True) -> Iterator[ResolvedPath]:
+        """Where `name` is, to write there. Folders that are missing are made, and go again when the block fails.
+
+        Without `through_link` a link in that place is left there for what it is.
+
+        Raises:
+            OSError: as `place` does, but EACCES for somebody else's notes; ENOLINK for a link that leads to nothing.
+        """
+        made: list[str] = []
+        try:
+            found = self._follow(name, made, through_link=through_link)
+            try:
+                yield found
+            finally:
+                self._close(found.folder)
+        except BaseException:
+            for path in reversed(made):
+                self._unmake(path)
+            raise
+
+    def beside(self, place: ResolvedPath, name: str) -> ResolvedPath:
+        """Another name in the folder of a place where something is made."""
+        self._allow(place.folder, name, crossed=place.crossed, making=True)
+        path = posixpath.join(posixpath.dirname(place.path), name)
+        return ResolvedPath(place.folder, path, name, _look(place.folder, name), place.crossed)
+
+    def folder(self, name: str, flags: int = os.O_RDONLY) -> tuple[int, bool]:
+        """A descriptor of the folder `name` itself, which is no link, and whether a mount point is on the way.
+
+        Raises:
+            OSError: as `place` does.
+        """
+        folder, crossed = self._open(name or ".", flags | os.O_DIRECTORY | os.O_NOFOLLOW)
+        return self._allowed(folder, ".", crossed=crossed, making=False)
+
+    def open(self, place: ResolvedPath, flags: int) -> tuple[int, os.stat_result]:
+        """A descriptor of what is at a place, and what it is.
+
+        Raises:
+            OSError: it may not be touched, or cannot be opened.
+        """
+        more = 0 if flags & os.O_PATH else _NO_WAITING
+        descriptor, crossed = self._open(place.name, flags | more | os.O_NOFOLLOW, place.folder, crossed=place.crossed)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISDIR(found.st_mode) and (refused := self._refusal(found, crossed=crossed)):
+                writes = flags & os.O_ACCMODE != os.O_RDONLY
+                raise _error(errno.EACCES if writes else refused, place.path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor, found
+
+    def forbidden(self) -> set[Inode]:
+        """Every file that may not be touched, whatever its name; for a listing, which asks for many."""
+        workspace_root = self.workspace_root
+        return workspace_root.denied.everything(workspace_root.inode) | (self._others_notes())
+
+    def _others_notes(self) -> set[Inode]:
+        return set() if self.viewer is None else self.workspace_root.notes.files(self.viewer)
+
+    def _refusal(self, found: os.stat_result, *, crossed: bool) -> int:
+        inode, workspace_root = inode_of(found), self.workspace_root
+        if inode in workspace_root.denied.named():
+            return errno.EACCES
+        if not crossed and found.st_nlink <= 1:
+            return 0  # its only name is the one it was found under
+        if inode in workspace_root.denied.everything(workspace_root.inode):
+            return errno.EACCES
+        return errno.ENOENT if found.st_nlink > 1 and inode in self._others_notes() else 0
+
+    def _follow(self, name: str, made: list[str] | None, *, through_link: bool = True) -> ResolvedPath:
+        making = made is not None
+        for links in range(_MAX_LINKS):
+            above, last = _split(name)
+            try:
+                folder, crossed = self._folder(above, made if not links else None, making=making)
+            except FileNotFoundError:
+                raise _error(errno.ENOLINK if links and making else errno.ENOENT, name) from None
+            folder, crossed = self._allowed(folder, last, crossed=crossed, making=making)
+            keep = False
+            try:
+                found = _look(folder, last)
+                if found is None and links and making:
+                    raise _error(errno.ENOLINK, name)
+                if found is None or not (through_link and stat.S_ISLNK(found.st_mode)):
+                    keep = True
+                    return ResolvedPath(folder, _tidy(name) if links else name, last, found, crossed)
+                target = _target(folder, last)
+            finally:
+                if not keep:
+                    self._close(folder)
+            if self.workspace_root.by_walk:
+                break
+            if target.startswith("/"):
+                raise _error(errno.EXDEV, name)
+            name = posixpath.join(above, target) if target else name
+        raise _error(errno.ELOOP, name)
+
+    def _folder(self, path: str, made: list[str] | None, *, making: bool) -> tuple[int, bool]:
+        """The folder in which something is looked for or (`making`) written."""
+        if path == "." and not making:
+            return self.workspace_root.folder, False
+        flags = os.O_DIRECTORY | (os.O_RDONLY if making else os.O_PATH)
+        try:
+            return self._open(path, flags)
+        except OSError as error:
+            if made is not None and error.errno == errno.ENOENT:
+                self._make(path, made)
+                return self._open(path, flags)
+            # What is wrong with a path in somebody else's notes is nobody's business.
+            self._allow_what_is_there(path, making=making)
+            raise
+
+    def _make(self, path: str, made: list[str]) -> None:
+        above, last = _split(path)
+        folder, crossed = self._folder(above, made, making=True)
+        folder, _ = self._allowed(folder, last, crossed=crossed, making=True)
+        try:
+            os.mkdir(last, _NEW_FOLDER, dir_fd=folder)
+            made.append(path)
+            os.fsync(folder)
+        except FileExistsError:
+            pass  # somebody else just made it
+        finally:
+            os.close(folder)
+
+    def _unmake(self, path: str) -> None:
+        above, last = _split(path)
+        with suppress(OSError):  # somebody put something into it meanwhile, which stays
+            folder, _ = self._open(above, os.O_PATH | os.O_DIRECTORY)
+            try:
+                os.rmdir(last, dir_fd=folder)
+            finally:
+                os.close(folder)
+
+    def _open(self, path: str, flags: int, folder: int | None = None, *, crossed: bool = False) -> tuple[int, bool]:
+        workspace_root = self.workspace_root
+        start = workspace_root.folder if folder is None else folder
+        if workspace_root.by_walk:
+            descriptor = open_beneath(start, path, flags, by_walk=True)
+            return descriptor, not is_same_mount(descriptor, workspace_root.folder)
+        if not crossed:
+            try:
+                return open_beneath(start, path, flags, one_mount=True), False
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+        return open_beneath(start, path, flags), True
+
+    def _allowed(self, folder: int, name: str, *, crossed: bool, making: bool) -> tuple[int, bool]:
+        """The folder, or it is closed again and an error says why."""
+        try:
+            self._allow(folder, name, crossed=crossed, making=making)
+        except BaseException:
+            self._close(folder)
+            raise
+        return folder, crossed
+
+    def _close(self, folder: int) -> None:
+        if folder != self.workspace_root.folder:
+            os.close(folder)
+
+    def _allow(self, folder: int, name: str, *, crossed: bool, making: bool) -> None:
+        workspace_root = self.workspace_root
+        workspace_root.notes.look()
+        chain = self._chain(folder) if crossed or (self.viewer is not None and workspace_root.notes.are_any) else ()
+        if self.viewer is not None and workspace_root.notes.are_hidden(self.viewer, chain, name):
+            raise _error(errno.EACCES if making else errno.ENOENT, name)
+        if crossed and not workspace_root.denied.everything(workspace_root.inode).isdisjoint(chain):
+            raise _error(errno.EACCES, name)
+        if making and workspace_root.denied.is_name(folder, name):
+            raise _error(errno.EACCES, name)
+
+    def _allow_what_is_there(self, path: str, *, making: bool) -> None:
+        """The check for the nearest folder above `path` that exists."""
+        while path not in ("", "."):
+            path, name = posixpath.split(path.rstrip("/"))
+            try:
+                folder, crossed = self._open(path or ".", os.O_PATH | os.O_DIRECTORY)
+            except OSError:
+                continue
+            os.close(self._allowed(folder, name, crossed=crossed, making=making)[0])
+            return
+
+    def _chain(self, folder: int) -> list[Inode]:
+        """The folder and those above it, up to the workspace, which is not among them."""
+        chain: list[Inode] = []
+        if folder == self.workspace_root.folder:
+            return chain
+        inode, above = inode_of(os.fstat(folder)), ".."
+        while inode != self.workspace_root.inode:
+            chain.append(inode)
+            if len(chain) > _DEEPEST:
+                raise _error(errno.EXDEV, above)
+            inode = inode_of(os.stat(above, dir_fd=folder))
+            above += "/.."
+        return chain
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A folder, and a name in it; `.` for the folder itself."""
+    above, _, last = name.rstrip("/").rpartition("/")
+    return (name, ".") if last in ("", ".", "..") else (above or ".", last)
+
+
+def _tidy(path: str) -> str:
+    # `..` behind a link is not what the text says; only the kernel knows.
+    return path if ".." in path.split("/") else posixpath.normpath(path)
+
+
+def _look(folder: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _target(folder: int, name: str) -> str:
+    """Where a link leads; nothing when it was exchanged meanwhile."""
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError:
+        return ""
+
+
+def _error(number: int, name: str) -> OSError:
+    return OSError(number, os.strerror(number), name)

@@ -1,0 +1,25 @@
+"""What a delivery knows of itself while the disk refuses to note it."""
+
+import pytest
+
+from goclaw.channels.base import Doubt
+from goclaw.engine.delivery_progress import DeliveryProgress
+from goclaw.errors import StateError
+from goclaw.events import Address, Delivery
+from goclaw.store.database import Database
+from tests.parts import Mortal
+
+
+async def test_a_part_that_arrived_while_the_disk_was_full_casts_no_doubt_on_the_next(database: Database) -> None:
+    disk = Mortal(database, None, None)
+    parcel = DeliveryProgress(Delivery("d1", Address("memory", "here"), "two parts"), disk)
+    await parcel.sending()
+    disk.full = True
+    with pytest.raises(StateError):
+        await parcel.arrived("1")
+    parcel.interrupted()
+    assert (parcel.parts, parcel.doubt) == (("1",), Doubt.NONE)
+    disk.full = False
+    await parcel.sending()
+    parcel.interrupted()
+    assert parcel.doubt is Doubt.SILENCE

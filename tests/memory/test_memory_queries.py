@@ -1,0 +1,131 @@
+"""What terminals ask of memory, and who may."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from goclaw.access import Access
+from goclaw.config.schema import Config
+from goclaw.errors import AccessDenied, StateError
+from goclaw.events import Actor
+from goclaw.memory.base import (
+    NoteHit,
+    NoteResults,
+    Quote,
+    Score,
+    Talk,
+    TranscriptLine,
+    TranscriptQuery,
+    TranscriptResults,
+)
+from goclaw.memory.memory_queries import HEARD, OFF, TALKS, WANTED, MemoryQueries, MemoryQuery
+from goclaw.memory.off import NoMemory
+from goclaw.users import User, Users
+from goclaw.workspace import Workspace
+
+OWNER = Actor("tui:me", "cli", owner=True)
+ANNA = Actor("telegram:5", "telegram")
+SCORE = Score(1.0, 1.0, 0.0, weak=False)
+
+
+class Remembering(NoMemory):
+    """A memory that has one note of everybody, and answers with the conversations that it was asked to look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made_anew = 0
+
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
+        return NoteResults(
+            "hybrid", [NoteHit(f"memory/users/{actor_key}/a.md", 1, 2, SCORE, "Tea", query, 0.0)][:limit]
+        )
+
+    async def talks(self) -> Sequence[Talk]:
+        return [
+            Talk("tui:me", frozenset({"tui:me"})),
+            Talk("telegram:5", frozenset({"telegram:5"})),
+            Talk("telegram:6", frozenset({"telegram:6"})),
+        ]
+
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+        lines = [TranscriptLine(1, 0.0, "Anna", wanted.query)]
+        return TranscriptResults("hybrid", [Quote(session, lines, 1, SCORE) for session in wanted.sessions])
+
+    async def reindex(self) -> None:
+        self.made_anew += 1
+
+
+def desk(tmp_path: Path, memory: NoMemory, **settings: object) -> MemoryQueries:
+    config = Config.model_validate({"state_dir": tmp_path, "memory": settings})
+    access = Access(Users([User("telegram:5")]), config)
+
+    async def workspace(actor: Actor) -> Workspace:
+        return Workspace(tmp_path)
+
+    return MemoryQueries(memory, access, workspace, config.memory)
+
+
+async def test_notes_and_ones_own_conversations_are_searched(tmp_path: Path) -> None:
+    answer = await desk(tmp_path, Remembering()).answer(OWNER, MemoryQuery("search", "tea"))
+    assert [hit["path"] for hit in answer["notes"]] == ["memory/users/tui:me/a.md"]
+    assert [(quote["session"], quote["lines"][0]["text"]) for quote in answer["conversations"]] == [("tui:me", "tea")]
+    assert answer["mode"] == "hybrid"
+
+
+async def test_everybodys_conversations_are_those_that_may_be_read(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    answer = await memory.answer(OWNER, MemoryQuery("search", "tea", everybody=True))
+    assert [quote["session"] for quote in answer["conversations"]] == ["tui:me", "telegram:5", "telegram:6"]
+    answer = await memory.answer(ANNA, MemoryQuery("search", "tea", everybody=True))
+    assert [quote["session"] for quote in answer["conversations"]] == ["telegram:5"]
+
+
+async def test_only_the_owner_asks_as_somebody_else_and_has_only_that_ones_rights(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    answer = await memory.answer(OWNER, MemoryQuery("search", "tea", user="telegram:5"))
+    assert [hit["path"] for hit in answer["notes"]] == ["memory/users/telegram:5/a.md"]
+    assert [quote["session"] for quote in answer["conversations"]] == ["telegram:5"]
+    with pytest.raises(AccessDenied, match="only the owner"):
+        await memory.answer(ANNA, MemoryQuery("search", "tea", user="tui:me"))
+    with pytest.raises(AccessDenied):
+        await memory.answer(OWNER, MemoryQuery("search", "tea", user="telegram:6"))
+
+
+async def test_the_conversations_by_themselves_are_for_the_owner_alone(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    wanted = WANTED.to_data(TranscriptQuery("tea", ["telegram:6"]))
+    talks = TALKS.from_data((await memory.answer(OWNER, MemoryQuery("talks")))["talks"])
+    assert {talk.session for talk in talks} == {"tui:me", "telegram:5", "telegram:6"}
+    heard = HEARD.from_data((await memory.answer(OWNER, MemoryQuery("heard", wanted=wanted)))["heard"])
+    assert [quote.session for quote in heard.quotes] == ["telegram:6"]
+    for question in (MemoryQuery("talks"), MemoryQuery("heard", wanted=wanted)):
+        with pytest.raises(AccessDenied, match="only the owner"):
+            await memory.answer(ANNA, question)
+    with pytest.raises(StateError, match="goclaw restart"):
+        await memory.answer(OWNER, MemoryQuery("heard", wanted={"query": 5}))
+
+
+async def test_only_admins_have_the_index_made_anew(tmp_path: Path) -> None:
+    remembering = Remembering()
+    with pytest.raises(AccessDenied):
+        await desk(tmp_path, remembering).answer(ANNA, MemoryQuery("reindex"))
+    assert remembering.made_anew == 0
+    answer = await desk(tmp_path, remembering).answer(OWNER, MemoryQuery("reindex"))
+    assert (remembering.made_anew, answer["files"]) == (1, 0)
+
+
+async def test_memory_that_is_off_says_so(tmp_path: Path) -> None:
+    memory = desk(tmp_path, NoMemory(), enabled=False)
+    for question in (MemoryQuery("search", "tea"), MemoryQuery("list"), MemoryQuery("reindex")):
+        with pytest.raises(StateError, match=OFF):
+            await memory.answer(OWNER, question)
+    assert (await memory.answer(OWNER, MemoryQuery("status")))["lines"][0][0] == "Mode"
+
+
+async def test_how_much_all_people_have_is_told_to_admins_alone(tmp_path: Path) -> None:
+    memory = desk(tmp_path, Remembering())
+    assert (await memory.answer(OWNER, MemoryQuery("status")))["conversations"] == 0
+    answer = await memory.answer(OWNER, MemoryQuery("status", user="telegram:5"))
+    assert not answer.keys() & {"files", "conversations", "passages", "embedded", "to_embed"}
+    assert answer["lines"]
