@@ -51,6 +51,10 @@ class ResourceUse:
         )
 
 
+Access = ResourceUse
+"""The name of `ResourceUse` until 2026-11, for tools that were written then."""
+
+
 _NOTHING = ResourceUse()
 _UNDECLARED = {
     SideEffect.NONE: _NOTHING,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.specs import SideEffect
-from goclaw.toolkit.scheduling import EVERYTHING, ResourceUse, Scheduler, Slot, access_of, resolved, slots
+from goclaw.toolkit.scheduling import EVERYTHING, Access, ResourceUse, Scheduler, Slot, access_of, resolved, slots
 from goclaw.workspace import Workspace
 
 PATHS = st.lists(st.sampled_from(["/w/a", "/w/b", "/w/d", "/w/d/c"]), max_size=2, unique=True).map(tuple)
@@ -194,3 +194,7 @@ async def test_two_names_of_one_file_are_one(tmp_path: Path) -> None:
         )
         strange = ResourceUse(reads=("output:1", "\0", "../out", "x" * 10_000, ""), writes=("/",))
         assert (await resolved(strange, workspace)).writes == ("/",)
+
+
+def test_tools_written_for_the_former_name_go_on_working() -> None:
+    assert Access is ResourceUse
