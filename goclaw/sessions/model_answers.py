@@ -43,6 +43,6 @@ def is_cut(done: Finished) -> bool:
 def cut_line(done: Finished) -> str:
     """Return what stands at the end of an answer that the output limit cut, for the person and the model."""
     return (
-        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output). "
-        'Say "go on" for the rest.]'
+        f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
+        'its window has room for. Say "go on" for the rest.]'
     )

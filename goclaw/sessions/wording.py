@@ -16,6 +16,8 @@ MAX_SHOWN = 100_000
 """Characters of them that a terminal shows: more is not read."""
 _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
 """How an option's number is typed; Python refuses to read a number of thousands of digits."""
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
+"""The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
 MAX_BUTTONS = 6
 KEPT_TEXT = 1_500
 """Characters of a question that stay in its message when it is decided."""
@@ -74,7 +76,7 @@ def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
 
 def is_long(call: ToolCall) -> bool:
     """Whether a chat shows only parts of a call."""
-    return len(whole_call(call)) > SHOWN_INPUT
+    return len(_in_lines(call)) > SHOWN_INPUT
 
 
 def in_words(question: Question, text: str, *, asked: str = "") -> str:
@@ -133,8 +135,8 @@ def whole_call(call: ToolCall) -> str:
 
 
 def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
-    """The same as a block of code, of at most so many characters."""
-    text = whole_call(call)
+    """The same as a block of code, a script line by line, of at most so many characters."""
+    text = _in_lines(call)
     left = len(text) - most
     if left <= 0:
         return fenced(text, "json")
@@ -142,6 +144,10 @@ def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
     beginning, end = text[: most // 2], text[-(most // 2) :]
     missing = f"**{left:,} characters between these two parts are not shown. Deny the call unless you know them.**"
     return "\n\n".join((fenced(beginning, "json"), missing, fenced(end, "json")))
+
+
+def _in_lines(call: ToolCall) -> str:
+    return _LINE_END.sub(r"\g<0>\n", whole_call(call))
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -7,6 +7,14 @@ _DISPATCHER = "goclaw/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
+        "the ends of lines in a script are not to be seen",
+        "class approval: a text that passes for another argument",
+        "goclaw/sessions/wording.py",
+        'r"\\g<0>\\n"',
+        '"\\n"',
+        "tests/sessions/test_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
+    ),
+    bug(
         "a question promises a command without sandbox that it has no network",
         "class approval: a person agrees to something else",
         "goclaw/tools/exec_grounds.py",

@@ -4,12 +4,21 @@ import pytest
 
 from goclaw.channels.telegram.render import render
 from goclaw.events import LOCAL, Question
-from goclaw.sessions.wording import NotTaken, buttons, chosen, in_words
+from goclaw.messages import ToolCall
+from goclaw.sessions.wording import NotTaken, buttons, chosen, in_words, shown_call
 from tests.tables import table
 
 CHAT = "telegram"
 STEPS = "1. Read the log\n2. Mend the query"
 MANY = tuple("abcdefgh")
+
+
+def test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument() -> None:
+    forged = 'cat <<E\nfirst\nE\nprintf "a\\nb"\n```\n",\n  "timeout": 1\n'
+    assert shown_call(ToolCall("c", "exec", {"command": forged})) == (
+        '````json\n{\n  "command": "cat <<E\\n\nfirst\\n\nE\\n\nprintf \\"a\\\\nb\\"\\n\n```\\n\n'
+        '\\",\\n\n  \\"timeout\\": 1\\n"\n}\n````'
+    )
 
 
 def question(*options: str, text: str = "Which?", free_text: bool = True) -> Question:
