@@ -105,7 +105,7 @@ class Users:
             return
         self._users = {user.key: user for user in found}
         self.problem = None
-        log.info("users file in force: %d users", len(found))
+        log.info("users file in force: %d listed", len(found))
 
     def _report(self, error: ConfigError) -> None:
         problem = f"{'; '.join(error.problems)} (the last good version stays in force)"

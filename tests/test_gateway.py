@@ -78,13 +78,14 @@ async def test_commands_are_answered_while_a_turn_hangs(tmp_path: Path) -> None:
     async with world.running() as core:
         await core.say("go")
         await core.say("and then?")
+        await core.say("and after that?")
         async with asyncio.timeout(PATIENCE):
             await world.script.streaming.wait()
             for command in ("/status", "/help", "/whoami", "/start", "/clear", "/nonsense"):
                 assert await core.command(command)
                 assert (await core.room.heard()).delivery.text
-        assert core.engine.running("memory:here") and core.engine.waiting("memory:here") == 1
-        assert await core.command("/stop") == "Stopped. 1 waiting message(s) follow now."
+        assert core.engine.running("memory:here") and core.engine.waiting("memory:here") == 2
+        assert await core.command("/stop") == "Stopped. 2 waiting messages follow now."
 
 
 @pytest.mark.parametrize(

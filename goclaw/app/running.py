@@ -61,7 +61,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     app.sessions.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
-        log.info("taking up %d turns and %d deliveries from before", turns, deliveries)
+        log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
     gateway = _gateway(app)
     await stack.enter_async_context(
         open_socket(

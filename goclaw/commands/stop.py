@@ -33,10 +33,15 @@ async def _stop_turn(context: CommandContext) -> Reply:
     if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
         return Reply(NOTHING_RUNS)
     if turn is not None and engine.running(session) == turn:
-        follows = f" {waiting} waiting message(s) follow then." if waiting else ""
-        return Reply(f"Stopping: everything was told to end, and the last of it is still busy with that.{follows}")
-    follows = f" {waiting} waiting message(s) follow now." if waiting else ""
-    return Reply(f"Stopped.{follows}")
+        busy = "Stopping: everything was told to end, and the last of it is still busy with that."
+        return Reply(f"{busy}{_follows(waiting, 'then')}")
+    return Reply(f"Stopped.{_follows(waiting, 'now')}")
+
+
+def _follows(waiting: int, when: str) -> str:
+    if not waiting:
+        return ""
+    return f" 1 waiting message follows {when}." if waiting == 1 else f" {waiting} waiting messages follow {when}."
 
 
 COMMAND = Command("stop", "Stop the answer that is being worked on", _stop)

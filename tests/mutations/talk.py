@@ -8,6 +8,14 @@ _LIVE = "tests/channels/telegram/test_live_interim.py"
 
 BUGS: list[Bug] = [
     bug(
+        "/stop counts two waiting messages as one",
+        "class words: a number that nobody tried",
+        "goclaw/commands/stop.py",
+        " if waiting == 1 else ",
+        " if waiting else ",
+        "tests/test_gateway.py::test_commands_are_answered_while_a_turn_hangs",
+    ),
+    bug(
         "goclaw send sends the first word of a message alone",
         "class words: a message without quotes",
         "goclaw/cli/send.py",

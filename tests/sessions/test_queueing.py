@@ -155,7 +155,7 @@ async def test_what_has_not_joined_when_the_turn_is_stopped_is_answered_next(tmp
     async with world.running() as core:
         await at_work(core, trail)
         await core.say("hello?")
-        assert await core.command("/stop") == "Stopped. 1 waiting message(s) follow now."
+        assert await core.command("/stop") == "Stopped. 1 waiting message follows now."
         await core.settled()
     assert world.texts()[-1] == "Here again."
 

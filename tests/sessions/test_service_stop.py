@@ -91,7 +91,7 @@ async def test_the_lane_is_free_only_when_the_turn_has_ended(tmp_path: Path) -> 
         assert await core.command("/status")
         assert not stopping.done() and len(world.script.requests) == 1
         leaving.set()
-        assert await stopping == "Stopped. 1 waiting message(s) follow now."
+        assert await stopping == "Stopped. 1 waiting message follows now."
         await core.settled()
     assert world.texts()[-1] == "Next."
 

@@ -410,10 +410,10 @@ async def test_a_turn_that_a_key_stopped_says_so_once(tmp_path: Path) -> None:
     async with scene(tmp_path) as told:
         turn = await told.say("a long task")
         told.daemon.begin(turn, "a long task")
-        told.daemon.replies["/stop"] = "Stopped. 1 waiting message(s) follow now."
+        told.daemon.replies["/stop"] = "Stopped. 1 waiting message follows now."
         await told.client.until("Esc stops")
         assert isinstance(told.client, Unseen)
         told.client.incoming.stop()
         told.daemon.answer(turn, "[Stopped.]")
-        text = await told.whole("follow now.")
-    assert text.count("Stopped.") == 1 and "\n1 waiting message(s) follow now." in text
+        text = await told.whole("follows now.")
+    assert text.count("Stopped.") == 1 and "\n1 waiting message follows now." in text
