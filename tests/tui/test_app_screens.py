@@ -12,14 +12,15 @@ from textual.widget import Widget
 from goclaw.clock import Clock, SteppedClock
 from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
 from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tables import Failures
 from tests.tui.contrast import contrasts
 from tests.tui.fake_daemon import SESSION, FakeGateway, Screen, Stage
 from tests.tui.screen import SOON_SECONDS
 
-GREYS = 232
-"""The first grey of a terminal's 256 colours."""
+GREYS = 231
+"""White, and behind it the greys of a terminal's 256 colours."""
 ANSWER = """# Heading
 
 A paragraph with **bold**, *italic*, `code` and a [link](https://example.org).
@@ -376,7 +377,8 @@ async def test_every_word_can_be_read_in_dark_and_in_light(tmp_path: Path, theme
 def colors_of_256(screen: Screen) -> Iterator[tuple[Widget, int]]:
     """What a terminal of 256 colours puts behind the bar and the list of commands."""
     for each in screen.terminal.query("StatusBar, Completion"):
-        yield each, each.styles.background.rich_color.downgrade(ColorSystem.EIGHT_BIT).number or 0
+        for color in (each.styles.background, *([each.styles.scrollbar_color] if isinstance(each, Completion) else [])):
+            yield each, color.rich_color.downgrade(ColorSystem.EIGHT_BIT).number or 0
 
 
 def check_the_input_is_whole(lines: list[str], words: str) -> None:

@@ -25,6 +25,7 @@ class Completion(OptionList, can_focus=False):
     Completion {
         display: none; height: auto; max-height: 8; border: none; padding: 0 1; background: $surface-lighten-1;
         text-wrap: nowrap; text-overflow: ellipsis;
+        scrollbar-background: $surface-lighten-1; scrollbar-color: $surface-lighten-2;
     }
     """
 
