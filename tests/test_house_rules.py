@@ -12,6 +12,9 @@ import pytest
 
 from tests import house
 
+# The first test to ask reads every file of the house: some ten seconds of processor time, more beside other workers.
+pytestmark = pytest.mark.timeout(300)
+
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 60
 OURS = ("goclaw", "tests", "benchmarks", "scripts")
