@@ -27,7 +27,7 @@ def test_unknown_tools_are_told_with_the_one_that_was_meant() -> None:
 def test_an_unknown_role_is_told_together_with_what_it_allows() -> None:
     config = Config(roles={"guest": RoleSettings()})
     (line,) = told(config, User("telegram:5", roles=frozenset({"Guest", "user", "admin"})))
-    assert "users.telegram:5.roles: unknown role `ExternalCaller`; did you mean `guest`?; it allows nothing" in line
+    assert "users.telegram:5.roles: unknown role `Guest`; did you mean `guest`?; it allows nothing" in line
     assert told(config, User("telegram:5", roles=frozenset({"guest"}))) == []
 
 

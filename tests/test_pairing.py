@@ -210,7 +210,7 @@ async def test_a_code_is_good_once(desk: Desk) -> None:
 async def test_of_two_admins_at_once_one_lets_in(desk: Desk) -> None:
     code, other = await desk.code(), Actor("telegram:6", "telegram")
     got = await asyncio.gather(*(desk.pairing.approve(by, code) for by in (ADMIN, other)), return_exceptions=True)
-    assert sorted(type(each).__name__ for each in got) == ["Asking", "Refused"]
+    assert sorted(type(each).__name__ for each in got) == ["PairingRefused", "PairingRequest"]
     assert list(desk.entries()) == [ADMIN.key, f"telegram:{CARL}"]
     assert sum("let in" in sent.text for sent in desk.sent) == 1
 

@@ -76,10 +76,10 @@ def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
             if word.resource not in resources:
                 raise ValueError(f"{name}: subscription to {word.resource}, which is no resource of it")
             resources[word.resource] = replace(resources[word.resource], subscribed=word.handle)
-    for kind in (Resource, DeclaredPrompt, Notification):
+    for what, kind in (("resource", Resource), ("prompt", DeclaredPrompt), ("notification", Notification)):
         names = [word.name for word in words if isinstance(word, kind)]
         if twice := [each for at, each in enumerate(names) if each in names[:at]]:
-            raise ValueError(f"{name}: the {kind.__name__.lower()} {twice[0]} is there twice")
+            raise ValueError(f"{name}: the {what} {twice[0]} is there twice")
     settings = {"name": name, "version": version, **said}
     return McpServer(
         McpServerSettings.model_validate({"enabled": True, **settings}),

@@ -64,5 +64,5 @@ async def test_sigusr2_writes_where_all_tasks_stand(records: Records) -> None:
         await waiting
     assert "1 task: somebody who waits:\n" in record.__dict__["stack"]
     assert "heartbeat" in record.__dict__["stack"]
-    assert re.match(r" *\d+ total\n *\d+ builtins\.", record.__dict__["objects"])
+    assert re.match(r" *\d+ total\n(.*\n)* *\d+ builtins\.", record.__dict__["objects"])
     assert signal.getsignal(signal.SIGUSR2) == before

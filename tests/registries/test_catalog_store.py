@@ -276,12 +276,12 @@ def test_many_threads_and_the_first_file_of_all(path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from goclaw.registries.catalog_store import Listed, Shelf
-shelf = Shelf(Path(sys.argv[1]))
+from goclaw.registries.catalog_store import CatalogRow, CatalogStore
+shelf = CatalogStore(Path(sys.argv[1]))
 for turn in range(10_000):
     version = f"{turn}.0.0"
     like = {"kind": "toolset", "version": version, "description": "x" * 2_000}
-    shelf.take("corp", [Listed({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
+    shelf.take("corp", [CatalogRow({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
     print(turn, flush=True)
 """
 
