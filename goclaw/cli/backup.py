@@ -44,7 +44,7 @@ def backup(
     """
     # The daemon goes first: its people wait, a backup does not.
     os.nice(10)
-    # Whoever ends this rids himself of what was begun, too.
+    # Cancelling this also removes the unfinished files.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     made = back_up(load(context), file.expanduser().absolute(), RealClock(), workspace=workspace, secrets=secrets)
     for note in made.notes:

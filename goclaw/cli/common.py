@@ -1,4 +1,4 @@
-"""What commands share: the options given before them, and the configuration that follows from those."""
+"""Options given before every command, and the configuration that follows from them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from goclaw.users import User
 
 
 def options(context: typer.Context) -> Options:
-    """What was said before the command."""
+    """Return the options given before the command."""
     found = context.find_root().obj
     return found if isinstance(found, Options) else Options()
 

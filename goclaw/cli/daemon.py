@@ -1,4 +1,4 @@
-"""The daemon in this process, until somebody ends it."""
+"""The daemon in this process, until it is stopped."""
 
 import asyncio
 import faulthandler
@@ -25,7 +25,7 @@ from goclaw.toolkit.parts import parts_of
 MAX_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
 THREAD_SECONDS = 2.0
-"""What a thread that still works gets when everything else has ended and is on disk."""
+"""Time for threads that still work after everything else has ended and is on disk."""
 
 
 def run_daemon(work: Coroutine[Any, Any, None]) -> None:
@@ -38,7 +38,7 @@ def run_daemon(work: Coroutine[Any, Any, None]) -> None:
         runner.run(work)
         code = 0
     finally:
-        # A tool's thread that hangs cannot be ended; Python would wait for it for ever.
+        # A tool's thread that hangs cannot be ended; Python would wait for it forever.
         with _gone_after(THREAD_SECONDS, code, "threads still work"):
             runner.close()
 
@@ -51,17 +51,17 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def serve(loaded: Loaded, told: LaunchRecord | None = None) -> None:
+async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
 
-    What it was `told` is remembered for `goclaw restart`.
+    `launch` is stored for `goclaw restart`.
     """
     config = loaded.config
     with open_logs(config, None if is_in_background(config) else sys.stderr):
-        await _serve(loaded, told)
+        await _serve(loaded, launch)
 
 
-async def _serve(loaded: Loaded, told: LaunchRecord | None) -> None:
+async def _serve(loaded: Loaded, launch: LaunchRecord | None) -> None:
     config, clock = loaded.config, RealClock()
     async with (
         _stop_signals() as stopping,
@@ -71,13 +71,13 @@ async def _serve(loaded: Loaded, told: LaunchRecord | None) -> None:
             clock,
             vitals=vitals.lines,
             counts=vitals.counts,
-            config_file=told.config if told else None,
+            config_file=launch.config if launch else None,
             parts=parts_of(loaded.packaged),
         ) as app,
     ):
         print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
-        if told:
-            await asyncio.to_thread(remember, config, told)
+        if launch:
+            await asyncio.to_thread(remember, config, launch)
         with suppress(ConfigError):
             await app.models.agent()
         print(app.models.sentence, flush=True)

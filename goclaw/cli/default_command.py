@@ -45,7 +45,7 @@ def talk_here(
     pick: bool = False,
     remote: RemoteDaemon | None = None,
 ) -> None:
-    """Talk in `session` (empty: the person's own) in this terminal, or in plain lines where there is none.
+    """Talk in `session` (empty: the person's own) in this terminal, or in plain lines without one.
 
     `pick` begins with the list of sessions. `remote` is a daemon elsewhere, and then `session` is not empty.
 
@@ -68,7 +68,7 @@ def talk_here(
 
 
 def own_session() -> str:
-    """The session of whoever runs this program."""
+    """Return the session of the user who runs this program."""
     return f"tui:{login_name()}"
 
 

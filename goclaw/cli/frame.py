@@ -25,13 +25,13 @@ FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
 
 MAX_LINES = 50
-"""Problems that are told at once: beyond that it is the wrong file."""
+"""Problems printed at most: with more than these it is the wrong file."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.cli.gateway:app", "Run the daemon here, until Ctrl-C or SIGTERM."),
     "tui": ("goclaw.cli.tui:app", "Talk to the agent in this terminal."),
     "send": ("goclaw.cli.send:app", "Send one message and print the answer."),
-    "status": ("goclaw.cli.status:app", "What runs, and how it is."),
+    "status": ("goclaw.cli.status:app", "Print the state of the running daemon."),
     "start": ("goclaw.cli.start:app", "Start the daemon in the background."),
     "stop": ("goclaw.cli.stop:app", "End the daemon; what is unfinished goes on at the next start."),
     "restart": ("goclaw.cli.restart:app", "End the daemon and start it anew."),
@@ -60,12 +60,12 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 COMPLETING = "_GOCLAW_COMPLETE"
 """Set by a shell that completes a command line: `eval "$(_GOCLAW_COMPLETE=source_zsh goclaw)"`."""
 START = "goclaw.cli.default_command:app"
-"""What `goclaw` alone does: start the daemon if none runs, then the terminal client."""
+"""The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
 
 
 @record
 class Options:
-    """What was said before the command; `common.options` finds it."""
+    """Options given before the command; `common.options` finds them."""
 
     config: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Options:
 
 
 class LazyGroup(TyperGroup):
-    """Knows the names and help of all commands, and imports the one that is called."""
+    """A command group that knows the names and help of all commands, and imports only the one called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -151,7 +151,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def say(line: str) -> None:
-    """One line on standard error, as every message of this program is."""
+    """Print one line on standard error, as every message of this program."""
     print(f"goclaw: {printable(mask(line))}", file=sys.stderr)
 
 
@@ -161,7 +161,7 @@ def show(text: str) -> None:
 
 
 def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What a person sees of a mistake of ours: one line, and where the traceback was written."""
+    """Print one line about a bug of ours, and where its traceback was written."""
     if issubclass(kind, KeyboardInterrupt):
         return
     try:

@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 FILE = "daemon.json"
 STATE_DIR = "GOCLAW_STATE_DIR"
 KEYS = "_API_KEY"
-"""How the variables end in which providers' own tools look for a key."""
+"""The suffix of environment variables in which providers' own tools look for a key."""
 CONNECTION = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"})
 """Variables, in any case, that say how the internet is reached."""
 
 
 @record
 class LaunchRecord:
-    """What a daemon was told."""
+    """The options and variables a daemon was started with."""
 
     pid: int
     config: Path | None
@@ -41,14 +41,14 @@ class LaunchRecord:
     overrides: dict[str, str]
     """Options `--set`, but for those that hold a secret."""
     missing: tuple[str, ...]
-    """Names of what the next start must be told anew: variables, and keys of secrets given with `--set`."""
+    """Names of values the next start must be given again: variables, and keys of secrets given with `--set`."""
 
 
 _STARTED: Codec[LaunchRecord] = Codec(LaunchRecord)
 
 
 def started(loaded: Loaded, given: Options) -> LaunchRecord:
-    """What this process was told."""
+    """Return the launch record of this process."""
     secrets = secret_overrides(loaded)
     overrides = {
         name: value
@@ -59,28 +59,28 @@ def started(loaded: Loaded, given: Options) -> LaunchRecord:
     return LaunchRecord(os.getpid(), path, overrides, (*variables(loaded, os.environ), *secrets))
 
 
-def remember(config: Config, told: LaunchRecord) -> None:
-    """Write it down for `recall`. To be called by whoever holds the state folder."""
+def remember(config: Config, launch: LaunchRecord) -> None:
+    """Store the record for `recall`. The caller must hold the lock of the state folder."""
     path = config.state_dir / FILE
     fresh = path.with_suffix(".new")
     try:
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(_STARTED.to_json(told))
+            file.write(_STARTED.to_json(launch))
         fresh.replace(path)
     except OSError as error:
-        # All that is lost by it is that `goclaw restart` must be told the options again.
+        # Without it `goclaw restart` must be given the options again, no more.
         log.warning("%s cannot be written: %s", path, error.strerror)
         with suppress(OSError):
             fresh.unlink(missing_ok=True)
 
 
 def recall(config: Config) -> LaunchRecord | None:
-    """What the daemon that runs was told; None when none runs, or one that did not say."""
+    """Return the record of the running daemon; None when none runs, or it stored none."""
     try:
-        told = _STARTED.from_json((config.state_dir / FILE).read_bytes())
+        launch = _STARTED.from_json((config.state_dir / FILE).read_bytes())
     except (OSError, ValidationError):
         return None
-    return told if told.pid == running_pid(config) else None
+    return launch if launch.pid == running_pid(config) else None
 
 
 def secret_overrides(loaded: Loaded) -> list[str]:

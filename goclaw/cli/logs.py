@@ -25,7 +25,7 @@ Wanted = Callable[[bytes], bool]
 
 
 class LogLevel(StrEnum):
-    """How grave a record is, from the least to the most."""
+    """Severity of a log record, ascending."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -117,7 +117,7 @@ def _last(path: Path, newest: list[bytes], count: int, wanted: Wanted) -> list[b
 
 
 def _older(path: Path) -> Iterator[Path]:
-    """What was rotated away, newest first."""
+    """Yield rotated log files, newest first."""
     number = 1
     while (older := path.with_name(f"{path.name}.{number}")).exists():
         yield older

@@ -21,7 +21,7 @@ from goclaw.tui.client import attach
 from goclaw.users import login_name
 
 LOOK_SECONDS = 5.0
-"""Between two looks for what changed: nobody calls a process that is not attached."""
+"""Seconds between two polls for changes: a process that is not attached gets no events."""
 
 
 class Reached:
@@ -44,7 +44,7 @@ class Reached:
             return await source.page(after)
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
-        """That a daemon runs; how it stands is for the owner, as whom the socket lets us in."""
+        """Return whether a daemon runs; its full status only to the owner, whom the socket admits."""
         if not await asyncio.to_thread(listens, self._config):
             return {"running": False}
         if not actor.owner:
@@ -57,7 +57,7 @@ class Reached:
         yield self._seen(wanted)
 
     async def _seen(self, wanted: Callable[[], bool]) -> AsyncIterator[Changed]:
-        """What is not as it was at the last look; nobody looks while nobody wants to know."""
+        """Yield the differences between polls; while `wanted` is false nothing is polled."""
         before = None
         while True:
             await self._clock.sleep(LOOK_SECONDS)
@@ -73,7 +73,7 @@ class Reached:
             before = now
 
     async def _look(self) -> dict[str, object]:
-        """By URI what tells one state from the next. Without a daemon nothing changes that is not asked for anyway."""
+        """Return a comparable state per URI. Without a daemon only its status can change."""
         if not await asyncio.to_thread(listens, self._config):
             return {STATUS: False}
         try:

@@ -27,7 +27,7 @@ SECONDS = 30.0
 
 @dataclass(slots=True)
 class _Looked:
-    """What the servers say now."""
+    """The tools that each server offers now."""
 
     servers: McpServers
     seen: dict[str, ValidatedTools] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from goclaw.state import running_pid
 MAX_SHOWN = 20
 """Names that an error lists."""
 COMPLETION_SECONDS = 3.0
-"""How long a shell waits for names: its person waits for the next key."""
+"""Time limit for shell completion: the person waits for the next key."""
 _UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -37,7 +37,7 @@ class ListedModels:
     """Models that the providers list."""
 
     specs: Sequence[str]
-    """As `provider:name`."""
+    """Model names as `provider:name`."""
     faults: Sequence[str]
     """Why some could not be asked."""
 
@@ -95,7 +95,7 @@ def model(
 
 
 def _change(spec: str, config: Config) -> tuple[str, Any, Any]:
-    """The key that decides which model answers, its new value, and the one that it has. Fallbacks stay."""
+    """Return the configuration key that selects the model, its new and its present value. Fallbacks stay."""
     if own := config.agents.main.model:
         return "agents.main.model", spec, own
     behind = (each for each in config.models.agent[1:] if each != spec)
@@ -143,7 +143,7 @@ async def _listed(providers: Sequence[str], config: Config, http: aiohttp.Client
 
 
 def _fitting(typed: str, specs: Sequence[str]) -> Sequence[str]:
-    """The models that are meant by what was typed: the whole name, else its beginning, else a part of it."""
+    """Return the models that match: by the whole name, else by prefix, else by substring."""
     names = {spec: spec.partition(":")[2] for spec in specs}
     whole = [spec for spec, name in names.items() if typed in (spec, name) or f"{typed}:latest" in (spec, name)]
     begun = [spec for spec, name in names.items() if spec.startswith(typed) or name.startswith(typed)]

@@ -11,7 +11,7 @@ from goclaw.cli.frame import show
 from goclaw.users import login_name
 
 DONE = ("is let in:", "is not let in, and")
-"""What `/pair` says when it did what it was told."""
+"""How `/pair` begins its answer when it succeeded."""
 
 app = typer.Typer(
     add_completion=False,
@@ -31,13 +31,13 @@ def list_(context: typer.Context) -> None:
 
 @app.command()
 def approve(context: typer.Context, code: Code) -> None:
-    """Let in whoever got this code: it makes an entry in users.json."""
+    """Let in the person who got this code: it makes an entry in users.json."""
     _order(context, f"/pair approve {code}")
 
 
 @app.command()
 def deny(context: typer.Context, code: Code) -> None:
-    """Turn away whoever got this code."""
+    """Turn away the person who got this code."""
     _order(context, f"/pair deny {code}")
 
 

@@ -34,7 +34,7 @@ async def start_in_background(config: Config, given: Options) -> None:
     process = _spawn([*_program(given), "gateway"], output)
     deadline = time.monotonic() + START_SECONDS
     while not listens(config):
-        # Another that was started at the same moment may have been first: then that one is waited for.
+        # Another process that was started at the same moment may have been first: then wait for its daemon.
         ended = process.poll() is not None and running_pid(config) is None
         if ended or time.monotonic() > deadline:
             last = output.read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
@@ -51,14 +51,14 @@ async def _end_second(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _program(given: Options) -> list[str]:
-    # -P: the folder where somebody happens to stand may be the agent's, and holds no module of ours.
+    # -P: the current folder may be the agent's, and holds no module of ours.
     config = ["--config", str(given.config.absolute())] if given.config else []
     overrides = [word for name, value in given.overrides.items() for word in ("--set", f"{name}={value}")]
     return [sys.executable, "-P", "-m", "goclaw", *config, *overrides]
 
 
 def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":
-    # A service manager that started our terminal wants to hear of that, not of the daemon.
+    # A service manager that started our terminal expects notifications from it, not from the daemon.
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -75,7 +75,7 @@ def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":
 
 
 def output_path(config: Config) -> Path:
-    """What a daemon in the background prints. Nobody rotates it: it is for the few words of its start and end."""
+    """Return the output file of a background daemon. Not rotated: only its first and last lines go there."""
     return config.state_dir / "logs" / "daemon.out"
 
 

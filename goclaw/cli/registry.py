@@ -1,4 +1,4 @@
-"""`goclaw registry`: what registries have, and this gateway's own. Looking asks nobody: it reads what was fetched."""
+"""`goclaw registry`: the catalogs fetched from registries, and this gateway's own. Listing sends no requests."""
 
 import asyncio
 from collections.abc import Sequence
@@ -116,16 +116,16 @@ app.command()(registry_offer.withdraw)
 
 
 def _kept(config: Config, registry: str | None, *, own: bool, kind: EntryKind | None = None) -> list[StoredEntry]:
-    """What was fetched and what is published here; says of whom nothing is known, or nothing new."""
-    shelf = CatalogStore(config.state_dir / FILE)
+    """Return entries that were fetched and published; print which registries have missing or stale catalogs."""
+    catalog = CatalogStore(config.state_dir / FILE)
     names = [] if own else _chosen(config, registry)
-    for line in gaps(config, shelf, names):
+    for line in gaps(config, catalog, names):
         say(line)
     wanted = names if registry and not own else [*names, OWN]
     if len(wanted) == 1:
-        found = shelf.entries(wanted[0])
+        found = catalog.entries(wanted[0])
     else:
-        found = [each for each in shelf.entries() if each.registry in wanted]
+        found = [each for each in catalog.entries() if each.registry in wanted]
     return [each for each in found if kind in (None, each.entry.kind)]
 
 
@@ -137,7 +137,7 @@ def _chosen(config: Config, registry: str | None) -> list[str]:
 
 
 def _newest(kept: Sequence[StoredEntry]) -> list[StoredEntry]:
-    """Of each thing the first, which is the newest."""
+    """Return the first, newest version of each entry."""
     return list({(each.registry, each.entry.kind, each.entry.name): each for each in reversed(kept)}.values())[::-1]
 
 

@@ -18,14 +18,14 @@ OWN_NAME = "(own)"
 
 
 def summary(kept: StoredEntry) -> str:
-    """One line."""
+    """Format an entry as one line."""
     entry = kept.entry
     words = [kept.registry or OWN_NAME, entry.kind.value, f"{entry.name} {entry.version}"]
     return "  ".join([*words, *([_line(entry.description, MAX_CHARACTERS)] if entry.description else [])])
 
 
 def described(kept: StoredEntry, versions: Sequence[StoredEntry], config: Config) -> str:
-    """All of an entry, and how it is used."""
+    """Format all fields of an entry, and how to use it."""
     entry = kept.entry
     lines = [f"{entry.kind} {entry.name} {entry.version} of {kept.registry or 'this gateway itself'}"]
     lines += _about(kept, versions)
@@ -81,7 +81,7 @@ def _about(kept: StoredEntry, versions: Sequence[StoredEntry]) -> Iterator[str]:
 
 
 def _use(kept: StoredEntry, config: Config) -> Iterator[str]:
-    """How it is used here, or could be."""
+    """Yield lines on how it is used here, or could be."""
     entry, registry = kept.entry, kept.registry
     if registry == OWN or entry.kind is EntryKind.AGENT:
         return
@@ -110,7 +110,7 @@ def _remote(remote: RemoteServer) -> str:
 
 
 def _day(moment: float) -> str:
-    """In brackets; nothing for what nobody said, or for what is no date."""
+    """Return the date in brackets; empty for a missing or invalid one."""
     try:
         return f" ({datetime.fromtimestamp(moment).astimezone():%Y-%m-%d})" if moment > 0 else ""
     except (ValueError, OverflowError, OSError):

@@ -80,8 +80,8 @@ async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, re
         async with _client(config, registry) as client:
             done = await client.withdraw(kind, name, version)
     else:
-        shelf = CatalogStore(config.state_dir / FILE)
-        done = await asyncio.to_thread(shelf.withdraw, kind, name, version, None)
+        catalog = CatalogStore(config.state_dir / FILE)
+        done = await asyncio.to_thread(catalog.withdraw, kind, name, version, None)
     await _note(config, "withdraw", f"{kind} {name} {version}", registry, done=done)
     return done
 

@@ -18,7 +18,7 @@ MAX_REFUSED = 20
 
 @record
 class SyncResult:
-    """What came of asking a registry."""
+    """The result of a request to a registry."""
 
     registry: str
     taken: TakenOver
@@ -29,7 +29,7 @@ class SyncResult:
         return self.taken.entries
 
     def lines(self) -> Iterator[str]:
-        """What somebody should know, for people."""
+        """Yield problems and refused entries as lines for people."""
         if self.problem:
             yield self.problem
         for line in self.taken.refused[:MAX_REFUSED]:
@@ -38,13 +38,13 @@ class SyncResult:
             yield f"{self.registry}: left out: {more} more"
 
     def as_json(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the result as an object for machines."""
         refused = list(self.taken.refused)
         return {"registry": self.registry, "entries": self.entries, "refused": refused, "problem": self.problem or None}
 
 
 def settings_of(config: Config, registry: str) -> RegistrySettings:
-    """Those of the registry with this name. Raises `ConfigError`: there is none."""
+    """Return the settings of the registry with this name. Raises `ConfigError` when it is not configured."""
     if registry not in config.registries:
         raise ConfigError(
             f"no registry is called {registry}{what_helps(registry, config.registries)} (`registries` in the "
@@ -58,21 +58,21 @@ async def fetch(config: Config, names: Sequence[str]) -> list[SyncResult]:
     from goclaw.net import open_client  # looking at what was fetched needs no network
     from goclaw.registries.syncing import sync
 
-    shelf, clock, results = CatalogStore(config.state_dir / FILE), RealClock(), []
+    catalog, clock, results = CatalogStore(config.state_dir / FILE), RealClock(), []
     async with open_client() as http:
         for name in names:
             try:
-                results.append(SyncResult(name, await sync(name, config.registries[name], shelf, http, clock)))
+                results.append(SyncResult(name, await sync(name, config.registries[name], catalog, http, clock)))
             except (RegistryError, StateError) as error:
                 results.append(SyncResult(name, TakenOver(0), str(error)))
     return results
 
 
-def gaps(config: Config, shelf: CatalogStore, names: Sequence[str]) -> Iterator[str]:
-    """What is not known of these registries, or not newly, for people."""
+def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterator[str]:
+    """Yield lines about registries whose catalogs are missing or stale."""
     now = RealClock().now()
     for name in names:
-        known, settings = shelf.sync(name), config.registries[name]
+        known, settings = catalog.sync(name), config.registries[name]
         if not known.synced_at:
             why = f": {known.problem}" if known.problem else "; `goclaw registry sync` does it, as does the daemon"
             yield f"{name} was not fetched yet{why}"

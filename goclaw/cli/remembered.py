@@ -18,11 +18,11 @@ from goclaw.wire import AskMemory
 
 
 async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
-    """What memory answers, with the state folder locked meanwhile.
+    """Return memory's answer, with the state folder locked meanwhile.
 
     Raises:
-        StateError: somebody else holds it, or memory is off.
-        AccessDenied: whoever runs this may not ask for that.
+        StateError: another process holds it, or memory is off.
+        AccessDenied: the user may not ask for that.
     """
     clock = RealClock()
     async with AsyncExitStack() as stack:

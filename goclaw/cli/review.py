@@ -1,4 +1,4 @@
-"""What `goclaw config check` says of who shares what. What is weak is `doctor.security`'s business."""
+"""Warnings of `goclaw config check` about shared resources. Weak settings are reported by `doctor.security`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

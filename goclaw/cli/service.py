@@ -68,7 +68,7 @@ def remove() -> None:
     path.unlink()
     if works:
         systemd.tell("daemon-reload")
-        # Otherwise a daemon that ended badly is listed as failed for ever.
+        # Otherwise a daemon that ended badly is listed as failed forever.
         systemd.forget()
     else:
         _unlink_wish(path)
@@ -115,7 +115,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def _warn_of_variables(loaded: Loaded, known: frozenset[str]) -> None:
-    """Name what the daemon would be told by this shell, and not by systemd."""
+    """Name variables that the daemon would get from this shell but not from systemd."""
     unseen = [name for name in variables(loaded, os.environ) if name not in known]
     if unseen:
         say(f"warning: set in this shell, and not seen by the service: {', '.join(unseen)}")
@@ -152,7 +152,7 @@ def _start(*, changed: bool) -> None:
 
 
 def _unlink_wish(path: Path) -> None:
-    """What `systemctl enable` made, where systemctl cannot take it away."""
+    """Remove the link made by `systemctl enable`, where systemctl cannot."""
     link = path.parent / "default.target.wants" / NAME
     if link.is_symlink() and link.readlink() in (path, Path("..") / NAME):
         link.unlink()

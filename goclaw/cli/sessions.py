@@ -33,21 +33,21 @@ Key = Annotated[str, typer.Argument(help="Which conversation, as `goclaw session
 
 
 class Format(StrEnum):
-    """What an export is written as."""
+    """Format of an export."""
 
     MARKDOWN = "markdown"
     JSONL = "jsonl"
 
 
 class Form(Protocol):
-    """How a transcript reads."""
+    """A writer of transcripts."""
 
     def head(self, outline: Outline) -> str:
-        """What comes before the first entry."""
+        """Return the text before the first entry."""
         ...
 
     def entry(self, entry: Entry) -> str:
-        """One entry, with its line ends."""
+        """Return the text of one entry, with its line ends."""
         ...
 
 
@@ -76,7 +76,7 @@ def show(
     limit: Annotated[int, typer.Option(min=0, help="Only the last so many messages; 0: all.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="As lines of JSON, as `export` writes them.")] = False,
 ) -> None:
-    """Print a conversation: what the model is shown of it, or all of it."""
+    """Print a conversation: as the model is shown it, or all of it."""
     config = load(context).config
     form = JsonLines() if as_json else Plain(_kept_in(config))
     with _enough_is_enough():
@@ -105,7 +105,7 @@ def _kept_in(config: Config) -> Kept:
 
 @contextmanager
 def _enough_is_enough() -> Iterator[None]:
-    """End quietly when whoever reads has enough (`| head`)."""
+    """End quietly when the reader closes the pipe (`| head`)."""
     try:
         yield
         sys.stdout.flush()

@@ -30,7 +30,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @record
 class Given:
-    """What the command line answers already; empty where it does not."""
+    """Answers given on the command line; empty where there are none."""
 
     spec: str = ""
     key: str = ""

@@ -62,7 +62,7 @@ def runs_as_service(loaded: Loaded, given: Options) -> bool:
 
 
 def what_stays(config: Config) -> list[str]:
-    """What a person should know of a daemon in the background, a line each."""
+    """Return lines about a daemon that stays in the background."""
     if installed() and running_pid(config) == systemd.main_pid():
         end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
     else:

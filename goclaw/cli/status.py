@@ -23,7 +23,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
     session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
 ) -> None:
-    """What runs, and how it is. Exit code 1 when no daemon runs."""
+    """Print the state of the running daemon. Exit code 1 when no daemon runs."""
     config = load(context, packages=False).config
     if not listens(config):
         if as_json:

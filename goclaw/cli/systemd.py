@@ -18,7 +18,7 @@ def is_installed() -> bool:
 
 
 def answers() -> bool:
-    """Whether this user's systemd can be talked to: there is none without a login session, nor in a container."""
+    """Whether this user's systemd can be reached: it cannot without a login session, nor in a container."""
     return is_installed() and _run("systemctl", "--user", "show", "--property=Version").returncode == 0
 
 
@@ -40,7 +40,7 @@ def forget() -> None:
 
 
 def properties(*names: str) -> Mapping[str, str]:
-    """What systemd knows of our unit; empty texts where it knows nothing, or cannot be asked."""
+    """Return properties of our unit from systemd; empty texts where it knows none or cannot be asked."""
     found = dict.fromkeys(names, "")
     if is_installed():
         done = _run("systemctl", "--user", "show", NAME, f"--property={','.join(names)}")

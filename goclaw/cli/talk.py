@@ -37,7 +37,7 @@ LOST = (
     "the daemon ended before the answer was there. The message is not lost: it is answered at the next start, "
     "in session {session}."
 )
-"""Where the daemon does not come back."""
+"""The message when the daemon does not come back."""
 _NOTHING = Packaged()
 
 
@@ -81,13 +81,13 @@ async def send(
 
 
 class _Reporter:
-    """Tells whoever started `goclaw send` what goes on meanwhile."""
+    """Prints the progress of a turn for `goclaw send`."""
 
     def __init__(self, session: str, *, as_json: bool) -> None:
         self._session = session
         self.as_json = as_json
         self._begun = ""
-        """What was said of an answer that was cut, and whose rest was asked for."""
+        """Text of an answer that was cut and is being continued."""
         self._has_said = False
 
     def set_apart(self) -> None:
@@ -118,13 +118,13 @@ class _Reporter:
             self._begun = f"{self._begun.rstrip()}\n\n"  # as in chats (`sessions.turn`)
 
     def held_up(self, event: QuestionAsked) -> None:
-        """An earlier turn of the session waits for a person, and ours waits for that one."""
+        """Report that an earlier turn of the session waits for a person, and holds up ours."""
         if not self.as_json:
             say("an earlier message of this session is not finished")
         self.event(event)
 
     def _say(self, question: Question) -> None:
-        """What is asked, all of it, and how to answer from another terminal."""
+        """Print the whole question, and how to answer from another terminal."""
         say(f"waiting for a person: {title_of(question)}")
         for line in text_of(question).splitlines():
             say(f"  {line}")
@@ -147,13 +147,13 @@ class _Sending:
         self._pending.sent(link.submit(text))
         self._is_new = True
         self._asked: list[QuestionAsked] = []
-        """What an earlier turn waits for: told once it is known that a turn must wait for that one."""
+        """Questions of an earlier turn: printed once it is known that our turn waits for it."""
         self._patience = ReplyDeadline(lambda: self._fail(StateError(LOST.format(session=link.session))))
         self._is_command = text.startswith("/")
         self._began = False
-        """Whether something of the answer was told that may be void after a restart."""
+        """Whether a part of the answer was printed that may be void after a restart."""
         self.is_turn = True
-        """Whether it was a turn's answer, which was told as events."""
+        """Whether the answer came from a turn, and was printed as events."""
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:

@@ -63,7 +63,7 @@ def list_(context: typer.Context) -> None:
 
 @app.command()
 def revoke(context: typer.Context, name: Name) -> None:
-    """End a token; whoever is connected with it is cut off within two seconds."""
+    """End a token; a client connected with it is cut off within two seconds."""
     revoke_token(load(context).config.tokens_path, name)
     print(f"revoked {name}")
 

@@ -32,7 +32,7 @@ from goclaw.users import Users, login_name, open_users
 
 
 class Toolbox:
-    """The dispatcher, for somebody at a command line. Made by `open_toolbox`."""
+    """The dispatcher, for use at a command line. Made by `open_toolbox`."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Toolbox:
         return self._shelf.of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
-        """One call; an error's content is `{"error": "…"}`."""
+        """Run one call; an error's content is `{"error": "…"}`."""
         self._calls += 1
         call_id = f"cli-{self._calls}"
         if not isinstance(given, dict):
@@ -131,10 +131,10 @@ async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = F
 
 
 async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
-    """`--jsonl`: a call per line in, an answer per line out, in order, whatever the lines hold.
+    """Read a call per line and write an answer per line, in order, whatever the lines hold (`--jsonl`).
 
-    An empty line gets its answer, too: whoever counts lines must not lose step. Answers are ASCII, because a result may
-    hold characters that some readers take for the end of a line.
+    An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
+    characters that some readers take for the end of a line.
     """
     while line := await asyncio.to_thread(source.readline):
         answer = orjson.loads(await _answer(box, line, user))
@@ -150,7 +150,7 @@ async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
     if not isinstance(asked, dict):
         return error_text(f'expected an object {{"tool", "input", "user"}}, got {json_type(asked)}')
     name, acting = asked.get("tool"), asked.get("user")
-    # Nobody named is the one named on the command line, never more than that.
+    # Without a user in the line it is the one of the command line, never more than that.
     acting = user if acting is None else acting
     if not isinstance(name, str):
         return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')

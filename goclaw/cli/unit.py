@@ -11,7 +11,7 @@ from goclaw.errors import StateError
 
 NAME = "goclaw.service"
 MARK = "# Made by `goclaw service install`"
-"""How a unit of ours begins. One that begins otherwise is never touched."""
+"""First line of our units. One that begins otherwise is never touched."""
 WATCHDOG_SECONDS = 60
 """Longer than any machine swaps or any disk stalls: a daemon that is silent for so long does not come back."""
 
@@ -50,7 +50,7 @@ WantedBy=default.target
 
 
 def unit_path() -> Path:
-    """Where the units of this user lie: `XDG_CONFIG_HOME`, else `~/.config`."""
+    """Return the folder of this user's units: `XDG_CONFIG_HOME`, else `~/.config`."""
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     # The base directory specification: a relative path is to be ignored.
     base = Path(folder) if folder.startswith("/") else Path("~/.config").expanduser()
@@ -77,7 +77,7 @@ def unit_text(loaded: Loaded) -> str:
 
 
 def installed() -> str | None:
-    """The text of our unit as it lies there; None when there is none, or one that is not ours."""
+    """Return the text of our installed unit; None when no unit or one of another origin is installed."""
     try:
         text = unit_path().read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -86,7 +86,7 @@ def installed() -> str | None:
 
 
 def _quoted(word: str, *, dollar: str) -> str:
-    """A word as systemd.syntax(7) wants it; `$` stands for a variable in commands only."""
+    """Quote a word by systemd.syntax(7); `$` starts a variable in commands only."""
     if re.search(r"[\x00-\x1f\x7f]", word):
         raise StateError(f"{word!r} holds control characters, which a systemd unit cannot: choose another path")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", dollar)

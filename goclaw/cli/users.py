@@ -61,7 +61,7 @@ def add(
 
 
 def described(user: User) -> str:
-    """One line about a user."""
+    """Format one line about a user."""
     tools = "all tools" if user.allowed_tools is None else ", ".join(sorted(user.allowed_tools)) or "no tools"
     parts = [user.key, user.name, f"[{', '.join(sorted(user.roles))}]" if user.roles else "", tools]
     extras = [

@@ -1,4 +1,4 @@
-"""What the steps of `goclaw setup` work with, and what they return."""
+"""Arguments and results of the steps of `goclaw setup`."""
 
 from dataclasses import field
 from pathlib import Path
@@ -21,7 +21,7 @@ _SECRET: TypeAdapter[object] = TypeAdapter(Secret)
 
 @record
 class Scene:
-    """What every step has."""
+    """Dependencies of every step."""
 
     dialogue: Dialogue
     loaded: Loaded
@@ -55,7 +55,7 @@ class BotChoice:
 
 @record
 class AdminAnswer:
-    """Who gets the role `admin`."""
+    """The user who gets the role `admin`."""
 
     key: str
     """`telegram:<numeric user id>`."""
@@ -70,7 +70,7 @@ class SetupAnswers:
     bot: BotChoice | None = None
     owner: AdminAnswer | None = None
     ollama: str = ""
-    """Where Ollama answers; empty: at its usual place, or nowhere."""
+    """Address of Ollama; empty: its usual address, or not found."""
 
 
 def read_secret(path: Path) -> str:

@@ -1,7 +1,7 @@
-"""Questions on standard output, answers from standard input, a line each: from a person, a pipe or nobody.
+"""Questions on standard output, answers from standard input, a line each: from a person, a pipe or an empty input.
 
-Own reading instead of `typer.prompt`: that asks for hidden answers at the terminal even when they are piped, and an
-answer cannot be waited for beside something else.
+Not `typer.prompt`: it asks for hidden answers at the terminal even when they are piped, and an answer cannot be
+awaited together with another event.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Dialogue:
         print(printable(mask(text)), end=end, flush=True)
 
     async def ask(self, question: str) -> str:
-        """One line, without the spaces around it; empty when it was skipped."""
+        """Read one line, without the spaces around it; empty when it was skipped."""
         if self._ended:
             return ""
         self.say(f"{question} ", end="")
@@ -46,10 +46,10 @@ class Dialogue:
             return await self.ask(question)
 
     async def ask_beside(self, question: str, event: Coroutine[Any, Any, EventT]) -> EventT | str:
-        """What `event` brings, or the answer if that is there first; the other one is given up.
+        """Return the result of `event`, or the answer if that comes first; the other one is cancelled.
 
         Raises:
-            Exception: whatever `event` raises.
+            Exception: any error of `event`.
         """
         happening = asyncio.create_task(event)
         answering = asyncio.create_task(self.ask(question))
@@ -67,7 +67,7 @@ class Dialogue:
     async def _answer(self) -> str:
         line = await self._line()
         if not os.isatty(self._source):
-            self.say()  # nobody's Enter ended the line of the question
+            self.say()  # no Enter of a person ended the line of the question
         return line.decode(errors="replace").strip()
 
     async def _line(self) -> bytes:

@@ -16,7 +16,7 @@ from goclaw.llm.ping import ping
 from goclaw.net.ollama import ollama_url
 
 TRY_SECONDS = 120.0
-"""How long a first answer may take: a local model has to be loaded into memory."""
+"""Time limit for a first answer: a local model has to be loaded into memory."""
 MAX_OUTPUT = 1_024
 """Tokens. One word takes one, but some models think before it."""
 
@@ -84,7 +84,7 @@ async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) ->
 
 
 async def _look_around(scene: Scene) -> FoundModels:
-    """What could answer; said, too."""
+    """Find models that could answer, and print them."""
     config = scene.loaded.config
     found = await look_around(config, ollama_finder(config, _ports(scene)))
     for number, each in enumerate(menu_of(found), 1):
@@ -95,13 +95,13 @@ async def _look_around(scene: Scene) -> FoundModels:
 
 
 def menu_of(found: FoundModels) -> Sequence[ModelCandidate]:
-    """What was found, the best first, then what only lacks a key."""
+    """Return the models found, the best first, then those that only lack a key."""
     known = {each.spec for each in found.candidates}
     return [*found.candidates, *(ModelCandidate(spec, "needs a key") for spec in BEST.values() if spec not in known)]
 
 
 def hints(found: FoundModels, ollama: str) -> Iterator[str]:
-    """What else was found, or could be, for people. `ollama`: the address at which one was looked for."""
+    """Yield lines on other models that were found or could be. `ollama`: the address at which one was looked for."""
     for provider in found.keyed:
         yield f"There is a key for {provider}: `{provider}:<model>` works, too."
     if found.ollama and not found.ollama.with_tools():
@@ -112,7 +112,7 @@ def hints(found: FoundModels, ollama: str) -> Iterator[str]:
 
 
 async def find_ollama(scene: Scene) -> str:
-    """Where Ollama answers, if that is not where GoClaw looks by itself: `OLLAMA_HOST` is not set for a service."""
+    """Return Ollama's address if GoClaw does not look there by itself: a service does not have `OLLAMA_HOST`."""
     config = scene.loaded.config
     url = ollama_url(config.providers.get("ollama", ProviderSettings()))
     if url == ollama_url(ProviderSettings(), {}):
@@ -122,7 +122,7 @@ async def find_ollama(scene: Scene) -> str:
 
 
 async def _try(scene: Scene, choice: ModelChoice) -> None:
-    """Ask the model one word and show the answer. Raises GoclawError when there is none."""
+    """Ask the model for one word and print the answer. Raises GoclawError when none comes."""
     scene.dialogue.say(f"   Asking {choice.spec} …")
     config = with_key(scene.loaded.config, choice)
     model = open_model(choice.spec, config, _ports(scene))

@@ -1,4 +1,4 @@
-"""The bot, tried out, and its owner, met: whoever sends it the code that this terminal shows."""
+"""The steps that check the Telegram bot and identify its owner by a code shown in this terminal."""
 
 import asyncio
 import secrets
@@ -16,9 +16,9 @@ from goclaw.state import running_pid
 from goclaw.users import Users, key_problem
 
 CODE_DIGITS = 8
-"""Of the code: enough that the 100 messages which can wait for a bot do not guess it, short enough to type."""
+"""Digits of the code: too many to guess in the 100 messages that can wait for a bot, few enough to type."""
 CODE_SECONDS = 300.0
-"""How long the code can be sent."""
+"""Lifetime of the code."""
 
 
 async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
@@ -50,7 +50,7 @@ async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
 
 
 async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_SECONDS) -> AdminAnswer | None:
-    """Whoever sends the bot a code that only this terminal shows, or whose id is typed; None when it was skipped."""
+    """Return the person who sends the bot the code of this terminal, or whose id is typed; None when skipped."""
     if scene.dialogue.silent or bot is None or _has_admin(scene):
         return None
     scene.dialogue.say("\n3. You")
@@ -71,10 +71,10 @@ async def find_owner(scene: Scene, bot: BotChoice | None, seconds: float = CODE_
 
 
 def owner_of(number: str) -> AdminAnswer:
-    """The person with this numeric id.
+    """Return the person with this numeric id.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is no numeric id.
     """
     key = f"telegram:{number}"
     if problem := key_problem(key):
@@ -127,7 +127,7 @@ async def _kept(scene: Scene) -> BotChoice | None:
 
 
 async def _try(scene: Scene, token: str) -> BotChoice:
-    """The bot that Telegram knows by `token`, or by the configured one. Raises GoclawError when there is none."""
+    """Return the bot of `token`, or of the configured one. Raises GoclawError when Telegram knows none."""
     name = await _account(scene, token).name()
     scene.dialogue.say(f"   ✓ {name} answers")
     return BotChoice(name, token)
@@ -146,7 +146,7 @@ def with_token(config: Config, token: str) -> Config:
 
 
 def _has_admin(scene: Scene) -> bool:
-    """Say who has the role already, if somebody of Telegram has."""
+    """Return whether a Telegram user has the role already, and print who."""
     for user in Users.read(scene.loaded.config.users_path).all():
         if user.key.startswith("telegram:") and ADMIN in user.roles:
             scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")

@@ -26,12 +26,12 @@ TOKEN = ("telegram", "token")
 OLLAMA = ("providers", "ollama", "base_url")
 HEAD = "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
 NAMES = {AGENT: "model", OLLAMA: "address"}
-"""What people call the value of a key."""
+"""Words for the value of a key, for people."""
 
 
 @record
 class SetupPaths:
-    """Where this installation keeps what is written."""
+    """Paths of this installation's files."""
 
     config: Path
     secrets: Path
@@ -48,7 +48,7 @@ class SetupPaths:
 
 @dataclass(slots=True)
 class SetupReport:
-    """What became of the answers, in lines for people."""
+    """The outcome of the setup, in lines for people."""
 
     written: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ def secret_name(path: tuple[str, ...]) -> str:
 
 
 def key_of(model: ModelChoice) -> tuple[str, ...]:
-    """Where the key of a model's provider is in the configuration."""
+    """Return the path of the provider's key in the configuration."""
     return ("providers", model.provider, "api_key")
 
 
@@ -211,13 +211,13 @@ def _make_folders(folder: Path, undo: ExitStack) -> None:
 
 
 def _keep_private(state: Path) -> None:
-    """A state folder that somebody made by hand is closed to others, as the daemon would."""
+    """Close a state folder made by hand to other users, as the daemon does."""
     if state.exists():
         make_private(state)
 
 
 def _files(answers: SetupAnswers, place: SetupPaths) -> Iterator[tuple[Path, str]]:
-    """What the answers would be in files. Without anything to say in it, config.yaml is left for another time."""
+    """Yield the files that hold the answers. An empty config.yaml is not written."""
     if wanted := configured(answers):
         text = "".join(with_value("", ".".join(path), value) for path, value in wanted.items())
         yield place.config, f"{HEAD}{text}"

@@ -17,7 +17,7 @@ class JsonLines:
         return ""
 
     def entry(self, entry: Entry) -> str:
-        """One line."""
+        """Format one entry as a line."""
         kind = "compaction" if isinstance(entry, CompactionRecord) else "message"
         data = masked(orjson.loads(orjson.dumps(entry)))
         return orjson.dumps({"type": kind, **data}).decode() + "\n"

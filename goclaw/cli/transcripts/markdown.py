@@ -1,6 +1,6 @@
-"""A transcript as a Markdown document for people, which no message can reshape.
+"""A transcript as a Markdown document, which no message can reshape.
 
-Only headings of ours stand at the margin. What somebody said is a quotation, what a tool said a fenced block with a
+Only our own headings stand at the margin. A person's message is a quotation, a tool's result a fenced block with a
 fence longer than any in it. A text with raw HTML, pictures from elsewhere, link definitions (they would hold for the
 whole document) or links that run something is fenced, too: shown as it was written.
 """
@@ -28,7 +28,7 @@ _WHITE = re.compile(r"\s+")
 
 
 class MarkdownWriter:
-    """Writes the document. `names` are display names by actor key; `kept` tells which pictures there still are."""
+    """A writer of the document. `names`: display names by actor key; `kept`: whether a picture still exists."""
 
     def __init__(self, names: dict[str, str], kept: Kept = lambda key: True) -> None:
         self._names = names
@@ -39,7 +39,7 @@ class MarkdownWriter:
         return f"# Conversation {code(outline.session)}\n\n{outline.rows:,} rows\n"
 
     def entry(self, entry: Entry) -> str:
-        """One row, or a summary in the place of what is before it."""
+        """Format one row, or a summary in the place of the rows before it."""
         if isinstance(entry, CompactionRecord):
             sizes = f"{entry.tokens_before:,} to {entry.tokens_after:,} tokens"
             return (
@@ -71,7 +71,7 @@ class MarkdownWriter:
 
 
 def said(text: str) -> str:
-    """Somebody's words as a quotation, or fenced where they would do more than be read."""
+    """Format a person's words as a quotation, or fenced where they would be rendered."""
     text = clean(text).strip("\n")
     if not text:
         return ""

@@ -16,9 +16,9 @@ INDENT = "  "
 
 
 class Plain:
-    """Writes text. Nothing in a message can stand where the lines about who and when stand.
+    """A writer of plain text. Nothing in a message can look like the lines about sender and time.
 
-    `kept` tells which pictures there still are.
+    `kept`: whether a picture still exists.
     """
 
     def __init__(self, kept: Kept = lambda key: True) -> None:
@@ -31,7 +31,7 @@ class Plain:
         return f"{outline.session}: {outline.rows:,} rows\n"
 
     def entry(self, entry: Entry) -> str:
-        """One row, or a summary in the place of what is before it."""
+        """Format one row, or a summary in the place of the rows before it."""
         if isinstance(entry, CompactionRecord):
             return f"\n{when(entry.at)}  {_compaction(entry)}\n{_indented(entry.summary)}"
         hidden = "\n(what is above was hidden from the model by /clear)\n" if self._crosses_clear(entry) else ""
@@ -61,7 +61,7 @@ def _row(row: TranscriptRow, kept: Kept) -> str:
 
 
 def when(at: float) -> str:
-    """A moment in the time of whoever reads."""
+    """Format a moment in the reader's time zone."""
     return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M}"
 
 

@@ -20,7 +20,7 @@ from goclaw.wire import AskOutline, AskRows, AskSessions, ClientFrame, OutlineFr
 FrameT = TypeVar("FrameT")
 
 Entry = TranscriptRow | CompactionRecord
-"""What a transcript consists of; a summary stands before the first row that it does not cover."""
+"""An entry of a transcript; a summary stands before the first row that it does not cover."""
 
 
 Kept = Callable[[str], bool]
@@ -31,7 +31,7 @@ class ConversationSource(Protocol):
     """A conversation that can be read. Made by `open_source`."""
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        """All conversations that may be read, the latest first."""
+        """Return all sessions that may be read, the latest first."""
         ...
 
     async def outline(self, last: int = 0) -> Outline:
@@ -57,9 +57,9 @@ class _Nothing:
 
 
 class _Remote:
-    """Asks the daemon.
+    """A source that asks the daemon.
 
-    It hangs up on a client that is silent for long, as one is that writes into somebody's `less`: then we call again.
+    The daemon disconnects a client that is silent for long, as when its output waits in `less`: then we reconnect.
     """
 
     def __init__(self, stack: AsyncExitStack, socket: Path, session: str) -> None:
@@ -92,11 +92,11 @@ class _Remote:
 
 @asynccontextmanager
 async def open_source(config: Config, session: str = "") -> AsyncIterator[ConversationSource]:
-    """The conversation `session` (empty: one's own), from the daemon or from the state folder.
+    """Open the conversation `session` (empty: one's own), from the daemon or from the state folder.
 
     Raises:
         StateError: neither can be used.
-        AccessDenied: whoever runs this may not read it.
+        AccessDenied: the user may not read it.
     """
     session = session or f"tui:{login_name()}"
     async with AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Conver
             await remote.connect()
             yield remote
         elif not config.database_path.exists():
-            yield _Nothing()  # and nothing is made: somebody only looks
+            yield _Nothing()  # and nothing is made: this only reads
         else:
             from goclaw.cli.transcripts.stored import open_stored
 

@@ -46,11 +46,11 @@ class Stored:
 
 @asynccontextmanager
 async def open_stored(config: Config, session: str) -> AsyncIterator[Stored]:
-    """The conversation, with the state folder locked until the block ends.
+    """Open the conversation, with the state folder locked until the block ends.
 
     Raises:
-        StateError: somebody else holds it, or the database cannot be used.
-        AccessDenied: whoever runs this may not read it.
+        StateError: another process holds it, or the database cannot be used.
+        AccessDenied: the user may not read it.
     """
     with open_state(config):
         access = Access(Users.read(config.users_path), config)

@@ -1,4 +1,4 @@
-"""Where a transcript is written to: standard output, or a new file that is whole when it has its name."""
+"""The target of a transcript: standard output, or a new file that is complete when it gets its name."""
 
 import os
 import secrets
@@ -14,7 +14,7 @@ STDOUT = "-"
 
 
 class OutputFile(Protocol):
-    """What `open` of the standard library gives for writing text."""
+    """The type of `open` for writing text."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -53,7 +53,7 @@ def _publish(part: Path, path: Path) -> None:
     except FileExistsError:
         raise _exists(path) from None
     except OSError:
-        # A file system without links. Whoever makes the empty file first has the name.
+        # A file system without links. The first to make the empty file has the name.
         try:
             path.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
