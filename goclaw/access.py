@@ -1,4 +1,4 @@
-"""Who may do what. `authorize` is asked at every use; nothing that it answers is kept, and doubt means no.
+"""Authorization of actors. `authorize` is called at every use; its answers are not cached, and doubt means no.
 
 The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
 without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
@@ -70,7 +70,7 @@ def consent(
     auto_allow: bool = False,
     always_ask: bool = False,
 ) -> Answer:
-    """What becomes of an authorized tool call: it runs, a person is asked first, or it is refused.
+    """Decide whether an authorized tool call runs, asks a person first, or is refused.
 
     `mode` is the actor's (`Access.mode`), `risk` that of this very call, `confirm` a tool that wants to be asked for
     always, `stricter` the configuration's `policy.stricter`, which can only tighten the table, as `always_ask` does.
@@ -149,7 +149,7 @@ class Access:
         self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
 
     def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
-        """Take whom to ask for the tool of a name: the registry, which is made later, as its tools come and go."""
+        """Set the function that finds a tool's spec by name: the registry is made later, as its tools come and go."""
         self._spec = spec
 
     def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
@@ -161,7 +161,7 @@ class Access:
             return Decision(False, f"no rule for {action or 'an action without a name'} on {object or 'nothing'}")
         decision = self._by_configuration(action, object)
         if action.startswith("session."):
-            object = root_session(object)  # an agent's conversation belongs to whom it works for
+            object = root_session(object)  # an agent's conversation belongs to the person it works for
             decision = decision or self._by_others(actor, action, object)
         if decision is None:
             for each in _chain(actor):
@@ -172,7 +172,7 @@ class Access:
         return self._about_call(actor, object, given, decision) if action == "tool.use" else decision
 
     def consent(self, actor: Actor, spec: ToolSpec, risk: Risk, *, chosen: ChosenMode | None = None) -> Answer:
-        """What becomes of an authorized call of the tool, which has `risk` this time, in a session with that mode."""
+        """Decide whether an authorized call of the tool, with `risk` this time, runs, asks or is refused."""
         policy, exactly = self.config.policy, spec.name in self.config.policy.auto_allow
         risk = spec.at_least(risk)
         critical = risk is Risk.CRITICAL or spec.confirm is not None
@@ -186,7 +186,7 @@ class Access:
         )
 
     def always_asks(self, spec: ToolSpec) -> bool:
-        """Whether the configuration wants every call of the tool asked for, each by itself."""
+        """Whether the configuration asks for every call of the tool, each by itself."""
         return self._picks(self.config.policy.always_ask, spec, unknown=True)
 
     def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
@@ -246,7 +246,7 @@ class Access:
         return replace(decision, input={**(given or {}), **fixed} if fixed else None, ends_turn=ends_turn)
 
     def _roles_behind(self, actor: Actor) -> Iterator[tuple[str, RoleSettings]]:
-        """All roles of all people for whom the actor acts."""
+        """Yield all roles of all people for whom the actor acts."""
         for each in _chain(actor):
             if user := self._user(each):
                 yield from self._roles(user).items()
@@ -257,7 +257,7 @@ class Access:
         return ADMIN in user.roles if user else actor.owner
 
     def role(self, actor: Actor) -> str:
-        """What the actor's roles are called, for people."""
+        """Return the names of the actor's roles, for people."""
         user = self._user(actor)
         return ", ".join(sorted(user.roles)) or USER if user else ADMIN if actor.owner else "nobody"
 

@@ -1,8 +1,8 @@
-"""Faults that only the operator can mend, told to an administrator: each once, whatever goes on failing.
+"""Alerts to an administrator about faults that need the operator: each fault is reported once while it lasts.
 
-A fault is told again only after it was over and came back, or when a day has passed. What is remembered of that
-outlives restarts. It is no log (whoever sees a fault logs it) and no monitoring: only what a person has to do something
-about belongs here. Parts see `events.Alerts`.
+A fault is reported again only after it ended and came back, or when a day has passed. This state outlives restarts.
+It is no log (the module that sees a fault logs it) and no monitoring: only what a person has to do something about
+belongs here. Other modules use `events.Alerts`.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from goclaw.users import Users
 log = logging.getLogger(__name__)
 
 FACT = "alerts"
-"""What the daemon remembers under this name: when each fault was told, and when it ended."""
+"""Name of the stored fact: when each fault was reported, and when it ended."""
 AGAIN_SECONDS = 24 * 3600.0
-"""A fault that lasts is told again after this."""
+"""Interval after which a fault that lasts is reported again."""
 SETTLE_SECONDS = 300.0
 """A fault that comes back this soon after its end is the same one, which comes and goes."""
 GATHER_SECONDS = 60.0
-"""Between two messages: what fails together is told together, and no chat is flooded."""
+"""Minimum interval between messages: simultaneous faults share one, and no chat is flooded."""
 REMIND_SECONDS = 3600.0
-"""How often it is looked whether a fault has lasted for so long that it is told again."""
+"""Interval of the check for faults that have lasted long enough to be reported again."""
 MAX_ALERTS = 20
 """Faults that one message names."""
 MAX_OPEN = 500
@@ -46,14 +46,14 @@ MAX_CHARACTERS = 600
 
 @dataclass(slots=True)
 class AlertState:
-    """What is remembered of a fault, in epoch seconds."""
+    """Stored state of a fault, in epoch seconds."""
 
     at: float
     ended: float | None = None
 
 
 class AlertDesk:
-    """Takes faults in at once and tells them from `run`. Implements `events.Alerts`."""
+    """An alert queue: accepts faults at once and sends them from `run`. Implements `events.Alerts`."""
 
     def __init__(self, settings: AlertSettings, users: Users, bus: Bus, facts: Settings, clock: Clock) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class AlertDesk:
         self._open: dict[str, str] = {}
         self._told: dict[str, AlertState] = {}
         self._ended_early: dict[str, float] | None = {}
-        """Faults that ended before it was read what an earlier run had told."""
+        """Faults that ended before the reports of earlier runs were loaded."""
         self._news = asyncio.Event()
 
     def tell(self, key: str, text: str) -> None:
@@ -88,7 +88,7 @@ class AlertDesk:
         return dict(self._open)
 
     async def run(self, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
-        """Tell what comes in, until cancelled."""
+        """Report incoming faults until cancelled."""
         await self._restore()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._remind(), name="reminders of alerts")
@@ -105,7 +105,7 @@ class AlertDesk:
 
     async def _restore(self) -> None:
         if self._ended_early is None:
-            return  # `run` failed and runs again: what it told already stays told
+            return  # `run` failed and runs again: what it reported already stays reported
         self._told = _read(await self._facts.fact(FACT))
         for key, ended in self._ended_early.items():
             if (told := self._told.get(key)) and told.ended is None:
@@ -118,7 +118,7 @@ class AlertDesk:
             self._news.set()
 
     def _is_due(self, key: str) -> bool:
-        """Whether an open fault has to be told; one that came back too soon counts as never ended."""
+        """Whether an open fault has to be reported; one that came back too soon counts as never ended."""
         told, now = self._told.get(key), self._clock.now()
         if told is None or now - told.at >= AGAIN_SECONDS:
             return True
@@ -128,7 +128,7 @@ class AlertDesk:
         return False
 
     def _announce(self, due: Sequence[str]) -> str:
-        """Show faults to whoever watches; the message about them."""
+        """Show faults in watched sessions; return the message about them."""
         text = _message([self._open[key] for key in due])
         for key in due:
             self._told[key] = AlertState(self._clock.now())
@@ -143,7 +143,7 @@ class AlertDesk:
         await self._remember()
 
     def _addresses(self) -> Sequence[Address]:
-        """Where to tell it: the configured chat, else the administrators in the order of users.json."""
+        """Return the chats to notify: the configured one, else those of administrators in the order of users.json."""
         if self._settings.to:
             channel, chat, *thread = self._settings.to.split(":")
             return [Address(channel, chat, thread[0] if thread else None)]
@@ -152,13 +152,13 @@ class AlertDesk:
         return [Address("telegram", parts[1]) for parts in found if parts[0] == "telegram" and len(parts) == 2]
 
     async def _reach(self, address: Address, text: str, outbox: Outbox, channel: Channel) -> bool:
-        """Tell one chat; False when it cannot be reached for good (blocked, never written to the bot)."""
+        """Send to one chat; False when it cannot be reached for good (blocked, never written to the bot)."""
         delivery = Delivery(f"alert:{uuid.uuid4().hex}", address, text)
         try:
             try:
                 await outbox.send(delivery, self._facts.learning(FACT, self._worth_remembering()))
             except StateError:
-                # The disk may be the very fault: then it is told without a trace on the disk.
+                # The disk may be the very fault: then the message is sent without a trace on the disk.
                 await channel.deliver(delivery, Unrecorded())
         except DeliveryError as error:
             log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)

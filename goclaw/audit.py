@@ -40,7 +40,7 @@ MAX_WAITING = 20_000
 
 @record
 class AuditEntry:
-    """One line."""
+    """One line of the audit log."""
 
     action: str
     """As in `access.Action`, or `daemon.start`, `daemon.stop`, `tool.approval`, `channel.stranger` …"""
@@ -53,7 +53,7 @@ class AuditEntry:
     rule: str = ""
     """Which rule decided, as `authorize` names it."""
     result: str = ""
-    """How it ended: ok, failed, denied, …"""
+    """The result: ok, failed, denied, …"""
     detail: str = ""
     turn: str = ""
     tags: frozenset[str] = frozenset()
@@ -212,6 +212,6 @@ def _line(entry: AuditEntry, now: float) -> bytes:
 
 
 def _safe(text: str, longest: int) -> str:
-    """Masked as a whole before it is cut: half a secret is none to the mask."""
+    """Mask the whole text, then cut it: half a secret would not be recognized."""
     text = revealed(mask(text)).replace("\n", "\\n")
     return text if len(text) <= longest else f"{text[:longest]}…"

@@ -62,7 +62,7 @@ class Spill:
 
     @property
     def note(self) -> str:
-        """Where it is and how it is opened, in words that follow how much was left out."""
+        """Location of the output and how to open it, in words that follow how much was left out."""
         part = f"the first {self.kept:,} bytes are" if self.truncated else "the whole is"
         if self.is_binary:
             return f"{part} binary, which read does not show; redirect it into a file and look at that with exec"
@@ -78,7 +78,7 @@ class Spill:
         try:
             self.kept += await asyncio.to_thread(_write_all, self._file, chunk[:room])
         except OSError as error:
-            # Whoever made the output has done its work: what is kept of it is what there was room for.
+            # The process that made the output has ended: what fitted on the disk is kept.
             log.warning("a long output is not kept to its end: %s", error.strerror)
             self.truncated, self._bound = True, self.kept
 
@@ -108,7 +108,7 @@ class Blobs:
         self._spills = folder / "spills"
         self._clock = clock
         self._changing = threading.Lock()
-        """What is being put must not be removed at the same moment."""
+        """Held while adding, so that a new file is not removed at the same moment."""
 
     async def put(self, data: bytes, mime: str) -> str:
         """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew.
@@ -162,7 +162,7 @@ class Blobs:
             raise
 
     async def use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:
-        """What `reader`, run in a thread, makes of the output `<id>` or `output:<id>`.
+        """Return the result of `reader`, run in a thread, on the output `<id>` or `output:<id>`.
 
         Raises:
             ToolError: no such output, or it belongs to another person: one answer for both.
@@ -207,7 +207,7 @@ class Blobs:
     def _old_media(self, until: float) -> set[str]:
         old = set()
         for path in self._media.iterdir():
-            with suppress(FileNotFoundError):  # somebody else removed it just now
+            with suppress(FileNotFoundError):  # another caller removed it just now
                 if _KEY.fullmatch(path.name) and path.stat().st_mtime < until:
                     old.add(path.name)
         return old
@@ -250,7 +250,7 @@ class Blobs:
         return self._media / key
 
     def _spill_path(self, spill_id: str, owner: str) -> Path:
-        # The owner is part of the name: for anybody else the file does not exist.
+        # The owner is part of the name: for other users the file does not exist.
         return self._spills / f"{spill_id}-{hashlib.sha256(owner.encode()).hexdigest()[:32]}"
 
     def _use_spill(self, spill_id: str, actor_key: str, reader: Callable[[BinaryIO], ResultT]) -> ResultT:

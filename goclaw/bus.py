@@ -1,8 +1,8 @@
-"""Events from turns to whoever watches: terminals, pages, a channel's live view.
+"""Events from turns to their subscribers: terminals, pages, a channel's live view.
 
-Only rows of the transcript are kept for ever (`MessageStored`); everything else is gone once it was shown. A client
+Only rows of the transcript are kept forever (`MessageStored`); everything else is gone once it was shown. A client
 that comes late reads the rows and the current partial answer, then listens. For a client that was cut off, what it has
-not acknowledged is kept for a while: it goes on where it was (`buffer`).
+not acknowledged is kept for a while: it continues there (`buffer`).
 """
 
 import asyncio
@@ -72,12 +72,12 @@ class Following:
 
 @dataclass(slots=True)
 class _View:
-    """A turn as somebody would see it who looked now."""
+    """The state of a running turn as a new subscriber would see it."""
 
     turn: str
     since: float
     moved: float
-    """When something happened in it last, monotonic."""
+    """Monotonic time of its last event."""
     text: list[str] = field(default_factory=list)
     thinking: list[str] = field(default_factory=list)
 
@@ -103,7 +103,7 @@ class Bus:
         self._subscriptions: set[_Subscription] = set()
         self._views: dict[str, _View] = {}
         self._pasts: dict[str, ReplayBuffer] = {}
-        """Of sessions that a client with a name follows, or did until lately."""
+        """Buffers of sessions that a named client follows, or did until lately."""
 
     def publish(self, event: TurnEvent) -> None:
         """Hand an event to everyone who watches its session."""
@@ -115,7 +115,7 @@ class Bus:
                 self._subscriptions.discard(subscription)
 
     def notice(self, text: str) -> None:
-        """Show a line to the admins in every session that somebody watches."""
+        """Show a line to the admins in every session that is being watched."""
         watched = {subscription.session for subscription in self._subscriptions}
         for session in filter(None, watched):
             self.publish(Notice(session, text, for_admins=True))
@@ -169,7 +169,7 @@ class Bus:
                 del self._pasts[session]
 
     def moved(self, session: str) -> float | None:
-        """When something happened last in the turn that runs, monotonic: a token, a step, a tool; None: none runs."""
+        """Return the monotonic time of the running turn's last event (a token, a step, a tool); None: none runs."""
         view = self._views.get(session)
         return view.moved if view else None
 

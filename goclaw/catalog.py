@@ -113,7 +113,7 @@ REGISTRIES = {
     "syncing": "goclaw.registries.syncing:SYNCING",
     "publishing": "goclaw.registries.publishing:PUBLISHER",
 }
-"""What is loaded when there are `registries`."""
+"""Modules loaded when there are `registries`."""
 
 TOOL_SOURCES = {
     "cli": "goclaw.tools.cli_source:SOURCE",
@@ -126,17 +126,17 @@ MADE_OF = {
     "agents": "agents.exported_sets",
     "mcp": "mcp_servers",
 }
-"""What of the configuration a source makes tools of: it is loaded where there is any."""
+"""Configuration section of each source of tools: the source is loaded when the section is not empty."""
 
 MCP = {
     "client": "goclaw.mcp.connection:CLIENT",
     "workshop": "goclaw.tools.mcp_tools:WORKSHOP",
     "finders": "goclaw.toolkit.from_registry:FINDERS",
 }
-"""What is loaded when there are servers of the Model Context Protocol: their libraries take seconds."""
+"""Modules loaded when MCP servers are configured: their libraries take seconds."""
 
 PACKAGED = "goclaw.toolkit.parts:PACKAGED"
-"""What reads the agents and toolsets of installed packages; loaded where there are any."""
+"""Reader of the agents and toolsets of installed packages; loaded when there are any."""
 
 COMMANDS = {
     "start": "goclaw.commands.start:COMMAND",

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """A source of time."""
 
     def now(self) -> float:
         """Wall-clock time as seconds since the epoch; may jump."""
@@ -90,7 +90,7 @@ class SteppedClock:
 
     @property
     def sleepers(self) -> int:
-        """How many callers are waiting."""
+        """Number of waiting callers."""
         return sum(not woken.done() for _, woken in self._sleepers)
 
 
@@ -99,12 +99,12 @@ MINUTE = 60
 
 
 def ago(seconds: float) -> str:
-    """How long ago something was, as people say it: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
+    """Format the time since something in words: `just now`, `3 min ago`, `2 h ago`, `5 days ago`."""
     return f"{span(seconds)} ago" if seconds >= MINUTE else "just now"
 
 
 def span(seconds: float) -> str:
-    """How long something takes or took, in the largest unit that fits: `12 s`, `3 min`, `2 h`, `5 days`."""
+    """Format a duration in the largest unit that fits: `12 s`, `3 min`, `2 h`, `5 days`."""
     for size, unit in ((86_400, "day"), (3_600, "h"), (MINUTE, "min")):
         if (number := int(seconds // size)) > 0:
             return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"

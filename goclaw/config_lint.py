@@ -21,7 +21,7 @@ from goclaw.users import User
 GENERAL = "general"
 """The agent that is there for tasks where none is configured."""
 Faults = Callable[[str, Mapping[str, Any]], Sequence[str]]
-"""What is wrong with some arguments of a tool."""
+"""A function that returns what is wrong with some arguments of a tool."""
 
 
 def warnings(
@@ -74,7 +74,7 @@ def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
-    """What there is as soon as MCP servers are configured, whatever they have."""
+    """Return tools that exist as soon as MCP servers are configured, whatever those offer."""
     if not (servers := config.mcp_servers):
         return {}
     own = [tag for _, settings in servers.values() for tag in settings.tags]
@@ -84,7 +84,7 @@ def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
 
 
 class _Known:
-    """What a selection may name."""
+    """The names that a selection may use."""
 
     def __init__(self, tools: Mapping[str, frozenset[str]], sets: Collection[str]) -> None:
         self._tools = tools

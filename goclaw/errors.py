@@ -3,7 +3,7 @@
 * GoclawError               its message may be shown to a person
   x ConfigError             the configuration or users.json cannot be used (exit code 78)
   x StateError              the state folder cannot be used: locked, newer schema, inside a workspace
-    + DiskError             its disk does not take or give what it should just now; whoever asked may try again
+    + DiskError             its disk fails at the moment; the request may be repeated
   x AccessDenied            authorize said no where a person waits for the answer
   x ToolError               a tool failed; the model reads the message and may adapt
     + UnknownTool           no such tool, or not for this actor: one answer for both
@@ -46,7 +46,7 @@ class StateError(GoclawError):
 
 
 class DiskFault(StrEnum):
-    """What is the matter with the disk. Its value is the sentence for people who only talk to the agent."""
+    """A kind of disk failure. Its value is the sentence for people who only talk to the agent."""
 
     FULL = "The disk of the machine that I run on is full"
     READ_ONLY = "The disk of the machine that I run on cannot be written to"
@@ -57,7 +57,7 @@ class DiskFault(StrEnum):
 
 
 class DiskError(StateError):
-    """What should be durable is not. The message is for the operator, `fault` for everybody."""
+    """Durable data was not stored. The message is for the operator, `fault` for all users."""
 
     def __init__(self, message: str, fault: DiskFault) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ class ToolError(GoclawError):
 
 
 class UnknownTool(ToolError):
-    """The tool does not exist or is not for this actor. Both read alike, so that nobody learns what others may use."""
+    """The tool does not exist or is not for this actor. Both read alike, so that other users' tools stay unknown."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"unknown tool: {name if len(name) <= MAX_NAME else f'{name[:MAX_NAME]}…'}")
@@ -112,7 +112,7 @@ class ModelErrorKind(StrEnum):
 class ModelError(GoclawError):
     """A model call failed.
 
-    `retry_after` is the server's own wish in seconds; `partial` tells whether text had been streamed already;
+    `retry_after` is the wait in seconds that the server asked for; `partial`: text had been streamed already;
     `spec` is the model's `provider:name`.
     """
 
@@ -133,7 +133,7 @@ class ModelError(GoclawError):
 
 
 class TranscriptionError(GoclawError):
-    """What was spoken could not be written down; the message says why, and holds no key."""
+    """Speech could not be transcribed; the message says why, and holds no key."""
 
 
 class EmbeddingError(GoclawError):
@@ -176,7 +176,7 @@ class ChannelError(GoclawError):
 
 
 class HookFailed(GoclawError):
-    """A hook could not be run, or its answer is none; the message says what of it."""
+    """A hook could not be run, or its answer is invalid; the message says why."""
 
 
 class MessageDenied(GoclawError):

@@ -69,7 +69,7 @@ IGNORED_LOG_SECONDS = 60.0
 
 
 async def nobody_told(inbound: Inbound, error: StateError) -> None:
-    """Tell no one that a message could not be stored."""
+    """Do nothing about a message that could not be stored."""
 
 
 async def nobody_let_in(inbound: Inbound) -> None:
@@ -83,7 +83,7 @@ async def nothing_kept(key: str) -> bytes:
 
 @record
 class GatewayPorts:
-    """What the gateway stands on; `app` fills it in."""
+    """Dependencies of the gateway; `app` fills them in."""
 
     access: Access
     audit: Callable[[AuditEntry], None]
@@ -100,7 +100,7 @@ class GatewayPorts:
     outbox: Outbox
     transcripts: Transcripts
     refused: Callable[[Inbound, StateError], Awaitable[None]] = nobody_told
-    """Told of a message that could not be stored, and is not acknowledged."""
+    """Called with a message that could not be stored, and is not acknowledged."""
     load_blob: Callable[[str], Awaitable[bytes]] = nothing_kept
     """The bytes under a key; raises ToolError."""
     for_agents: Collection[str] = ()
@@ -108,7 +108,7 @@ class GatewayPorts:
     memory: MemoryQueries | None = None
     """Answers what terminals ask of memory; None: memory is off."""
     stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
-    """Told of a stranger's message before it is dropped."""
+    """Called with a stranger's message before it is dropped."""
 
 
 class Gateway:
@@ -180,7 +180,7 @@ class Gateway:
         own = [
             CommandInfo(command.name, command.summary)
             for command in self._ports.commands.values()
-            # A menu for everybody tells nobody which servers there are.
+            # The menu for all users does not list servers.
             if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
         ]
         if actor is None:
@@ -209,7 +209,7 @@ class Gateway:
         return await self._reader.page(session, after)
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
-        """How what a call of the session kept begins, and whether there is more; of one that is gone, why."""
+        """Return the beginning of a stored artifact and whether there is more; of one that is gone, the reason."""
         if not await self._reader.keeps(session, blob):
             return "there is no such artifact in this session", False
         try:
@@ -227,7 +227,7 @@ class Gateway:
 
     async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
         found = await self._ports.transcripts.sessions()
-        # Who chooses a conversation wants none of an agent's, which would crowd it out.
+        # The list of sessions leaves out those of agents, which would crowd it out.
         wanted = [info for info in found if agents or AGENT_MARK not in info.key]
         return [info for info in wanted if self._ports.access.authorize(actor, "session.read", info.key).allowed]
 
@@ -250,7 +250,7 @@ class Gateway:
         return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
 
     async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
-        """What memory has, or how it stands.
+        """Return memory's entries, or its state.
 
         Raises:
             AccessDenied: the actor may not.
@@ -274,7 +274,7 @@ class Gateway:
         await self._ports.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
 
     async def commanded(self, inbound: Inbound, text: str) -> str:
-        """What a command says that an agent gives in a turn, for the person whose message that turn answers.
+        """Run a command given by an agent, as the person whose message its turn answers; return its text.
 
         Raises:
             ToolError: it is no command, or not for agents, or not for that person: one text for all three.

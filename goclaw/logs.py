@@ -3,8 +3,8 @@
 Every module logs through the standard library; structlog renders. Records are written by a thread of their own, so
 that a slow disk or terminal never holds up the event loop.
 
-Whoever works for a turn binds its ids (`structlog.contextvars`): the lanes `turn` and `session`, the dispatcher `call`
-and `tool`, the outbox `delivery`. Every record made on that way carries them, whichever module or library logs it.
+Code that works for a turn binds its ids (`structlog.contextvars`): the lanes `turn` and `session`, the dispatcher
+`call` and `tool`, the outbox `delivery`. Every record made within carries them, whichever module or library logs it.
 """
 
 import logging
@@ -31,15 +31,15 @@ from goclaw.state import make_private, unusable
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
 GATHER_SECONDS = 0.1
-"""How long ordinary records wait for others before they are written together: a thread that wakes for each of a turn's
+"""Delay after which ordinary records are written together: a thread that wakes for each of a turn's
 lines costs the turn more than its journal. What is a warning or worse is written at once.
 """
 QUIET = {
     **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "uvicorn", "watchfiles"), logging.WARNING),
-    # They log whatever an MCP server sends wrongly, with tracebacks; what matters of it is said in our words.
+    # They log every wrong message of an MCP server, with tracebacks; we log what matters in our own words.
     **dict.fromkeys(("client", "mcp"), logging.CRITICAL),
 }
-"""Libraries that say more than anybody wants to read; at DEBUG they speak, too."""
+"""Libraries that log too much; at DEBUG their records are kept, too."""
 SILENT = ("aiosqlite", "telegram.Bot")
 """Never below INFO: the first logs every value that is written, the second addresses that hold the token."""
 
@@ -200,7 +200,7 @@ def _json(event: MutableMapping[str, Any], **_: Any) -> str:
 
 
 def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """When it was logged, not when it is rendered."""
+    """Set the time of the record to when it was logged, not rendered."""
     logged = datetime.fromtimestamp(event["_record"].created, UTC)
     event["timestamp"] = logged.isoformat(timespec="milliseconds")
     return event

@@ -1,6 +1,6 @@
-"""The conversation as plain data: what is said, what is asked of a tool, and what the tool answers.
+"""The conversation as plain data: messages, tool calls and tool results.
 
-No library's types appear here. What a provider wants to have replayed to itself (signed thinking, say) travels
+No library's types appear here. Data that a provider must get back (signed thinking, say) travels
 beside an answer as an opaque `Native` and is dropped when another provider reads the conversation.
 """
 
@@ -62,7 +62,7 @@ class Native:
 
 
 class SourceKind(StrEnum):
-    """Where a part of the conversation comes from."""
+    """The origin of a part of the conversation."""
 
     UNKNOWN = "unknown"
     """Somewhere outside: rows from before provenance was kept say no more."""
@@ -93,7 +93,7 @@ OWN = frozenset({SourceKind.PERSON, SourceKind.AGENT, SourceKind.HOOK})
 
 @record
 class Provenance:
-    """Where a part of a message comes from. Rules rest on it, never on the words that the model is shown about it."""
+    """Origin of a part of a message. Rules rest on it, never on the words that the model is shown about it."""
 
     kind: SourceKind = SourceKind.UNKNOWN
     author: str = ""
@@ -113,7 +113,7 @@ class Foreign:
     end: int
     """The first character behind it. Pieces of one text are in order and apart."""
     origin: str
-    """Where it comes from, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
+    """Name of the source, for the model: `forwarded from Bob`. Names in it were chosen by their bearers."""
     provenance: Provenance | None = None
     """The same for rules; None: from outside, of an unknown source."""
 
@@ -147,19 +147,19 @@ def joined(pieces: Iterable[Piece]) -> tuple[str, tuple[Foreign, ...]]:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class UserMessage:
-    """What a person (or the gateway in a person's place) says to the model."""
+    """A message to the model by a person, or by the gateway in a person's place."""
 
     text: str
     images: tuple[Image, ...] = ()
     foreign: tuple[Foreign, ...] = ()
     told: str = field(default="", compare=False)
-    """What hooks of the operator tell the model beside it; people are not shown it. Stored with the row's context."""
+    """Text of the operator's hooks for the model; people are not shown it. Stored with the row's context."""
     role: Literal["user"] = "user"
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class AssistantMessage:
-    """One whole answer of a model: text, then the tools that it asks for."""
+    """One whole answer of a model: text, then tool calls."""
 
     text: str
     calls: tuple[ToolCall, ...] = ()
@@ -187,19 +187,19 @@ class ToolResult:
     foreign: bool = field(default=False, compare=False)
     """The content is from outside (a file, a command, the web), not GoClaw's own words."""
     provenance: Provenance | None = field(default=None, compare=False)
-    """Of a content from outside; None: of an unknown source."""
+    """Origin of a content from outside; None: of an unknown source."""
     hint: str = field(default="", compare=False)
     """The outcome, in one line for people."""
     call_hint: str = field(default="", compare=False)
-    """What the call did, in one line for people, as it was shown when the call began."""
+    """The call in one line for people, as shown when the call began."""
     artifacts: tuple[Artifact, ...] = field(default=(), compare=False)
-    """What it keeps for people."""
+    """Artifacts kept for people."""
     images: tuple[Image, ...] = ()
-    """What a model that sees looks at, beside the content."""
+    """Images for a model that takes them, beside the content."""
     reminds: bool = field(default=False, compare=False)
     """The reminder that its tool declares belongs to it: the call ran, and gave what it should."""
     ends_turn: bool = field(default=False, compare=False)
-    """The call was refused or denied, and the operator wants the turn to end then (`policy.deny_ends_turn`)."""
+    """Whether to end the turn, because the call was refused or denied (`policy.deny_ends_turn`)."""
     role: Literal["tool_result"] = "tool_result"
 
 

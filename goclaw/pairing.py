@@ -1,7 +1,7 @@
 """Pairing: a stranger who writes to the bot in private gets a code, and an admin who knows it lets the stranger in.
 
-Off by default. It makes one entry of users.json, for the number of the account that got the code, whoever repeats it
-later and whatever that account calls itself. It never opens a group: what is made here says `groups: false`.
+Off by default. It makes one entry of users.json, for the number of the account that got the code, regardless of who
+repeats it later and of the account's name. It never opens a group: the entry has `groups: false`.
 Strangers learn nothing else, not even whether a code was wrong. Codes are kept over restarts, as facts of the store.
 """
 
@@ -26,16 +26,16 @@ from goclaw.users import Users, add_user
 log = logging.getLogger(__name__)
 
 FACT = "pairing"
-"""What the store knows under this name: the open codes."""
+"""Name of the stored fact: the open codes."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without what is mistaken for something else when it is read aloud."""
 LENGTH = 8
 """Of 32 letters each: 40 bits, of which an admin tries at most `TRIES` an hour."""
 CODE_SECONDS = 3_600.0
 REMIND_SECONDS = 600.0
-"""How often somebody who goes on writing is told the code again."""
+"""Minimum interval between two messages with the code to the same stranger."""
 DENIED_SECONDS = 24 * 3_600.0
-"""For how long somebody who was denied, or let a code run out, gets no other one."""
+"""Time without a new code after a denial or an expired code."""
 TRIES = 5
 """Wrong codes of one admin in an hour; after that none is looked at for the rest of it."""
 MAX_REMEMBERED = 1_000
@@ -45,13 +45,13 @@ MAX_NAME = 40
 
 @record
 class PairingRequest:
-    """Somebody who asked to be let in."""
+    """An open request of a stranger."""
 
     code: str
     key: str
     """The actor key: the number of an account."""
     name: str
-    """What the account calls itself; anybody can call themselves anything."""
+    """Name of the account, freely chosen by its owner."""
     channel: str
     chat: str
     until: float
@@ -60,7 +60,7 @@ class PairingRequest:
 
 @record
 class PairingPorts:
-    """What pairing stands on; `app` fills it in."""
+    """Dependencies of pairing; `app` fills them in."""
 
     settings: PairingSettings
     users: Users
@@ -85,9 +85,9 @@ class Pairing:
         self._asking: dict[str, PairingRequest] | None = None
         """By code; None: not read from the store yet."""
         self._told: dict[str, float] = {}
-        """When each of them was told the code last, monotonic, by key."""
+        """Monotonic time of the last message with the code, by key."""
         self._rests: dict[str, float] = {}
-        """Until when somebody gets no other code, monotonic, by key."""
+        """Monotonic time until which no new code is made, by key."""
         self._tries: dict[str, tuple[int, float]] = {}
         """Wrong codes by admin: how many, and until when they count, monotonic."""
         self._one = asyncio.Lock()
@@ -98,9 +98,9 @@ class Pairing:
         return self._ports.settings.enabled
 
     async def knock(self, inbound: Inbound) -> None:
-        """Somebody who may do nothing wrote. Who is a stranger and alone with the bot is told a code, now and then."""
+        """Send a stranger who wrote in a private chat the code, at most once per `REMIND_SECONDS`."""
         actor, address = inbound.actor, inbound.address
-        # A private chat has the number of its person; whoever is listed has no need of a code.
+        # A private chat has the number of its person; a listed user needs no code.
         private = actor.key == f"{address.channel}:{address.chat}" == inbound.session and actor.entry == address.channel
         known = self._ports.users.get(actor.key) is not None
         if (
@@ -120,12 +120,12 @@ class Pairing:
             await self._ports.promise(Delivery(f"{inbound.id}:pairing", address, _told(asking.code)))
 
     async def list(self) -> Sequence[PairingRequest]:
-        """Who waits, the oldest first."""
+        """Return open requests, the oldest first."""
         async with self._one:
             return list((await self._open()).values())
 
     async def approve(self, by: Actor, code: str) -> PairingRequest:
-        """Let in whoever got this code.
+        """Let in the person who got this code.
 
         Raises:
             Refused: there is no such code (any more), or too many wrong ones came before; or users.json cannot take it.
@@ -148,7 +148,7 @@ class Pairing:
                 self._note(by, asking, "pairing.approve", "failed")
                 await ports.users.refresh()
                 if ports.users.get(asking.key):
-                    await self._close(asking)  # somebody wrote the entry meanwhile
+                    await self._close(asking)  # the entry was written meanwhile
                 raise PairingRefused(
                     f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
                 ) from error
@@ -174,7 +174,7 @@ class Pairing:
             return asking
 
     async def _code_for(self, actor: Actor, address: Address) -> PairingRequest | None:
-        """The one open code of a stranger, made if need be; None when there is none to be had."""
+        """Return the stranger's open code, made if need be; None when no code may be made now."""
         now, asking = self._ports.clock.now(), await self._open()
         if found := next((each for each in asking.values() if each.key == actor.key), None):
             return found
@@ -186,7 +186,7 @@ class Pairing:
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
         made = PairingRequest(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
         await self._keep({**asking, code: made})
-        # Whoever lets it run out and goes on writing is no person who was told to expect this.
+        # A stranger who lets it expire and goes on writing was not told to expect a code.
         self._remember(self._rests, actor.key, self._ports.clock.monotonic() + DENIED_SECONDS)
         self._note(actor, made, "pairing.ask", "code given")
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
@@ -226,7 +226,7 @@ class Pairing:
         self._told.pop(asking.key, None)
 
     async def _keep(self, asking: dict[str, PairingRequest]) -> None:
-        """On disk before anybody is told."""
+        """Write the requests to disk before a code is sent."""
         await self._ports.learn(FACT, [asdict(each) for each in asking.values()])
         self._asking = asking
 

@@ -1,7 +1,7 @@
-"""Whether bytes are a picture that providers take, told by its form. Nothing is decoded.
+"""Detection of pictures that providers accept, by their format. Nothing is decoded.
 
-A provider that is sent something else refuses the request, and every later one of that conversation, which holds it
-too. So what calls itself a picture has to be one: whole, and of a size that models look at.
+A provider refuses a request with any other data, and every later one of that conversation, which holds it too. So a
+picture has to be valid: whole, and of a size that models accept.
 """
 
 import struct

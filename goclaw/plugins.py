@@ -1,4 +1,4 @@
-"""How a line of the catalogue becomes an object."""
+"""Loading of the objects that lines of the catalogue name."""
 
 import gc
 import sys
@@ -29,7 +29,7 @@ class Plugin:
 
     @property
     def title(self) -> str:
-        """How people are told of it."""
+        """The plugin's name for people."""
         return f"plugin {self.section}.{self.name} ({self.package})"
 
 
@@ -65,7 +65,7 @@ def load_large(path: str, kind: type[PartT]) -> PartT:
 
 
 def plugins(section: str) -> Sequence[Plugin]:
-    """What installed packages add to a section of the catalogue, sorted; two packages may add the same name."""
+    """Return what installed packages add to a section of the catalogue, sorted; names may repeat."""
     prefix = f"{section}."
     found = [
         Plugin(section, point.name.removeprefix(prefix), point.value, _package(point))
@@ -81,13 +81,13 @@ def third_party(section: str) -> Mapping[str, str]:
 
 
 def fault_of(error: BaseException) -> str:
-    """What to say of a part that could not be loaded. It is foreign code, and may fail of anything at all."""
+    """Describe why a part could not be loaded. It is foreign code, and may raise any error."""
     return str(error) if isinstance(error, GoclawError | ValueError) else f"{type(error).__name__}: {error}"
 
 
 @cache
 def _points(_path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Of all packages on this `sys.path`, read once: that takes a millisecond, and a start asks nine times."""
+    """Return entry points of all packages on `sys.path`, read once: it takes a millisecond, and a start asks nine times."""
     return tuple(entry_points(group=GROUP))
 
 

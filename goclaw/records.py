@@ -1,8 +1,8 @@
 """`@record`: what `@dataclass(frozen=True, slots=True)` makes, in a fourth of the time.
 
 A start makes some four hundred of these classes. For each of them the standard library compiles six functions, which
-was a ninth of the start and two megabytes; here a class has an `__init__` of its own and shares the rest. It is a
-dataclass for everybody: `fields`, `replace`, `asdict`, pydantic, `copy` and `pickle` know it as one.
+was a ninth of the start and two megabytes; here a class has an `__init__` of its own and shares the rest. It counts as
+a dataclass: `fields`, `replace`, `asdict`, pydantic, `copy` and `pickle` know it as one.
 
 It is not for a class that inherits from a dataclass, and knows no `kw_only`: both are refused, and take `dataclass`.
 """
@@ -76,7 +76,7 @@ def _init(made: Any, all_of_it: Sequence[Field[Any]]) -> Callable[..., None]:
 
 
 def _values(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of these attributes."""
+    """Return a function that reads these attributes."""
     if not names:
         return lambda _: ()
     get = attrgetter(*names)
@@ -106,6 +106,6 @@ def _refuse_to_delete(self: object, name: str) -> NoReturn:
 
 
 def _restore(self: object, state: tuple[None, Mapping[str, Any]]) -> None:
-    """For `copy` and `pickle`, which otherwise set one attribute after the other."""
+    """Restore the state for `copy` and `pickle`, which otherwise set one attribute after the other."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)

@@ -1,8 +1,8 @@
-"""Makes text fit to leave the process: without secrets, and for a terminal without anything that it would obey.
+"""Masking of secrets in text that leaves the process, and of control characters for terminals.
 
-Known secrets are masked wherever they stand, as they are and as `disguises` writes them; beyond them everything that
-has the shape of a token. Against who wants to smuggle a secret out this is no wall: there are more ways to write it.
-What keeps it in is that nobody can read it (`workspace`, `sandbox`).
+Known secrets are masked in any place, in any form of `disguises`; beyond them everything that has the shape of a
+token. This does not stop deliberate smuggling: there are more ways to write a secret. Against that, secrets are not
+readable (`workspace`, `sandbox`).
 """
 
 import base64
@@ -38,7 +38,7 @@ _HIDDEN = re.compile(
     r"\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 _ACTS = re.compile(r"[$`;&|(){}<>\\]")
-"""What a shell does not take as it stands. A line's end is a backslash and a letter in JSON."""
+"""Characters that a shell interprets. A line's end is a backslash and a letter in JSON."""
 
 _TOKEN = (string.ascii_letters + string.digits + "+/=_%-").encode()
 _RUNS = bytes(ord("x") if byte in _TOKEN else ord(" ") for byte in range(256))
@@ -50,9 +50,9 @@ _HALF = 6
 # One set of secrets per process, as there is one standard error.
 _known: set[str] = set()
 _plain: tuple[str, ...] = ()
-"""What is looked for in every text."""
+"""Secrets searched for in every text."""
 _runs: tuple[str, ...] = ()
-"""What is looked for only where there is a run of letters and digits as long as the shortest of them."""
+"""Secrets searched for only where a run of letters and digits is as long as the shortest of them."""
 _run = b""
 _pattern = re.compile("|".join(_SHAPES))
 _names = _wrapped = re.compile(r"(?!)")
@@ -78,7 +78,7 @@ def remember(secret: str) -> None:
 
 
 def disguises(secret: str) -> Iterator[str]:
-    """How a secret looks where a program, or somebody clever, has written it in another way."""
+    """Yield the encoded and altered forms in which a secret may appear."""
     raw = secret.encode(errors="surrogatepass")
     for before in range(3):  # base64 of a longer text has one of three forms, by the bytes before
         whole = base64.b64encode(bytes(before) + raw).decode()
@@ -91,7 +91,7 @@ def disguises(secret: str) -> Iterator[str]:
 
 
 def mask(text: str) -> str:
-    """The text with every secret replaced by `[secret]`; quick where there is none."""
+    """Replace every secret in the text by `[secret]`; quick where it has no secret."""
     if _has_traces(text) or _COLON_BEFORE_TOKEN.search(text):
         text = _pattern.sub(MASK, text)
     return mask_known(text)
@@ -123,20 +123,20 @@ class Masking:
         self._held = ""
 
     def next(self, piece: str) -> str:
-        """What can be shown by now."""
+        """Return the text that can be shown by now."""
         text = mask_known(self._held + piece)
         half = _begun_at_the_end(text, 1)
         shown, self._held = (text[:-half], text[-half:]) if half else (text, "")
         return shown
 
     def rest(self) -> str:
-        """What still waits, when nothing more comes."""
+        """Return the text held back, when nothing more comes."""
         held, self._held = self._held, ""
         return held
 
 
 def _begun_at_the_end(text: str, least: int) -> int:
-    """How many of the last characters (at least so many) begin a known secret."""
+    """Count the last characters (at least so many) that begin a known secret."""
     longest = 0
     for secret in _known:
         begin, end = secret[:least], text[-len(secret) + 1 :]
@@ -161,7 +161,7 @@ def _has_traces(text: str) -> bool:
 
 
 def mask_order(text: str) -> str:
-    """`mask` for what somebody decides on: what only looks like a secret, but would make a shell act, is shown."""
+    """Mask a text that a person decides on: parts that only look secret, but would make a shell act, are shown."""
     return _pattern.sub(_masked_unless_it_acts, text)
 
 

@@ -1,8 +1,8 @@
-"""What happened lately in a session that clients follow, for those of them that come back after a break.
+"""A buffer of a session's recent events, for clients that reconnect after a break.
 
-Events are numbered from 1 for as long as anybody follows the session. Only what a client has not acknowledged is kept,
-and only for clients that told a name: a session that nobody looks at costs nothing. Nothing here is durable; whoever
-finds that the past is another one, or too short, reads the rows of the transcript.
+Events are numbered from 1 while the session is followed. Only events that a client has not acknowledged are kept,
+and only for clients with a name: a session without clients costs nothing. Nothing here is durable; a client whose
+position is of another epoch, or too old, reads the rows of the transcript.
 """
 
 import uuid
@@ -15,30 +15,30 @@ from goclaw.events import MessageStored, TextStreamed, ThinkingStreamed, ToolFin
 from goclaw.records import record
 
 AWAY_SECONDS = 600.0
-"""How long something is kept for a client that was cut off. One that slept longer reads the rows."""
+"""Time for which events are kept for a disconnected client. One that slept longer reads the rows."""
 MAX_EVENTS = 5_000
 """Kept for one session: at a hundred pieces a second, 50 seconds of an answer."""
 MAX_CHARACTERS = 1_000_000
-"""Of the texts in them: results of tools are long."""
+"""Characters of their texts: results of tools are long."""
 
 
 class Numbered(NamedTuple):
-    """An event and its number in its session; 0: nobody counts."""
+    """An event and its number in its session; 0: not counted."""
 
     number: int
     event: TurnEvent
     at: float = 0.0
-    """When it happened, on the daemon's monotonic clock."""
+    """Time of the event on the daemon's monotonic clock."""
 
 
 @record
 class Position:
-    """Where somebody is in the events of a session."""
+    """The position of a client in the events of a session."""
 
     epoch: str = ""
-    """Of which past: another run of the daemon counts anew, and so does a session that nobody followed for a while."""
+    """Id of the buffer: each run of the daemon has another, and so has a session after a while without clients."""
     number: int = 0
-    """Of the last event that is known."""
+    """Number of the last event that the client has."""
 
 
 NOWHERE = Position()
@@ -49,7 +49,7 @@ class _Reader:
     known: int
     """The last event that it acknowledged."""
     visits: int = 0
-    """How often it came; an earlier connection of it may end after a later one began."""
+    """Number of its connections; an earlier one may end after a later one began."""
     left_at: float | None = None
 
 
@@ -80,14 +80,14 @@ class ReplayBuffer:
         return numbered
 
     def since(self, position: Position) -> list[Numbered] | None:
-        """What happened after `position`; None when that is not known (any more)."""
+        """Return the events after `position`; None when they are not kept (any more)."""
         first = self._kept[0].number if self._kept else self._last + 1
         if position.epoch != self._epoch or not first - 1 <= position.number <= self._last:
             return None
         return [numbered for numbered in self._kept if numbered.number > position.number]
 
     def enter(self, client: str, position: Position) -> int:
-        """`client` follows from `position` on. Returns what `leave` wants to know."""
+        """Add `client` at `position`. Returns the argument of `leave`."""
         reader = self._readers.setdefault(client, _Reader(position.number))
         reader.known, reader.left_at = position.number, None
         reader.visits += 1
@@ -108,7 +108,7 @@ class ReplayBuffer:
             self._trim()
 
     def is_over(self) -> bool:
-        """Whether nobody follows, and nobody is expected back. Those who stay away too long are forgotten by this."""
+        """Whether no client follows, and none is expected back. Clients away for too long are removed by this call."""
         long_ago = self._clock.monotonic() - AWAY_SECONDS
         for client, reader in list(self._readers.items()):
             if reader.left_at is not None and reader.left_at <= long_ago:

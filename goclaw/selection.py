@@ -40,7 +40,7 @@ BUILT_IN = (
 
 
 class Toolsets:
-    """All sets by name: those built in and those of `tools.sets`."""
+    """All sets by name: the built-in ones and those of `tools.sets`."""
 
     def __init__(
         self, configured: Mapping[str, Sequence[str]] | None = None, exists: Callable[[str], bool] = lambda name: False
@@ -91,7 +91,7 @@ class Toolsets:
 
 @lru_cache(maxsize=512)
 def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a selection picks, and what it leaves out (without the `-`)."""
+    """Split a selection into what it includes and what it excludes (without the `-`)."""
     return (
         tuple(part for part in selection if not part.startswith(NOT)),
         tuple(part.removeprefix(NOT) for part in selection if part.startswith(NOT)),
@@ -99,7 +99,7 @@ def parsed(selection: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def malformed(selection: Sequence[str]) -> str | None:
-    """What is wrong with the form of a selection, in words; None: nothing."""
+    """Describe what is wrong with the form of a selection; None: nothing."""
     for part in selection:
         rest = part.removeprefix(NOT)
         if not rest or rest in (TAG, SET) or rest != rest.strip() or rest.startswith(NOT):

@@ -1,4 +1,4 @@
-"""What the rest of the system knows about a tool without running it."""
+"""Static description of a tool: all that is known without running it."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -9,7 +9,7 @@ from goclaw.records import record
 
 
 class SideEffect(StrEnum):
-    """What a tool does to the world (the classes of the Goat tool system)."""
+    """Side effects of a tool (the classes of the Goat tool system)."""
 
     NONE = "none"
     READ_ONLY = "read-only"
@@ -20,7 +20,7 @@ class SideEffect(StrEnum):
 
 
 class Risk(StrEnum):
-    """How much a call can harm; decides whether it runs, asks or is refused."""
+    """Harm that a call can do; decides whether it runs, asks or is refused."""
 
     NONE = "none"
     LOW = "low"
@@ -73,14 +73,14 @@ class Annotations:
 
 @record
 class Example:
-    """One call, for people and models; a test runs each in an empty workspace."""
+    """One example call, for people and models; a test runs each in an empty workspace."""
 
     about: str
     input: Mapping[str, Any]
     output: str = ""
     """Stands in what the model reads of the result."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What the workspace holds beforehand: path and content."""
+    """Initial files of the workspace: path and content."""
 
 
 @record
@@ -98,7 +98,7 @@ class ToolSpec:
 
     name: str
     description: str
-    """What the model reads: the whole docstring."""
+    """Description for the model: the whole docstring."""
     schema: dict[str, Any]
     """JSON Schema of the arguments: always an object."""
     side_effect: SideEffect = SideEffect.NONE
@@ -107,7 +107,7 @@ class ToolSpec:
     """False: the journal writes an intent first, and a call cut by a crash is never run a second time."""
     tags: frozenset[str] = field(default_factory=frozenset)
     foreign: bool = False
-    """What it returns is text from outside, which the model is shown as such; see `TELLS_FOREIGN`."""
+    """Whether its results are text from outside, which the model is shown as such; see `TELLS_FOREIGN`."""
     annotations: Annotations = field(default_factory=Annotations)
     examples: tuple[Example, ...] = ()
     call_hint: str = ""
@@ -115,7 +115,7 @@ class ToolSpec:
     result_hint: str = ""
     """Template over the result's fields (`value` of a plain one) and the arguments, as `args`: what they see after."""
     reminder: str = ""
-    """Told to the model after each result, as the runtime's own word."""
+    """Text for the model after each result, from the runtime."""
     confirm: Confirmation | None = None
     timeout: float | None = None
     """Seconds that a call may take; None: `tools.timeout`."""
@@ -129,7 +129,7 @@ class ToolSpec:
     """Kinds of data that it keeps for people beside its result, each with its JSON Schema."""
 
     def __post_init__(self) -> None:
-        # Whoever lists the tools of others, what they say of their risk counts, and silence is no promise.
+        # For tools that list the tools of others, only what those declare of their risk counts; silence is no promise.
         object.__setattr__(self, "risk", self.at_least(self.risk))
 
     def at_least(self, risk: Risk) -> Risk:

@@ -19,7 +19,7 @@ LOCK = "goclaw.lock"
 LOCKS = "locks"
 """The folder of the locks that writers of one workspace share; see `workspace.locking`."""
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
-"""What may be in a state folder before the first start."""
+"""Entries that may be in a state folder before the first start."""
 PRIVATE = ("blobs", "logs", "secrets")
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20
@@ -86,7 +86,7 @@ def lock_path(config: Config) -> Path:
 
 
 def private_paths(config: Config) -> tuple[Path, ...]:
-    """What no tool may touch, under whatever name: the whole state folder, and what the configuration puts elsewhere.
+    """Return paths that no tool may touch: the whole state folder, and what the configuration puts elsewhere.
 
     Its private folders are named, too, because they may be links to another place. A workspace in it is not meant.
     """
@@ -141,7 +141,7 @@ def unusable(folder: Path, error: OSError) -> str:
 def _make_private(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
-    # A folder with other content may belong to more than GoClaw (somebody's home): that one is left as it is.
+    # A folder with other content may belong to more than GoClaw (a home folder): it is left as it is.
     ours = (folder / LOCK).exists() or {entry.name for entry in folder.iterdir()} <= EARLY
     if mode & 0o077 and ours and folder.stat().st_uid == os.geteuid():
         folder.chmod(0o700)
@@ -155,7 +155,7 @@ def _lock(lock: int, folder: Path) -> None:
         except BlockingIOError:
             if _alive(_pid(lock)):
                 break
-            # Whoever holds it is only looking (`running_pid`), or about to write its pid.
+            # The holder is only looking (`running_pid`), or about to write its pid.
             pause.wait(LOCK_PAUSE_SECONDS)
         except OSError as error:
             raise StateError(f"{folder}: this file system has no locks ({error.strerror}); use a local one") from None

@@ -42,7 +42,7 @@ async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[a
 
 
 async def _end(task: "asyncio.Task[Any]") -> None:
-    """Cancel a task and wait until it has ended. A cancellation of the caller meanwhile is told to it and then raised.
+    """Cancel a task and wait until it has ended. A cancellation of the caller meanwhile is passed on and then raised.
 
     `await task` could not tell the two apart: the caller would never end.
     """
@@ -87,7 +87,7 @@ async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:
 
 
 async def goes_on(task: "asyncio.Task[T]") -> T:
-    """Await a task that goes on when the caller is cancelled; what it fails of then is logged, as nobody else hears."""
+    """Await a task that goes on when the caller is cancelled; its errors are then logged: no other caller gets them."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -96,13 +96,13 @@ async def goes_on(task: "asyncio.Task[T]") -> T:
 
 
 async def result_of(future: "asyncio.Future[T]") -> T:
-    """Await what others wait for as well: who is cancelled leaves it as it is. Whoever sets it retrieves its error."""
+    """Await a future shared with others: a cancelled caller leaves it as it is. Its setter retrieves its error."""
     await asyncio.wait({future})
     return future.result()
 
 
 async def unless_unforeseen(work: Awaitable[T], name: str) -> T | None:
-    """What `work` yields; None when it fails of what nobody foresaw, which is in the log. Our own errors are raised."""
+    """Return the result of `work`; None when it fails unexpectedly, which is logged. Our own errors are raised."""
     try:
         return await work
     except GoclawError:
@@ -113,7 +113,7 @@ async def unless_unforeseen(work: Awaitable[T], name: str) -> T | None:
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:
-    """For a task whose result nobody will ask for."""
+    """Log the error of a task whose result is not awaited."""
     if not task.cancelled() and (error := task.exception()):
         log.warning("%s failed, and whoever wanted it had gone: %s", task.get_name(), error)
 
@@ -129,7 +129,7 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clo
             if clock.monotonic() - began > MAX_PAUSE:
                 pause = FIRST_PAUSE
             if fault := _fault_of_the_disk(error):
-                # Whoever noticed it has said so, and it may be over at any moment.
+                # The code that noticed it has logged it, and it may be over at any moment.
                 pause = min(pause, MAX_PAUSE_FOR_DISK)
                 log.warning("%s waits for the disk, next try in %g s: %s", name, pause, fault)
             else:

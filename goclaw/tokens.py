@@ -1,8 +1,8 @@
-"""Access tokens: with one a terminal comes in over TCP, as one user of users.json. Only their hashes are kept.
+"""Access tokens: with one a terminal connects over TCP, as one user of users.json. Only their hashes are kept.
 
-A token is an identity and no bag of rights: what its user may do is looked up at every use. The file is watched; a
-change is in force within two seconds, and a new token at once. A file that is broken, or that others can read, lets
-nobody in.
+A token is an identity and no bag of rights: the rights of its user are looked up at every use. The file is watched; a
+change is in force within two seconds, and a new token at once. A file that is broken, or that others can read, admits
+no client.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from goclaw.supervise import background
 log = logging.getLogger(__name__)
 
 TOKEN_BYTES = 32
-"""256 random bits: nobody guesses them, so a plain hash keeps them."""
+"""256 random bits: they cannot be guessed, so a plain hash keeps them."""
 MARK = "goclaw_"
 """Tokens begin with it, so that people and programs that look for lost secrets know one."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -41,7 +41,7 @@ LOOK_SECONDS = 0.8
 
 
 class Token(BaseModel):
-    """What is kept of a token."""
+    """A stored token."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -51,7 +51,7 @@ class Token(BaseModel):
     made: float
     """Epoch seconds, as `until`."""
     until: float | None = None
-    """When it ends; None: never."""
+    """Expiry; None: never."""
 
 
 class _File(BaseModel):
@@ -68,9 +68,9 @@ class Tokens:
         self._clock = clock
         self._tokens: Mapping[str, Token] = {}
         self._seen: tuple[int, ...] = ()
-        """What tells one version of the file from the next, of the version last read."""
+        """Fingerprint of the version of the file last read."""
         self.problem = ""
-        """Why the file as it is now cannot be used: nobody comes in meanwhile."""
+        """The reason why the file cannot be used: no client is admitted meanwhile."""
 
     def find(self, secret: str) -> str:
         """The name of the token that this is; empty for none that is valid. Takes the same time for every answer."""
@@ -81,15 +81,15 @@ class Tokens:
         return found if found and not self._is_over(self._tokens[found]) else ""
 
     async def find_new(self, secret: str) -> str:
-        """As `find`; one that is not known is looked for in the file too, where that has changed since the last look.
+        """Find a token as `find`; read the file again for an unknown one, if it has changed since the last look.
 
-        So somebody who has just made a token need not wait, and whoever guesses costs no more than a look at a name.
+        So a new token works at once, and guessing costs no more than a look at a name.
         """
         if found := self.find(secret):
             return found
         if await asyncio.to_thread(_version, self._path) != self._seen:
             await self.refresh()
-        # Also where nothing has changed now: somebody who came at the same moment may have read it meanwhile.
+        # Also where nothing has changed now: a simultaneous request may have read it meanwhile.
         return self.find(secret)
 
     def any(self) -> bool:
@@ -97,11 +97,11 @@ class Tokens:
         return bool(self._tokens)
 
     def get(self, name: str) -> Token | None:
-        """What is kept of the token with this name."""
+        """Return the stored token with this name."""
         return self._tokens.get(name)
 
     def objection(self, name: str, token: Token) -> str:
-        """Why somebody who came in with this token may not stay; empty: he may."""
+        """Return why a client with this token may not stay; empty: it may."""
         known = self._tokens.get(name)
         if known is None or known.sha256 != token.sha256:
             return f"the token {name} was revoked"
@@ -112,7 +112,7 @@ class Tokens:
     async def refresh(self) -> None:
         """Look at the file now."""
         # Before the reading: a version that comes in between is read twice rather than missed. It counts as seen after
-        # it: until then whoever comes at the same moment with a new token has to look for that, too.
+        # it: until then a simultaneous request with a new token has to look for that, too.
         seen = await asyncio.to_thread(_version, self._path)
         try:
             self._tokens, problem = await asyncio.to_thread(read_tokens, self._path), ""
@@ -151,12 +151,12 @@ def _version(path: Path) -> tuple[int, ...]:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept in place of a token."""
+    """Return the hash that is stored instead of a token."""
     return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
 def read_tokens(path: Path) -> Mapping[str, Token]:
-    """What is kept, by name; nothing where there is no file.
+    """Read the stored tokens by name; empty without a file.
 
     Raises:
         ConfigError: the file cannot be used.
@@ -209,7 +209,7 @@ def revoke_token(path: Path, name: str) -> None:
     """End a token.
 
     Raises:
-        ConfigError: there is none with this name, or the file cannot be written.
+        ConfigError: no token has this name, or the file cannot be written.
     """
 
     def removed(tokens: dict[str, Token]) -> None:

@@ -77,7 +77,7 @@ class Users:
         """The directory as the file at `path` has it now; `refresh` follows its changes.
 
         Raises:
-            ConfigError: the file is broken. A missing file is not: it lists nobody.
+            ConfigError: the file is broken. A missing file is not: it has no users.
         """
         content = _read(path)
         return cls(_parse(content, path), path=path, content=content)
@@ -178,7 +178,7 @@ def _parse(content: bytes | None, path: Path) -> list[User]:
 
 
 def key_problem(key: str) -> str | None:
-    """What is wrong with a user's key, and what helps; None when it is fine."""
+    """Describe what is wrong with a user's key, and the remedy; None when it is valid."""
     channel, colon, name = key.partition(":")
     if not colon:
         hint = f"; did you mean `telegram:{key}`?" if re.fullmatch("[1-9][0-9]*", key) else ""
@@ -233,7 +233,7 @@ def add_user(
 
 
 def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
-    """What the types allow and the meaning does not."""
+    """Yield problems that the types allow and the meaning does not."""
     users = located.value.get("users")
     for key, entry in users.items() if isinstance(users, dict) else ():
         loc: Loc = ("users", key)

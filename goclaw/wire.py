@@ -151,7 +151,7 @@ class AskOutline:
 
 @record
 class AskArtifact:
-    """What a call of the session kept for people, by its key."""
+    """A request for an artifact of the session, by its key."""
 
     blob: Annotated[str, Field(max_length=MAX_NAME)]
     type: Literal["ask_artifact"] = "ask_artifact"
@@ -159,7 +159,7 @@ class AskArtifact:
 
 @record
 class AskMemory:
-    """What `goclaw memory` and `goclaw tool run` ask; see `memory.memory_queries.Question`."""
+    """A query of `goclaw memory` or `goclaw tool run`; see `memory.memory_queries.Question`."""
 
     order: Literal["search", "list", "status", "reindex", "talks", "heard"]
     query: Annotated[str, Field(max_length=100_000)] = ""
@@ -210,7 +210,7 @@ class Attached:
     clock: float = 0.0
     """The daemon's seconds at this moment, by which events are timed: those may have waited, here or on their way."""
     person: str = ""
-    """The key of the user as whom the client acts; empty: an older daemon, which does not say."""
+    """Key of the user as whom the client acts; empty: an older daemon, which does not say."""
     type: Literal["attached"] = "attached"
 
 
@@ -279,7 +279,7 @@ class ArtifactFrame:
 
     blob: str
     text: str
-    """How it begins; of one that is gone, why."""
+    """The beginning of the artifact; of one that is gone, the reason."""
     cut: bool = False
     """There is more."""
     type: Literal["artifact"] = "artifact"
@@ -302,7 +302,7 @@ class Happened:
     number: int = 0
     """The event's number in the epoch of the connection; 0: none. Texts that were joined have their last one's."""
     at: float = 0.0
-    """When it happened, on the clock of `Attached.clock`; 0: just now."""
+    """Time of the event, on the clock of `Attached.clock`; 0: just now."""
     type: Literal["happened"] = "happened"
 
 
@@ -312,7 +312,7 @@ class Refused:
 
     reason: str
     id: str = ""
-    """Of the `Send` or `Decide` that is refused, where it was one."""
+    """Id of the refused `Send` or `Decide`, if it was one."""
     type: Literal["refused"] = "refused"
 
 
