@@ -18,7 +18,7 @@ MAIN = "main"
 """The agent that answers where no other one is chosen."""
 
 MissingFields = Literal["", "finalize", "await_clarification", "resume"]
-"""What becomes of a tool call that lacks required arguments."""
+"""Handling of a tool call that lacks required arguments."""
 
 
 class TimingSettings(Section):
@@ -214,7 +214,7 @@ class AgentsSettings(Section):
 
     @property
     def exports(self) -> dict[str, Exports]:
-        """What each agent exports."""
+        """Exports of each agent, by its name."""
         return {name: agent.exports for name, agent in self.everyone.items()}
 
     @property

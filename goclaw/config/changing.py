@@ -77,7 +77,7 @@ def _put(candidate: Path, file: Path) -> None:
 
 
 def check_key(dotted: str, file: str) -> None:
-    """Whether the key is one of `CHANGEABLE`; `file`: what the file is called where it is not.
+    """Check that the key is one of `CHANGEABLE`; `file`: name of the file to edit for other keys.
 
     Raises:
         ToolError: it is not.
@@ -87,7 +87,7 @@ def check_key(dotted: str, file: str) -> None:
 
 
 def check(file: Path, dotted: str, value: Any) -> None:
-    """Whether `change` could do it, with the file as it is now; raises as that does. Blocks."""
+    """Check that `change` would succeed on the present file; raises the same errors. Blocks."""
     check_key(dotted, file.name)
     with _candidate(file, dotted, value):
         pass

@@ -1,4 +1,4 @@
-"""What `memory.embedder` may say, so that a misspelt name is refused at once and does not end as a search by words."""
+"""Checks of `memory.embedder`, so that a misspelt name is refused at once instead of falling back to word search."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _EXAMPLE = "such as openai-chat:text-embedding-3-small"
 
 
 def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Where it names nobody who embeds, or a program that the agent could change; and what helps."""
+    """Yield where it names an unknown embedder, or a program that the agent could change; with the remedy."""
     if config.memory.embedder_python and lies_inside(config.memory.embedder_python, config.workspace_path):
         yield ("memory", "embedder_python"), "should not lie inside the workspace: the agent could replace it; move one"
     kind, colon, model = config.memory.embedder.partition(":")

@@ -27,7 +27,7 @@ _OLLAMA_PORT = 11434
 
 
 def environment_layer(environ: Mapping[str, str]) -> Layer:
-    """What environment variables set. An empty variable counts as not set."""
+    """Return the layer of environment variables. An empty variable counts as not set."""
     layer = Layer()
     for variable, known in COMMON_VARIABLES.items():
         if text := environ.get(variable, "").strip():
@@ -46,7 +46,7 @@ def environment_layer(environ: Mapping[str, str]) -> Layer:
 
 
 def key_path(name: str) -> tuple[str, ...] | None:
-    """The path of the key that `TELEGRAM__BASE_URL` names, whatever its case; None when there is none."""
+    """Return the path of the key that `TELEGRAM__BASE_URL` names, in any case; None for an unknown key."""
     path: list[str] = []
     kind: Any = Config
     for segment in name.split("__"):

@@ -18,7 +18,7 @@ from goclaw.records import record
 from goclaw.selection import BUILT_IN
 
 ARGUMENT = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
-"""What an argument may be called that is declared in the configuration or by `goclaw.declare`."""
+"""Names of arguments declared in the configuration or by `goclaw.declare`."""
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _TOOL = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 _SET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -148,7 +148,7 @@ class ExportedToolSettings(Section):
 
 
 class PublishSettings(Section):
-    """What registries are told of a set of tools (docs/registries.md)."""
+    """The publication of a set of tools in registries (docs/registries.md)."""
 
     description: str = Field("", description="What the set is for.")
     tags: Names = Field((), description="Tags by which it is found.")
@@ -206,26 +206,26 @@ def _all(exports: Mapping[str, Mapping[str, ExportSettings]]) -> Iterator[tuple[
 
 @record
 class Publication:
-    """A set of tools that registries are told of."""
+    """A set of tools published in registries."""
 
     agent: str
-    """Who exports it; empty: nobody, it is a set of `tools`."""
+    """The agent that exports it; empty: it is a set of `tools`."""
     toolset: str
     settings: PublishSettings
 
     @property
     def name(self) -> str:
-        """What it is called in registries."""
+        """Its name in registries."""
         return self.settings.publish_as or self.toolset
 
     @property
     def word(self) -> str:
-        """It in a selection."""
+        """Its word in a selection."""
         return f"set:{self.agent}/{self.toolset}" if self.agent else f"set:{self.toolset}"
 
     @property
     def place(self) -> str:
-        """Where it stands in the configuration."""
+        """Its place in the configuration."""
         agent = "agents.main" if self.agent == "main" else f"agents.kinds.{self.agent}"
         return f"{agent}.exports.{self.toolset}" if self.agent else f"tools.publish.{self.toolset}"
 
@@ -233,7 +233,7 @@ class Publication:
 def publications(
     exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
 ) -> tuple[Publication, ...]:
-    """What is published: of the exports of each agent, and of the sets of tools that `sets` names."""
+    """Return what is published: exports of each agent, and the sets of tools in `sets`."""
     found = [Publication(agent, name, export) for agent, name, export in _all(exports)]
     found += [Publication("", name, settings) for name, settings in (sets or {}).items()]
     return tuple(each for each in found if each.settings.publish_to)

@@ -8,22 +8,22 @@ from goclaw.errors import ConfigError
 
 
 def read_text(path: Path, shown: str, limit: int) -> str:
-    """The text of a file.
+    """Read the text of a file.
 
     Raises:
-        ConfigError: one line that says why there is none.
+        ConfigError: one line that says why it cannot be read.
     """
     return decode(read_bytes(path, shown, limit), shown)
 
 
 def read_bytes(path: Path, shown: str, limit: int) -> bytes:
-    """The content of a file of at most `limit` bytes.
+    """Read a file of at most `limit` bytes.
 
     Raises:
-        ConfigError: one line that says why there is none.
+        ConfigError: one line that says why it cannot be read.
     """
     try:
-        # A pipe would block whoever opens it.
+        # Opening a pipe would block.
         if path.is_fifo() or path.is_dir():
             raise ConfigError(f"{shown}: is not a file")
         with path.open("rb") as file:

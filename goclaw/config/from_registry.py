@@ -1,4 +1,4 @@
-"""What of `tools.from_registry` and `tools.pinned` cannot be as it is, beside the rest of the configuration."""
+"""Checks of `tools.from_registry` and `tools.pinned` against the rest of the configuration."""
 
 from collections.abc import Iterator
 
@@ -33,7 +33,7 @@ def _pinned(config: Config) -> Iterator[tuple[Loc, str]]:
 
 
 def _taken(config: Config) -> Iterator[tuple[str, set[str]]]:
-    """Where names of servers and sets are from, and which there are."""
+    """Yield the source of names of servers and sets, and the names."""
     yield "a server of `mcp.servers`", set(config.mcp.servers)
     yield "a set of `tools.sets`", set(config.tools.sets)
     yield "a set of `tools.pinned`", set(config.tools.pinned)

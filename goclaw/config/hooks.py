@@ -1,6 +1,6 @@
-"""The keys of `hooks`: programs of the operator's that are told what happens, and what they may look at.
+"""The keys of `hooks`: the operator's programs that receive events, and the events they receive.
 
-What they are told and may answer is in `goclaw.hooks`, for people in docs/hooks.md.
+Their input and output is in `goclaw.hooks`, for people in docs/hooks.md.
 """
 
 import shlex
@@ -18,7 +18,7 @@ from goclaw.selection import NOT, SET
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
 """The points that are about a tool."""
 DEFAULT_SECONDS, MAX_SECONDS = 10.0, 300.0
-"""How long a hook gets when nothing is said, and at most: a call waits for it."""
+"""Default and maximum time limit of a hook: a call waits for it."""
 
 
 def _split(value: Any) -> Any:
@@ -48,7 +48,7 @@ def _check_command(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class HookSettings(Section):
-    """A program that is told in JSON what happens, and answers in JSON what it wants (docs/hooks.md)."""
+    """A program that reads events in JSON, and answers in JSON (docs/hooks.md)."""
 
     name: str = Field("", description="How people are told of it; not set: its command.")
     on: Annotated[tuple[Point, ...], OneOrMore, AfterValidator(_check_points)] = Field(
@@ -68,19 +68,19 @@ class HookSettings(Section):
 
     @property
     def label(self) -> str:
-        """How people are told of it."""
+        """The hook's name for people."""
         return self.name or shlex.join(self.command)
 
 
 def contradictions(hooks: Sequence[HookSettings]) -> Iterator[tuple[Loc, str]]:
-    """What is fine alone but not together: where, and what is wrong."""
+    """Yield contradictions between valid values: the place, and what is wrong."""
     named: set[str] = set()
     for index, hook in enumerate(hooks):
         others = [point for point in hook.on if point not in TOOL_POINTS]
         if hook.match and others:
             yield ("hooks", index, "match"), f"is about tools, and {others[0]} is not; make a hook of its own for that"
         if odd := next((part for part in hook.match if part.startswith((SET, NOT))), ""):
-            # A guard that silently hears nothing would be worse than none.
+            # A guard that silently gets no events would be worse than no guard.
             yield ("hooks", index, "match"), f"`{odd}`: should hold names of tools and `tag:x`; hooks know no sets"
         if hook.name and hook.name in named:
             yield ("hooks", index, "name"), "is the name of another hook, too; choose another one"

@@ -1,4 +1,4 @@
-"""Walking the schema: which keys there are, of which kind, and what was probably meant by one that is none."""
+"""Walking the schema: existing keys, their kinds, and the likely meaning of unknown keys."""
 
 from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
@@ -17,12 +17,12 @@ ITEM = "[]"
 """Stands in a path for an entry of a list (`hooks[].on`)."""
 
 Loc = tuple[str | int, ...]
-"""Where a value is: keys and list indexes from the top."""
+"""The place of a value: keys and list indexes from the top."""
 
 
 @record
 class Key:
-    """One key of a model, a section or a value."""
+    """One key of a model: a section or a value."""
 
     path: tuple[str, ...]
     kind: Any
@@ -117,7 +117,7 @@ def closest(name: str, known: Sequence[str]) -> str | None:
 
 
 def what_helps(name: str, known: Collection[str]) -> str:
-    """Said behind a name that is none of `known`: the one that was probably meant, or all of them."""
+    """Return the end of a message about an unknown name: the likely intended name, or all of `known`."""
     meant = closest(name, sorted(known))
     return f"; did you mean `{meant}`?" if meant else f"; known are: {', '.join(sorted(known)) or 'none'}"
 

@@ -1,4 +1,4 @@
-"""What one place sets, and how places are put on top of each other."""
+"""Settings of one source, and merging of sources."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from goclaw.config.schema import Config
 
 @dataclass(slots=True)
 class Layer:
-    """What one place sets. `places` has the words for each location: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
+    """Settings of one source. `places` has the words for each location: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
     values: dict[str, Any] = field(default_factory=dict, repr=False)
     places: dict[Loc, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Layer:
 
 
 def merged(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One mapping out of several: later ones win, mappings inside are merged, lists are replaced."""
+    """Merge mappings: later ones win, nested mappings are merged, lists are replaced."""
     result: dict[str, Any] = {}
     for layer in layers:
         for name, value in layer.items():

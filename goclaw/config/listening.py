@@ -1,6 +1,6 @@
-"""What the HTTP listener needs of the configuration: whether it opens, for whom, and what may not be opened so.
+"""Rules for the HTTP listener: whether it opens, for whom, and which settings must not be combined.
 
-Whoever gives the listener something new that has to be kept from strangers adds its credential to `credentials`.
+A new route that strangers must not use adds its credential to `credentials`.
 """
 
 import ipaddress
@@ -11,9 +11,9 @@ from goclaw.config.keys import Loc
 from goclaw.config.schema import Config, TelegramSettings
 
 PROBES = ("/healthz", "/readyz")
-"""Paths of the listener's own. They tell nothing that needs a credential."""
+"""Paths of the listener's own. Their answers need no credential."""
 CLIENTS = "/ws"
-"""Where terminals come in, with `http.clients`."""
+"""Path for terminals, with `http.clients`."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
 TELEGRAM_PORTS = (443, 80, 88, 8443)
@@ -47,10 +47,10 @@ def listens(config: Config) -> bool:
 
 
 def credentials(config: Config) -> Iterator[str]:
-    """What callers must know, each in words.
+    """Yield the credentials that callers need, each in words.
 
-    The webhook always has its secret, made by the daemon if need be. Where clients may come in, nobody does without a
-    token; while there is none, nobody does at all.
+    The webhook always has its secret, made by the daemon if need be. Clients always need a token; while none exists,
+    no client is admitted.
     """
     if uses_webhook(config):
         yield "the secret of telegram.webhook"
@@ -67,7 +67,7 @@ def hosts(config: Config) -> frozenset[str]:
 
 
 def webhook_path(telegram: TelegramSettings) -> str:
-    """Where Telegram's updates come in: `telegram.webhook.path`, else the path of its URL."""
+    """Return the path for Telegram's updates: `telegram.webhook.path`, else the path of its URL."""
     webhook = telegram.webhook
     return webhook.path or urlsplit(webhook.url or "").path or "/"
 
@@ -90,7 +90,7 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
 
 
 def _registry_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Of what is set: nobody who serves no registry should hear of its port."""
+    """Yield contradictions of the registry's settings: its port is checked only where a registry is served."""
     if "registry_server" not in config.model_fields_set or not config.registry_server.port:
         return
     taken = {"mcp.server.port": config.mcp.server.port} if config.mcp.server.enabled else {}

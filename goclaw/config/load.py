@@ -34,7 +34,7 @@ from goclaw.redact import remember
 CONFIG_FILE = "config.yaml"
 """In the state folder, where no other one is named."""
 CONTAINER_SECRETS = Path("/run/secrets")
-"""Where container engines mount secrets."""
+"""Folder in which container engines mount secrets."""
 
 SHORTEST_NAMED = 12
 """A shorter value of a variable that is only named like a secret may be a word (`TOKEN=disabled`)."""
@@ -69,7 +69,7 @@ class LayeredSettings(Config, BaseSettings):
 
 
 def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
-    """One configuration out of nested mappings, the later ones on top of the earlier.
+    """Build one configuration out of nested mappings, the later ones on top of the earlier.
 
     Raises:
         ValidationError: a key or a value does not fit the schema.
@@ -85,16 +85,16 @@ class Loaded:
 
     config: Config
     path: Path | None
-    """The file that was read; None when there is none."""
+    """The file that was read; None without one."""
     warnings: tuple[str, ...]
-    """What works but is not as it should be, one line each: files that others can read, unknown secrets."""
+    """Warnings, one line each: files that others can read, unknown secrets."""
     layers: tuple[Layer, ...]
-    """Where settings come from, weakest first."""
+    """Layers of settings, weakest first."""
     packaged: Packaged = Packaged()
-    """What installed packages declare, which is in `config` already."""
+    """Declarations of installed packages, which `config` includes."""
 
     def origin(self, loc: Loc) -> str:
-        """Where the value at `loc` was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`, `default`."""
+        """Return the place where the value at `loc` was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`, `default`."""
         return next((layer.places[loc] for layer in reversed(self.layers) if loc in layer.places), "default")
 
 
@@ -155,7 +155,7 @@ def secret_values(model: BaseModel) -> Iterator[str]:
 
 
 def _named_as_secrets(variables: Mapping[str, str]) -> Iterator[str]:
-    """The values of variables that are secrets by their name, whoever reads them, and passwords of proxies."""
+    """Yield values of all variables that are secrets by their name, and passwords of proxies."""
     for name, value in variables.items():
         if _SECRET_NAME.search(name.upper()) and len(value) >= SHORTEST_NAMED:
             yield value

@@ -34,7 +34,7 @@ for _name, _pattern, _first in (
 
 @dataclass(slots=True)
 class Located:
-    """What a file says. `places` maps each location to `line:column`, counted from 1."""
+    """A parsed file. `places` maps each location to `line:column`, counted from 1."""
 
     value: Any = None
     places: dict[Loc, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Located:
 
 
 def parse_yaml(text: str) -> Located:
-    """Values, positions and problems of a YAML document; the value of an empty one is None."""
+    """Return values, positions and problems of a YAML document; an empty one has the value None."""
     located = Located()
     try:
         if trouble := _refused(text):

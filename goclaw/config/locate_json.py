@@ -1,4 +1,4 @@
-"""Where in a JSON text each value stands; finds duplicate keys, which Python's reader takes silently."""
+"""Positions of values in a JSON text; finds duplicate keys, which Python's reader takes silently."""
 
 import json
 import re

@@ -16,10 +16,11 @@ from goclaw.config.values import Host, Hosts, Origins, Selection, Url
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Revisions of the protocol that the library speaks, the oldest first."""
 OFFERED = ("-tag:conversation", "-tag:agents", "-tag:mcp")
-"""Leaves out what does something in a conversation, or for one, as over MCP there is none; and what comes from other
-MCP servers, which clients reach by themselves, and among which this very one may be."""
+"""Leaves out tools that act in or for a conversation, as over MCP there is no conversation; and tools of other
+MCP servers, which clients reach by themselves, and which may include this one.
+"""
 PLACE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-"""Where a prompt's message takes in an argument: `{{ name }}`."""
+"""A placeholder for an argument in a prompt's message: `{{ name }}`."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -40,7 +41,7 @@ PublicUrl = Annotated[Url, AfterValidator(_check_public)]
 
 
 class PromptArgumentSettings(Section):
-    """What a prompt is given when it is asked for."""
+    """An argument of a prompt."""
 
     description: str = Field("", description="What it is, for people.")
     required: bool = Field(True, description="Whether it has to be given; otherwise it is empty.")

@@ -28,7 +28,7 @@ class Variable(SecretStr):
 
     @property
     def is_ordinary(self) -> bool:
-        """Whether it has the form of what everybody has in an environment."""
+        """Whether it has the form of an ordinary environment variable."""
         return _ORDINARY.fullmatch(self.get_secret_value()) is not None
 
 
@@ -109,7 +109,7 @@ class PinnedTool(Section):
 
 
 class SamplingSettings(Section):
-    """A server may ask the model while a call to it runs, on behalf of whoever the call is made for (docs/mcp.md)."""
+    """A server may ask the model while a call to it runs, on behalf of the call's user (docs/mcp.md)."""
 
     enabled: bool = Field(True, description="Whether it may; the section alone switches it on.")
     ask: bool = Field(True, description="Whether the person has to agree to each request of it.")
@@ -175,7 +175,7 @@ class McpClientSettings(Section):
         return self.sampling is not None and self.sampling.enabled
 
     def variables(self) -> Mapping[str, str]:
-        """What `env` says, in the open: for the program alone."""
+        """Values of `env`, without secrets: for the program alone."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
 

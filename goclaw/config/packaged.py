@@ -26,7 +26,7 @@ _KEYS: Mapping[str, tuple[Path, ...]] = {
     "agents": (("agents", "kinds"),),
     "toolsets": (("tools", "from_registry"), ("tools", "pinned"), ("tools", "publish")),
 }
-"""Where the operator may have said a part of what a line of each section says."""
+"""Keys by which the operator may override a package's line, by section."""
 
 
 @record
@@ -36,12 +36,12 @@ class PackagedKey:
     path: Path
     values: Any
     place: str
-    """Where it is from, for people: `agent chat of plugin agents.chat (garden 1.0)`."""
+    """Source of the line, for people: `agent chat of plugin agents.chat (garden 1.0)`."""
 
 
 @record
 class Packaged:
-    """All that packages say of the configuration."""
+    """All configuration from packages."""
 
     entries: tuple[PackagedKey, ...] = ()
     faults: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Packaged:
         return found
 
     def blamed(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
-        """The first entry that one of these lines is about, and what is wrong with it; None: the operator is."""
+        """Return the first entry that one of these lines is about, and its problem; None: the operator's setting is wrong."""
         for line in problems:
             for entry in self.entries:
                 if line.startswith(f"{entry.place}: "):

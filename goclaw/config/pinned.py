@@ -30,12 +30,12 @@ PinnedSets = dict[str, PinnedSetSettings]
 
 
 def pin_tag(toolset: str, tool: str) -> str:
-    """The tag of a server's tool that is as a set wants it: `docs:find`. No name of either has a colon."""
+    """Return the tag of a server's tool that matches its pin: `docs:find`. No name of either has a colon."""
     return f"{toolset}:{tool}"
 
 
 def pins_of(sets: Mapping[str, PinnedSetSettings], server: str, tool: str) -> Iterator[tuple[str, PinnedTool]]:
-    """The sets that want a tool of a server, and how."""
+    """Yield the sets that pin a tool of a server, with the pins."""
     for name, settings in sets.items():
         if settings.server == server and tool in settings.tools:
             yield name, settings.tools[tool]

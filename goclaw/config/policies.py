@@ -1,4 +1,4 @@
-"""The keys of `policy`, `roles`, `audit` and `limits`: who may do what, and how much of it."""
+"""The keys of `policy`, `roles`, `audit` and `limits`: permissions and limits of their use."""
 
 from typing import Any, Literal
 
@@ -9,11 +9,11 @@ from goclaw.config.values import Duration, Mode, Names, Row, Selection
 from goclaw.selection import parsed
 
 ADMIN, USER = "admin", "user"
-"""The roles that are there without being defined: one may do everything, the other is everybody's who has none."""
+"""The predefined roles: `admin` may do everything, `user` is the role of users without one."""
 
 
 class PolicySettings(Section):
-    """What runs, what asks, what is refused."""
+    """Rules for tool calls: run, ask or refuse."""
 
     mode: Mode = Field(
         "default",
@@ -57,7 +57,7 @@ class AuditSettings(Section):
 
 
 class RoleSettings(Section):
-    """What a role in users.json allows; `allowedTools` of an entry narrows it further."""
+    """Rights of a role in users.json; `allowedTools` of an entry narrows them further."""
 
     tools: Selection | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""What others are told of where our tools can be used, and what in the configuration stands in the way of that."""
+"""Addresses under which others use our tools, and settings that prevent publication."""
 
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -11,9 +11,9 @@ from goclaw.selection import Toolsets
 
 
 def public_address(config: Config, port: int = 0) -> str:
-    """The URL of our MCP server for others; `port`: where it really listens, if any will do.
+    """Return the URL of our MCP server for others; `port`: its actual port, if any will do.
 
-    Empty: there is none to tell, as it listens everywhere and nobody said under which name.
+    Empty: none can be given, as it listens on all addresses and no public name is configured.
     """
     server = config.mcp.server
     if server.public_url:
@@ -30,7 +30,7 @@ def may_be_told(config: Config, registry: str) -> bool:
 
 
 def hindrances(config: Config) -> Iterator[tuple[str, str]]:
-    """What keeps sets from being published as the configuration says: the place, and why with what helps."""
+    """Yield what prevents sets from being published as configured: the place, and the reason with the remedy."""
     if not config.publications:
         return
     for each in config.publications:
@@ -71,7 +71,7 @@ def _of_one(config: Config, each: Publication) -> Iterator[str]:
 
 
 def _is_here(config: Config) -> Iterator[bool]:
-    """Whether each registry that is told of something is on this machine itself."""
+    """Yield whether each registry to publish to is on this machine."""
     named = {name for each in config.publications for name in each.settings.publish_to}
     return (
         is_loopback(urlsplit(config.registries[name].url).hostname or "") for name in named & set(config.registries)

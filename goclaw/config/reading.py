@@ -15,7 +15,7 @@ from goclaw.redact import mask
 
 _SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
 _FOREIGN = ("channels",)
-"""Sections whose keys packages choose: nobody here knows which of them are secrets."""
+"""Sections with keys of packages: which of them are secrets is not known here."""
 
 
 def shown(config: Config, dotted: str) -> str:
@@ -39,7 +39,7 @@ def shown(config: Config, dotted: str) -> str:
 
 
 def plain(config: Config, dotted: str) -> Any:
-    """The value of a key that is none of a section's and no secret; see `changing.CHANGEABLE`."""
+    """Return the value of a single, non-secret key; see `changing.CHANGEABLE`."""
     value: Any = config
     for name in dotted.split("."):
         value = getattr(value, name)
@@ -67,7 +67,7 @@ def _lines(value: Any, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no type for."""
+    """Convert a value that JSON has no type for."""
     if isinstance(value, SecretStr):
         return HIDDEN
     if isinstance(value, BaseModel):

@@ -53,7 +53,7 @@ def _check_version(version: str) -> str:
 
 RegistryName = Annotated[str, AfterValidator(_check_name)]
 EntryName = Annotated[str, AfterValidator(_check_entry)]
-"""What something is called in a registry."""
+"""A name in a registry."""
 EntryVersion = Annotated[str, AfterValidator(_check_version)]
 
 
@@ -65,7 +65,7 @@ class RetrySettings(Section):
 
 
 class FederationSettings(Section):
-    """What is taken over of a registry."""
+    """Filters for entries taken over from a registry."""
 
     include: Names = Field((), description="Patterns of names, such as `data-*`; empty: all.")
     exclude: Names = Field((), description="Patterns of what is left out of those.")
@@ -140,7 +140,7 @@ class FromRegistrySettings(Section):
     replace: bool = replaceable()
 
     def variables(self) -> Mapping[str, str]:
-        """What `env` says, in the open: for the program alone."""
+        """Values of `env`, without secrets: for the program alone."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
 

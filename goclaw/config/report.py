@@ -13,12 +13,12 @@ from goclaw.config.keys import Loc, child_kind, closest, is_secret, keys, names_
 from goclaw.config.values import LISTED, MAPPED
 
 Place = Callable[[Loc], str]
-"""Where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
+"""A function that returns where a value was set: `config.yaml:5:3`, `env GOCLAW_HTTP__PORT`."""
 
 _MAX_PLACES = 3
 """Sections with a key of that name that are named."""
 FORMS = (LISTED, MAPPED)
-"""What pydantic puts before the rest where a value may be written in two forms (`values.Groups`)."""
+"""Prefixes by pydantic where a value may be written in two forms (`values.Groups`)."""
 MAX_PROBLEMS = 100
 """Problems of one file that are worded: beyond that it is the wrong file."""
 
@@ -63,7 +63,7 @@ _JSON_TYPES = {
 
 
 def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) -> list[str]:
-    """One line `place: key: what is wrong, and what helps` for each value at fault, in the order of the schema."""
+    """Format one line `place: key: problem and remedy` for each value at fault, in the order of the schema."""
     lines: dict[Loc, str] = {}
     for details in error.errors(include_url=False)[:MAX_PROBLEMS]:
         loc = _real(details["loc"], model)
@@ -73,7 +73,7 @@ def problem_lines(error: ValidationError, model: type[BaseModel], place: Place) 
 
 
 def problem_line(place: str, loc: Loc, message: str) -> str:
-    """One problem as people read it."""
+    """Format one problem for people."""
     return f"{place}: {dotted(loc)}: {message}" if loc else f"{place}: {message}"
 
 
@@ -84,7 +84,7 @@ def dotted(loc: Loc) -> str:
 
 
 def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
-    """What to say of a key that the schema does not have."""
+    """Describe a key that the schema does not have."""
     name, container = str(loc[-1]), _kind_at(loc[:-1], model)
     known = names_in(container)
     if meant := closest(name, known):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """One writer at a time, by a lock on the folder (the file itself is replaced). On disk when the block ends.
+    """Hold the lock on the folder (the file itself is replaced) for a single writer. On disk when the block ends.
 
     Raises:
         OSError: the folder cannot be used.

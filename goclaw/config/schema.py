@@ -164,7 +164,7 @@ class ProviderSettings(Section):
 
 
 class ModelOptions(Section):
-    """What is known of one model beyond its name."""
+    """Facts of one model beyond its name."""
 
     context_window: int | None = Field(
         None, ge=1_024, description="Tokens; not set: from the model data, from Ollama by the free memory."
@@ -225,7 +225,7 @@ class CheckpointSettings(Section):
 
 
 class FlushSettings(Section):
-    """What matters is written to `memory/` when the context is at 50 and at 75 %, silently."""
+    """Important facts are written to `memory/` when the context is at 50 and at 75 %, silently."""
 
     enabled: bool = Field(True, description="Whether it is done.")
     main_model: bool = Field(False, description="Whether the main model does it when no other can: it costs money.")
@@ -286,7 +286,7 @@ class MediaSettings(Section):
 
 
 class QueueSettings(Section):
-    """What becomes of a message that comes while a turn of its session runs; `/queue` chooses it per session."""
+    """The handling of a message that comes while a turn of its session runs;`/queue` chooses it per session."""
 
     mode: QueueMode = Field(
         "queue",
@@ -406,7 +406,7 @@ class Config(Section):
 
     @property
     def publications(self) -> tuple[Publication, ...]:
-        """The sets of tools that registries are told of."""
+        """The sets of tools to publish in registries."""
         return publications(self.agents.exports, self.tools.publish)
 
     @property

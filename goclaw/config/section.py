@@ -1,4 +1,4 @@
-"""What every mapping of the configuration has in common.
+"""The base of all mappings of the configuration.
 
 A section is made ready when something of it is configured: what checks it costs more time and memory than reading the
 whole file, and most configurations set a few sections only. So nothing is built when a section is defined, a key that
@@ -50,7 +50,7 @@ def replaceable() -> Any:
 
 
 class _WhenGiven:
-    """Builds what checks a key when the key is first given. What it finds is told as it would be otherwise."""
+    """A validator that is built when its key is first given. Its errors are reported as usual."""
 
     def __init__(self, kind: Any) -> None:
         self._checks = cache(partial(TypeAdapter[Any], kind))

@@ -10,7 +10,7 @@ from goclaw.records import record
 
 @record
 class KnownServer:
-    """One server that is known by name."""
+    """A server known by name."""
 
     base_url: str
     """Up to and without `/chat/completions`, `/embeddings` …"""

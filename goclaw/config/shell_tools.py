@@ -12,7 +12,7 @@ from goclaw.config.values import Folder, Host
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
-"""What `ssh` makes something else of in the names of its files."""
+"""Characters that `ssh` expands in file names."""
 
 
 def _plain(path: Path) -> Path:

@@ -44,7 +44,7 @@ def file_layer(path: Path) -> Layer:
 
 
 def override_layer(overrides: Mapping[str, Any]) -> Layer:
-    """What the command line sets: dotted keys, with texts as an environment variable would have them, or values."""
+    """Return the layer of the command line: dotted keys, with texts as in an environment variable, or values."""
     layer = Layer()
     for name, value in overrides.items():
         path = tuple(name.split("."))

@@ -56,7 +56,7 @@ class ExecSettings(Section):
 
 
 class NetworkSettings(Section):
-    """What tools and contained commands reach of the network. Private addresses and this machine they never do."""
+    """Network access of tools and contained commands. Private addresses and this machine they never do."""
 
     allow: Names = Field(
         (), description="Exceptions: `host`, `host:port`, an address or a network of yours that may be reached."

@@ -65,7 +65,7 @@ def _check_model(value: str) -> str:
 
 
 def _seconds(value: Any) -> Any:
-    """What a person means by `1h30m`, in seconds."""
+    """Return the seconds of a duration like `1h30m`."""
     if isinstance(value, bool):
         raise ValueError(_NO_DURATION)
     if not isinstance(value, str):
@@ -170,7 +170,7 @@ class GroupSettings(Section):
 
 
 LISTED, MAPPED = "[list]", "[mapping]"
-"""How the two forms of `Groups` are told apart; no key has such a name."""
+"""Marks of the two forms of `Groups`; no key has such a name."""
 Groups = Annotated[
     Annotated[tuple[GroupId, ...], Tag(LISTED)] | Annotated[dict[GroupId, GroupSettings], Tag(MAPPED)],
     Discriminator(lambda value: MAPPED if isinstance(value, Mapping) else LISTED),
@@ -180,7 +180,7 @@ Groups = Annotated[
 
 
 def contexts_of(groups: Groups) -> Mapping[int, int]:
-    """How many messages before one to the bot it is told of, by group."""
+    """Return how many messages before one to the bot it gets, by group."""
     if isinstance(groups, tuple):
         return dict.fromkeys(groups, 0)
     return {group: settings.context for group, settings in groups.items()}
@@ -210,9 +210,9 @@ Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(
 Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
 ToolProfile = Literal["auto", "core", "index", "all"]
-"""How many of its tools a model is shown (`toolkit.offering`)."""
+"""Number of its tools that a model is shown (`toolkit.offering`)."""
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
-"""What becomes of a message that comes while a turn of its session runs; `sessions.queueing` says it in words."""
+"""Handling of a message that comes while a turn of its session runs; `sessions.queueing` describes it."""
 Point = Literal[
     "pre_tool",
     "post_tool",
@@ -222,8 +222,8 @@ Point = Literal[
     "message_in",
     "message_out",
 ]
-"""Where hooks are called."""
+"""Events that hooks are called for."""
 Answer = Literal["run", "ask", "refuse"]
-"""What becomes of a tool call before it runs."""
+"""Decision about a tool call before it runs."""
 Row = Literal["low", "medium", "contained", "high", "critical"]
 """The rows of the table "What runs, what asks"."""
