@@ -1,4 +1,4 @@
-"""What a daemon that runs for months must not gather: tasks, open files, threads, objects. Counted when asked.
+"""Counts of what must not grow in a daemon that runs for months: tasks, open files, threads, objects.
 
 For `goclaw status --json` and the dump on SIGUSR2; the soak test looks at both.
 """
@@ -11,24 +11,24 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MAX_TYPES = 60
-"""What the dump lists: the few types of which there are many are those that grow."""
+"""Types listed in the dump: the few with many objects are those that grow."""
 DESCRIPTORS = Path("/proc/self/fd")
 
 
 def counts() -> Mapping[str, int]:
-    """Tasks of the running loop, threads, and open descriptors where the system tells them."""
+    """Return the number of tasks of the running loop, threads, and open descriptors where the system has them."""
     found = {"tasks": len(asyncio.all_tasks()), "threads": threading.active_count()}
     try:
-        return {**found, "descriptors": len(list(DESCRIPTORS.iterdir())) - 1}  # without the one that looks
+        return {**found, "descriptors": len(list(DESCRIPTORS.iterdir())) - 1}  # without the current task
     except OSError:
         return found  # not Linux
 
 
 def objects_by_type() -> Mapping[str, int]:
-    """How many objects the collector watches, by type, those that there are most of; `total` comes first.
+    """Count the objects that the collector watches, by type, the most frequent first; `total` leads.
 
-    It takes a twentieth of a second and more: for whoever asks by hand. What was there at the start is frozen and not
-    counted.
+    It takes a twentieth of a second and more, so it is run by hand only. Objects made during the start are frozen and
+    not counted.
     """
     objects = gc.get_objects()
     found = Counter(map(type, objects))

@@ -1,4 +1,4 @@
-"""What the state folder takes on the disk and what is free beside it, for `/status`, `goclaw status` and doctor."""
+"""Disk space used by the state folder and free beside it, for `/status`, `goclaw status` and doctor."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from goclaw.config.schema import Config
 from goclaw.records import record
 
 KEEP_SECONDS = 60.0
-"""How long a measurement is good for: `/status` must stay fast in a folder with many pictures."""
+"""Lifetime of a measurement: `/status` must stay fast in a folder with many pictures."""
 LOW_BYTES = 500_000_000
 """Less than this is a warning: a day of logs, pictures and conversations of a busy bot fits in it."""
 REMEDY = "make room, or move the state folder (`state_dir`)"
@@ -28,7 +28,7 @@ class DiskUse:
     """Pictures and long outputs."""
     logs: int
     free: int
-    """What a plain user can still write."""
+    """Bytes that a plain user can still write."""
 
     @property
     def summary(self) -> str:
@@ -65,7 +65,7 @@ class DiskGauge:
         self._measuring = asyncio.Lock()
 
     async def use(self) -> DiskUse:
-        """What is used and free now, or was within the last minute."""
+        """Return used and free space now, or as measured within the last minute."""
         async with self._measuring:
             if self._measured is None or self._clock.monotonic() - self._at >= KEEP_SECONDS:
                 self._measured = await asyncio.to_thread(measure, self._config)

@@ -1,4 +1,4 @@
-"""What an error of SQLite or of the operating system means for people: which fault of the disk it is, what helps."""
+"""Classification of SQLite and operating system errors as faults of the disk, with remedies."""
 
 import errno
 import sqlite3
@@ -43,12 +43,12 @@ def disk_error(error: sqlite3.Error | OSError, path: Path, doing: str) -> DiskEr
 
 
 def remedy(fault: DiskFault, path: Path) -> str:
-    """What an operator can do."""
+    """Return what an operator can do."""
     return _REMEDIES[fault].format(folder=path.parent)
 
 
 def fault_of(error: sqlite3.Error | OSError) -> DiskFault:
-    """Which fault it is; what is none of those that have a name counts as a broken disk."""
+    """Return the fault behind an error; an unknown one counts as a broken disk."""
     if isinstance(error, OSError):
         return _OF_SYSTEM.get(error.errno or 0, DiskFault.BROKEN)
     code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR)

@@ -1,6 +1,6 @@
-"""Whether the event loop answers: it beats, a thread of its own listens, and the worst delay is remembered for a while.
+"""A watchdog thread for the event loop: it measures delays of its beats, and remembers the worst for a while.
 
-A loop that is stuck cannot say so itself. The thread can, and it says where, once per incident.
+A loop that is stuck cannot report it. The thread can, with the stack, once per incident.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from goclaw.health.stacks import thread_stacks
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 0.2
-"""What holds the loop up for longer is seen for sure; five wake-ups a second take a thousandth of a processor."""
+"""Interval of beats: longer blocks are detected for sure; five wake-ups a second take a thousandth of a processor."""
 LOOK_SECONDS = 1.0
 STUCK_LOOKS = 5
 """Looks without a beat until the loop counts as stuck. Counted, not timed: a machine that was asleep is no incident."""
 RECENT_SECONDS = 300.0
-"""For how long a delay counts as recent."""
+"""Time for which a delay counts as recent."""
 
 
 class Heartbeat:
@@ -68,7 +68,7 @@ class HeartbeatMonitor:
         self._missed = 0
 
     def look(self) -> None:
-        """One look; called every `LOOK_SECONDS`."""
+        """Check the last beat; called every `LOOK_SECONDS`."""
         if self._heartbeat.beats == self._heard:
             self._missed += 1
             if self._missed == STUCK_LOOKS:
@@ -97,7 +97,7 @@ def listening(heartbeat: Heartbeat) -> Iterator[None]:
         while not ended.wait(LOOK_SECONDS):
             listener.look()
 
-    # A daemon thread: a process that is told to end at once does not wait for the next look.
+    # A daemon thread: a process that must end at once does not wait for the next look.
     thread = threading.Thread(target=listen, name="heartbeat listener", daemon=True)
     thread.start()
     try:

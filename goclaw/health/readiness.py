@@ -1,4 +1,4 @@
-"""Whether the daemon takes messages, for `/readyz`, `/status` and `goclaw status`."""
+"""Readiness of the daemon for messages, for `/readyz`, `/status` and `goclaw status`."""
 
 import asyncio
 import re
@@ -10,9 +10,9 @@ from goclaw.errors import StateError
 from goclaw.records import record
 
 PATIENCE = 2.0
-"""Seconds that a write may take: the database waits longer for a lock, whoever asks does not."""
+"""Time limit in seconds for a test write: the database waits longer for a lock than a probe may."""
 KEEP_SECONDS = 5.0
-"""How long an answer is good for, so that nobody who asks all the time makes the disk work."""
+"""Lifetime of an answer, so that frequent probes do not keep the disk busy."""
 
 
 @record
@@ -22,7 +22,7 @@ class Readiness:
     problems: tuple[str, ...] = ()
     """Why messages are not taken now; empty when they are."""
     channels: Mapping[str, str] = field(default_factory=dict)
-    """How each channel is doing. A service that is away makes the daemon no less ready: others may still write."""
+    """State of each channel. A service that is away makes the daemon no less ready: others may still write."""
 
     @property
     def ready(self) -> bool:
@@ -30,7 +30,7 @@ class Readiness:
         return not self.problems
 
     def public(self) -> dict[str, object]:
-        """For whoever asks without saying who: no names of people, chats or machines."""
+        """Return the answer for unauthenticated callers: no names of people, chats or machines."""
         channels = {name: _first_words(line) for name, line in self.channels.items()}
         return {"ready": self.ready, "problems": list(self.problems), "channels": channels}
 
@@ -49,7 +49,7 @@ class Probe:
         self._looking = asyncio.Lock()
 
     async def look(self) -> Readiness:
-        """How it is now, or was some seconds ago."""
+        """Return the readiness now, or as of some seconds ago."""
         async with self._looking:
             now = self._clock.monotonic()
             if self._at is None or now - self._at >= KEEP_SECONDS:
@@ -68,5 +68,5 @@ class Probe:
 
 
 def _first_words(line: str) -> str:
-    """What a channel's line begins with: details, which may name somebody, follow a comma or the like."""
+    """Return the beginning of a channel's line: details, which may contain names, follow a comma or the like."""
     return re.split(r"[,:;(]", line, maxsplit=1)[0].strip()[:60]

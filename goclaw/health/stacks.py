@@ -1,4 +1,4 @@
-"""Where every thread and every task stands, as text for the log: files, lines and source, never a variable's value."""
+"""Stacks of all threads and tasks as text for the log: files, lines and source, never a variable's value."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 
 MAX_PLACES = 100
 MAX_NAMES = 20
-"""What one dump shows of a daemon with thousands of tasks: most of them stand in the same few places."""
+"""Tasks named in one dump of a daemon with thousands: most of them stand in the same few places."""
 
 
 def thread_stacks() -> str:
@@ -25,7 +25,7 @@ def thread_stacks() -> str:
 
 
 def task_stacks(tasks: "Iterable[asyncio.Task[Any]]") -> str:
-    """Where `tasks` stand, those in the same place together. Call it in the thread of their loop."""
+    """Format where `tasks` stand, those in the same place together. Call it in the thread of their loop."""
     names: dict[str, list[str]] = defaultdict(list)
     for task in tasks:
         names[_place(task)].append(task.get_name())

@@ -1,6 +1,6 @@
-"""Tells the service manager how the daemon is, as sd_notify(3) describes it. Without one it says nothing.
+"""Notifications to the service manager by sd_notify(3). Without one nothing is sent.
 
-Podman and others that set NOTIFY_SOCKET are told the same.
+Podman and others that set NOTIFY_SOCKET get the same.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ log = logging.getLogger(__name__)
 
 SOCKET, WATCHDOG, WATCHDOG_PID = "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 VARIABLES = (SOCKET, WATCHDOG, WATCHDOG_PID)
-"""How a manager says where and how often it wants to hear. No child of ours may answer in our place."""
+"""Variables with the manager's socket and watchdog interval. No child of ours may answer in our place."""
 FULL_SECONDS = 0.05
 PATIENCE_SECONDS = 5.0
-"""How long a message may find the manager's queue full before it is dropped, and how often it is tried meanwhile."""
+"""Time for retries while the manager's queue is full, and the interval between them; then the message is dropped."""
 
 
 class Notifier:
     """The line to the service manager."""
 
     def __init__(self, address: str, watchdog_seconds: float, clock: Clock) -> None:
-        """`address`: a path, or `@name` for an abstract socket; empty: nobody listens. 0 seconds: no watchdog."""
+        """`address`: a path, or `@name` for an abstract socket; empty: no manager. 0 seconds: no watchdog."""
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
         self._clock = clock
         self.watchdog_seconds = watchdog_seconds
 
     @classmethod
     def of(cls, environ: MutableMapping[str, str], clock: Clock) -> "Notifier":
-        """The manager that the environment tells of; its variables are taken out, as they are meant for us alone."""
+        """Return the notifier that the environment configures; its variables are removed, as they are for us alone."""
         address, microseconds, pid = (environ.pop(name, "") for name in VARIABLES)
         if address and not address.startswith(("/", "@")):
             log.warning("%s=%s is no Unix socket; the service manager is told nothing", SOCKET, address)

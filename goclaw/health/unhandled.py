@@ -1,4 +1,4 @@
-"""Errors that nobody took: an exception of a task whose result nobody asked for, a callback that failed.
+"""Unhandled errors: exceptions of tasks whose results were never retrieved, callbacks that failed.
 
 None is expected, ever: each is a line in the log with its stack, and a count in the status that a soak test looks at.
 """
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Unhandled:
-    """What nobody took since the start. Made by `catching`."""
+    """Unhandled errors since the start. Made by `catching`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -32,7 +32,7 @@ class Unhandled:
 
 @contextmanager
 def catching() -> Iterator[Unhandled]:
-    """Take what nobody handles in the running loop while the block runs."""
+    """Collect unhandled errors of the running loop while the block runs."""
     loop, unhandled = asyncio.get_running_loop(), Unhandled()
     before = loop.get_exception_handler()
     loop.set_exception_handler(unhandled.take)

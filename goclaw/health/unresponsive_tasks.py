@@ -1,7 +1,7 @@
-"""Foreign code that may ignore that it was told to end: it is awaited at a distance, and left behind if need be.
+"""Foreign code that may ignore its cancellation: it is awaited from a task of its own, and left behind if need be.
 
-A tool that swallows its cancellation cannot be killed inside a process. What can be done: nobody waits for it any more,
-it is told again and again, and it is named in the log and in `/status` for as long as it lives.
+A tool that swallows its cancellation cannot be killed inside a process. What can be done: callers stop waiting, the
+task is cancelled again and again, and it is named in the log and in `/status` for as long as it lives.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 10.0
-"""From being told to end until a task is left behind: time to kill processes and to put files in order."""
+"""Time from cancellation until a task is left behind: enough to kill processes and to put files in order."""
 
 
 class UnresponsiveTasks:
-    """What was left behind."""
+    """Tasks that were left behind."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._caretakers: dict[asyncio.Task[Any], asyncio.Task[None]] = {}
 
     def names(self) -> list[str]:
-        """What ignores that it was told to end."""
+        """Return the names of tasks that ignore their cancellation."""
         return sorted(task.get_name() for task in self._caretakers)
 
     async def run(self, work: Awaitable[T], name: str) -> T:
@@ -64,7 +64,7 @@ class UnresponsiveTasks:
                 "%s ended after all, %.0f s after it was left", task.get_name(), self._clock.monotonic() - began
             )
             if not task.cancelled():
-                task.exception()  # looked at, so that nobody reports it as lost
+                task.exception()  # retrieved, so that it is not reported as lost
         finally:
             del self._caretakers[task]
 

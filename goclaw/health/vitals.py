@@ -28,28 +28,28 @@ class Vitals:
         self._phase = "Starting"
 
     async def ready(self) -> None:
-        """From now on the daemon answers: tell the service manager."""
+        """Notify the service manager that the daemon answers."""
         self._phase = "Running"
         await self._notifier.tell(READY=1, STATUS=self.status())
 
     async def stopping(self) -> None:
-        """The daemon winds down: tell the service manager."""
+        """Notify the service manager that the daemon shuts down."""
         self._phase = "Stopping"
         await self._notifier.tell(STOPPING=1, STATUS=self.status())
 
     def status(self) -> str:
-        """One line, for `systemctl status`."""
+        """Return one line for `systemctl status`."""
         return f"{self._phase}; event loop {self._delay()}"
 
     def lines(self) -> Mapping[str, str]:
-        """For `/status` and `goclaw status`: name and text."""
+        """Return names and texts for `/status` and `goclaw status`."""
         lines = {"Event loop": self._delay()}
         if count := self._unhandled.count:
             lines["Unhandled errors"] = f"{count} since the start; the log has them"
         return lines
 
     def counts(self) -> Mapping[str, float]:
-        """For `goclaw status --json`: tasks, descriptors, threads, errors that nobody handled, the loop's delay."""
+        """Return counts for `goclaw status --json`: tasks, descriptors, threads, unhandled errors, the loop's delay."""
         late = round(1000 * self._heartbeat.worst(), 1)
         return {**counts(), "unhandled_errors": self._unhandled.count, "event_loop_late_ms": late}
 
@@ -59,7 +59,7 @@ class Vitals:
 
 @asynccontextmanager
 async def open_vitals(clock: Clock, environ: MutableMapping[str, str] = os.environ) -> AsyncIterator[Vitals]:
-    """Watch the running loop while the block runs. `environ` tells of a service manager; it loses those variables."""
+    """Watch the running loop while the block runs. `environ` may name a service manager; it loses those variables."""
     heartbeat, notifier = Heartbeat(clock), Notifier.of(environ, clock)
     with listening(heartbeat), _dump_on_signal(), catching() as unhandled:
         vitals = Vitals(heartbeat, unhandled, notifier)
@@ -72,12 +72,12 @@ async def open_vitals(clock: Clock, environ: MutableMapping[str, str] = os.envir
 
 @contextmanager
 def _dump_on_signal() -> Iterator[None]:
-    """SIGUSR2 writes where all tasks stand into the log. A loop that is stuck hears nothing: see `heartbeat`."""
+    """Log where all tasks stand on SIGUSR2. A stuck loop does not react to it: see `heartbeat`."""
     loop = asyncio.get_running_loop()
 
     def dump() -> None:
         tasks = asyncio.all_tasks(loop)
-        # Louder than it is, so that it is there whatever the level: somebody asked for it.
+        # At a higher level than it is, so that it is logged in any case: it was asked for.
         objects = "\n".join(f"{count:9} {name}" for name, count in objects_by_type().items())
         found = {"stack": task_stacks(tasks), "objects": objects}
         log.warning("%d tasks, asked for with SIGUSR2", len(tasks), extra=found)
