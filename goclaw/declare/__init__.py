@@ -12,7 +12,12 @@
     )
     CHAT = agent("chat", "Conversational runner.", use(DOCS), run_policy(default_caps(max_tool_calls(8))))
 
-Plain functions that return plain values: what they make is what the configuration would have said.
+Plain functions that return plain values: they make the settings that the configuration would have made, and tools.
+`load_config` puts the declarations of installed packages below the operator's layers, key by key
+(`goclaw.config.packaged`; `goclaw.toolkit.parts` reads them, through the catalogue), so that the daemon and every
+command have the same. A declaration that cannot be used is left out and named. Nothing below this room knows who
+declared an agent. `stop`, `status`, `logs`, `audit` and `tui` load no foreign code unless the configuration consists
+of nothing else.
 """
 
 from goclaw.declare.agents import (

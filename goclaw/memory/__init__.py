@@ -1,8 +1,11 @@
-"""Notes and conversations, found again. `base` has the port, `service` implements it, `desk` is for terminals.
+"""Search over notes and conversations. `base` has the port, `service` implements it, `memory_queries` serves terminals.
 
-What is found comes from an index file (`shelves`), a copy that may be deleted at any time: `sweeping` and `watching`
-bring notes onto it, `listening` what was said. `searching` asks it by words, `meaning` by vectors, `ranking` puts what
-both found in order (pure: it knows no index), `excerpts` makes of it what is shown.
+Results come from an index file (`index`), a copy that may be deleted at any time: `file_indexer` and `watching` add
+notes to it, `transcript_indexer` conversations. `searching` finds by words, `vector_search` by vectors, `ranking`
+merges both (pure: it knows no index), `excerpts` makes the texts that are shown.
 
-The files in the workspace and the transcripts are the truth.
+The files in the workspace and the transcripts are the source of truth. Each commit of the database
+(`Database.written`) wakes the transcript indexer, which continues by row number (`goclaw.store.feed`) beside the turns;
+a search first indexes the rows written before it. Places in the index follow the order of the conversation, so that the
+right to search (`transcript_search`) is a range of places, applied before any limit.
 """

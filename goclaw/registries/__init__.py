@@ -1,5 +1,16 @@
 """Registries: catalogues of toolsets, agents and MCP servers that gateways share (docs/registries.md).
 
-`base` is what stands in one, `shelf` the file in which it is kept: what was fetched of others, and what this gateway
-serves itself. Nothing here is loaded while neither `registries` is configured nor `goclaw registry` called.
+`base` defines the entries, `catalog_store` the file that holds fetched entries and those that this gateway serves.
+Nothing here is loaded unless `registries` is configured or `goclaw registry` is called.
+
+`client` asks a registry page by page, each bounded (`pages`, and `public` for the format of the public MCP registry);
+`syncing` fetches periodically and stores the chosen entries. `resolving` turns `tools.from_registry` into the settings
+of an MCP server; `goclaw.toolkit.from_registry` is the `goclaw.mcp.base.Finder` that asks it at each attempt to connect
+and notices changes by looking at the file, whichever process wrote it. Daemon, commands and `goclaw registry serve` use
+the file side by side: `file` opens it for one transaction at a time.
+
+`offering` makes documents of the published sets from the very specs that `goclaw.servers.mcp` lists, so that a client
+that pins one finds the other; `publishing` reports them to each registry in a loop of its own. The last document
+published to a registry is a fact of the daemon: content that returns to an older version must be published again to
+be the newest.
 """
