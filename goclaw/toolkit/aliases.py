@@ -1,8 +1,8 @@
-"""Calls under the names that models know from other systems (`catalog.ALIASES`), with the arguments these have there.
+"""Calls by names that models know from other systems (`catalog.ALIASES`), with the arguments used there.
 
-The model is shown each tool under one name, its own. What it asks for under another one is the same call from here on:
-rights, hooks, approvals and the audit log know the tool's own name only. An argument that cannot be told apart from
-ours stays as it is; what nobody understands is left for the validation to name.
+The model is shown each tool under its own name only. A call by another name is translated here, so rights, hooks,
+approvals and the audit log see the tool's own name. An argument that is ambiguous stays as it is; an unknown one is
+left for the validation to report.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What is put before a person about a call: the call with everything that it rests on, under one digest."""
+"""The request for approval of a call: the call and everything it depends on, under one digest."""
 
 import hashlib
 import logging
@@ -37,7 +37,7 @@ def denied(tool: Tool, arguments: BaseModel, reason: str) -> CallDenied:
 def wanted(
     tool: Tool, arguments: BaseModel, call: ToolCall, risk: Risk, context: ToolContext, grounds: Grounds
 ) -> ApprovalRequest:
-    """What a person is asked about a call. Nothing critical can be allowed for good, and no tool with `confirm`."""
+    """Build the approval request of a call. Critical calls and tools with `confirm` cannot be allowed permanently."""
     tier, tools = context.sandbox.tier, context.config.tools
     place = {
         "tier": tier,
@@ -82,7 +82,7 @@ def _question(tool: Tool, confirm: Confirmation, arguments: BaseModel) -> str:
 
 
 async def grounds_of(tool: Tool, arguments: Any, call: ToolCall, context: ToolContext) -> Grounds:
-    """What the call rests on now; a tool that does not say may be allowed for good with exactly these arguments."""
+    """Return what the call depends on now. A tool without `grounds` can be allowed for exactly these arguments."""
     if tool.grounds is None:
         return Grounds(pattern=(_canonical(call.input).decode(),), labels=("with exactly these arguments",))
     return await tool.grounds(arguments, context)

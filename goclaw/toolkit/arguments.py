@@ -58,7 +58,7 @@ _EXACT = 2**53
 """Beyond it a float has no ones any more; JSON's larger integers are read as floats, too."""
 
 _MAX_LINES, _MAX_FIELD = 20, 80
-"""Fields at fault that are named, and characters of a field's name: whoever sends more makes no slips."""
+"""Fields reported at most, and characters of a field's name: bounds an error made from hostile input."""
 
 
 def validate(
@@ -93,7 +93,7 @@ def validate(
 
 
 def faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
-    """What is wrong with some of a call's arguments, a line for each field; the others are still to come."""
+    """Return the errors of the arguments present in `given`, a line for each field; missing ones may still arrive."""
     try:
         _parsed(model, dict(given))
     except ValidationError as error:
@@ -103,10 +103,10 @@ def faults(model: type[BaseModel], given: Mapping[str, Any]) -> list[str]:
 
 
 def with_own_names(model: type[BaseModel], given: Any) -> Any:
-    """What was given, each argument under the name that the schema shows; `given` itself where nothing is renamed.
+    """Return the arguments under the names that the schema shows; `given` itself where none is renamed.
 
-    An argument may have another name that models were taught (`file_path` of `path`). Whoever judges a call looks for
-    the one that is shown. Where both are given both stay, and `validate` refuses the call.
+    An argument may have another name that models were taught (`file_path` for `path`). Rules and hooks look for the
+    name in the schema. Where both are given both stay, and `validate` refuses the call.
     """
     if not isinstance(given, dict) or not (renamed := _other_names(model)):
         return given
@@ -185,7 +185,7 @@ def _with(given: Any, place: Sequence[str | int], number: int) -> Any:
 def _with_injected(
     model: type[BaseModel], given: dict[str, Any], injected: Collection[str], filled: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Whoever asks the model for more than its schema shows must not learn what else there is."""
+    """Add the injected values. Naming one in a call gets the error of an unknown field, which reveals nothing."""
     if forbidden := sorted(set(given) & set(injected)):
         shown = Shape(model.model_json_schema(), injected).names_in(())
         raise InvalidInput("; ".join(f'field "{name}": unknown field{_nearest(name, shown)}' for name in forbidden))
@@ -197,7 +197,7 @@ def _with_injected(
 
 
 def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: Collection[str]) -> None:
-    """What is wrong with a filled-in value is the operator's to mend, and not the model's to read."""
+    """Refuse the call for an invalid injected value: the log names it for the operator, the model gets no details."""
     for detail in error.errors(include_url=False):
         if detail["loc"] and detail["loc"][0] in injected:
             log.error("a hook fills in %s of %s wrongly: %s", detail["loc"][0], model.__name__, detail["msg"])
@@ -216,7 +216,7 @@ def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Itera
 
 
 class _Fault(NamedTuple):
-    """What was expected and what came; or, with nothing expected, what is wrong."""
+    """A mismatch: the expected and the given value; with nothing expected, a description."""
 
     expected: str
     got: str
@@ -230,7 +230,7 @@ def _together(faults: Sequence[_Fault]) -> str:
 
 
 def _path(shape: Shape, given: Any, detail: ErrorDetails) -> Path:
-    """Where in what was given the fault is: pydantic also names the branches of a union, which nobody wrote."""
+    """Return the path of the fault inside `given`, without the branches of unions that pydantic adds."""
     path: Path = ()
     for part in detail["loc"]:
         in_array = isinstance(given, list) and isinstance(part, int) and part < len(given)
@@ -266,7 +266,7 @@ def _nearest(name: str, fields: Sequence[str]) -> str:
 
 
 def json_type(value: Any) -> str:
-    """What JSON calls the type of `value`."""
+    """Return the JSON type name of `value`."""
     match value:
         case None:
             return "null"

@@ -1,12 +1,12 @@
-"""What a tool is: a typed async function with a docstring. `@tool` derives the rest from the signature.
+"""Tools: typed async functions with a docstring. `@tool` derives the rest from the signature.
 
     @tool(side_effect=SideEffect.READ_ONLY)
     async def greet(ctx: ToolContext, name: Annotated[str, Field(description="Whom to greet")]) -> str:
-        '''Say hello to somebody.'''
+        '''Say hello to a person.'''
         return f"Hello, {name}!"
 
-The function returns text, a plain value, or a `toolkit.results.Result`; it raises `ToolError` for what went wrong. A
-command that exits non-zero or a search without hits is a result, not an error.
+The function returns text, a plain value, or a `toolkit.results.Result`; it raises `ToolError` for failures. A command
+that exits non-zero or a search without hits is a result, not an error.
 """
 
 import inspect
@@ -49,9 +49,9 @@ NO_REMINDERS = NoReminders()
 NO_SETTINGS = NoSettings()
 NO_TEAMS = NoTeams()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What every provider takes as a tool's name."""
+"""The tool names that every provider accepts."""
 _MAX_TEXT = 2_000
-"""Characters of a template for a question or a denial: what somebody still reads."""
+"""Characters of a template for a question or a denial."""
 
 
 class ToolEnvironment(Protocol):
@@ -88,8 +88,8 @@ class ToolEnvironment(Protocol):
         ...
 
 
-def nobody_agreed(action: str, target: str) -> Actor | None:
-    """Where nobody was asked."""
+def no_approver(action: str, target: str) -> Actor | None:
+    """Return None: the call had no approver."""
     return None
 
 
@@ -99,17 +99,17 @@ async def no_modes(mode: Mode) -> None:
 
 
 def usual_mode() -> Mode:
-    """The mode where nobody has chosen one."""
+    """Return the mode of a conversation without a chosen one."""
     return "default"
 
 
 async def no_commands(text: str) -> str:
-    """Where nobody answers slash commands. Raises ToolError."""
+    """Refuse a slash command where none can run. Raises ToolError."""
     raise ToolError("there is nobody here who answers commands")
 
 
-def _tell_nobody(text: str) -> None:
-    """Where nobody watches the call."""
+def _ignore_progress(text: str) -> None:
+    """Discard a progress line."""
 
 
 def _no_tools() -> Sequence[ToolSpec]:
@@ -118,12 +118,12 @@ def _no_tools() -> Sequence[ToolSpec]:
 
 
 def _attach_nothing(kind: str, data: BaseModel) -> None:
-    """Where nobody looks at artifacts."""
+    """Discard an artifact."""
 
 
 @record
 class ToolContext:
-    """What a tool may know and use of the call that it serves. Ports only: no tool knows a channel."""
+    """The context of one tool call. It holds ports only: no tool depends on a channel."""
 
     actor: Actor
     session: str
@@ -141,18 +141,18 @@ class ToolContext:
     its last question.
     """
     keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
-    """Replace the session's list of what is to be done, and show it."""
+    """Replace the session's to-do list, and show it."""
     authorize: Callable[[str, str], Decision]
     """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
-    agreed_by: Callable[[str, str], Actor | None] = nobody_agreed
-    """Who was asked about this very call and agreed to it, if that one may do `action` to `object`; else None."""
+    agreed_by: Callable[[str, str], Actor | None] = no_approver
+    """Return the approver of this call if authorized for `action` on `object`, else None."""
     attach: Callable[[str, BaseModel], None] = _attach_nothing
     """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
 
     It is shown to people and never sent to the model.
     """
     reminders: Reminders = NO_REMINDERS
-    """What the model is reminded of after the results of this answer."""
+    """The reminders for the model after the results of this answer."""
     leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
     """End plan mode: the session goes on in this mode. Only to be called when a person has just agreed to the plan.
 
@@ -165,19 +165,19 @@ class ToolContext:
     settings: SettingsPort = NO_SETTINGS
     """The settings of the conversation."""
     spawn: Spawn = no_agents
-    """Have an agent do a task, on behalf of whoever the call is made for and within what that one may do."""
+    """Have an agent do a task for the caller, within the caller's rights."""
     forward: Callable[[Forward], Awaitable[ToolResult]] = no_forwarding
     """Make a call of another tool in place of this one, as if the model had made it."""
     sample: Sampler = no_sampling
-    """Have a model answer something that is no part of the conversation, on behalf of whoever the call is made for."""
+    """Have a model answer a prompt outside the conversation, on the caller's behalf."""
     teams: TeamPort = NO_TEAMS
     """The team of the conversation."""
     usable: Callable[[], Sequence[ToolSpec]] = _no_tools
     """The tools that the acting person may use and that can work, as of now."""
-    progress: Callable[[str], None] = _tell_nobody
-    """Say in a line how far the call is, for whoever watches; the model never reads it."""
+    progress: Callable[[str], None] = _ignore_progress
+    """Report the progress of the call in a line, for people only; the model never reads it."""
     compress: bool = False
-    """What commands say is shortened where that can be done: the model that asked has little room."""
+    """Shorten the output of commands where possible, because the model has little room."""
     own_workspace: Workspace | None = None
     """The person's, where `workspace` is another one: that of an agent with a worktree of its own."""
     turn: str = ""
@@ -227,11 +227,11 @@ class Tool:
     risk: "RiskOf | None" = None
     """The risk of one call, from its validated arguments, where it differs from the spec's."""
     grounds: "GroundsOf | None" = None
-    """What a call rests on besides its arguments, looked at when it is asked for and again before it runs."""
+    """Finds what a call depends on besides its arguments, for the approval request and again before the run."""
     denied: str = DENIED
-    """What the model reads of a denied call (see `consent.DENIED`)."""
+    """The template of the model's result for a denied call (see `consent.DENIED`)."""
     access: "AccessOf | None" = None
-    """What a call reads and writes, for the scheduler; None: as its side effect says (`scheduling.access_of`)."""
+    """Finds what a call reads and writes, for the scheduler; None: see `scheduling.access_of`."""
     result: ResultType = field(default_factory=lambda: ResultType(str))
     takes: Takes = Takes.FIELDS
     artifacts: Mapping[str, type[BaseModel]] = field(default_factory=dict)
@@ -396,7 +396,7 @@ def check_name(name: str) -> None:
 
 def _check_example(spec: ToolSpec, arguments: type[BaseModel], example: Example) -> None:
     if spec.injected:
-        return  # nobody knows what hooks would fill in
+        return  # the values that hooks would fill in are unknown
     try:
         validate(arguments, dict(example.input))
     except InvalidInput as error:

@@ -59,29 +59,29 @@ class _Environment:
 
 @dataclass
 class Bench:
-    """What `open_bench` makes."""
+    """A bench made by `open_bench`: runs a tool and records its questions and events."""
 
     folder: Path
     """The workspace."""
     dispatcher: Dispatcher
     audited: list[AuditEntry]
     answers: list[str] = field(default_factory=list)
-    """What the person answers to a tool's questions, in order; then nothing more."""
+    """The person's answers to a tool's questions, in order; then none."""
     samples: list[str] = field(default_factory=list)
-    """What a model answers to what tools want to know (`ToolContext.sample`), in order; then nothing more."""
+    """The model's answers to requests of tools (`ToolContext.sample`), in order; then none."""
     sampled: list[Sample] = field(default_factory=list)
-    """What it was asked."""
+    """The requests made of that model."""
     wanted: list[ApprovalRequest] = field(default_factory=list)
-    """What the person was asked to agree to, and did."""
+    """The approval requests, each of which was approved."""
     asked: list[Question] = field(default_factory=list)
     delivered: list[Delivery] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
     events: list[TurnEvent] = field(default_factory=list)
-    """What was shown of the calls while they ran."""
+    """The events of the calls while they ran."""
     sources: Sequence[ToolSource] = ()
     """Those that were opened with it."""
     faults: Mapping[str, str] = field(default_factory=dict)
-    """What they report: what does not work, and why; an empty text: it works again."""
+    """Faults by title, with the reason; an empty text: resolved."""
     actor: Actor = SOMEBODY
     """On whose behalf calls are made."""
     agrees: bool = True

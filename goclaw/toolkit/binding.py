@@ -112,12 +112,12 @@ def passthrough(
 
 
 def misfit(method: Method, names: Collection[str], *, of_service: bool = False) -> str:
-    """What keeps `method` from being called with these keyword arguments, in words that name the field; or nothing.
+    """Return why `method` cannot be called with these keyword arguments, naming the field; empty if it can.
 
     Args:
-        method: what is called; of one that is written in C nothing is known, and nothing said.
+        method: the method called; one written in C has no readable signature and always passes.
         names: the keyword arguments.
-        of_service: whether its first parameter is the object that it is called on.
+        of_service: whether its first parameter is the service object.
     """
     try:
         parameters = list(inspect.signature(method).parameters.values())[1 if of_service else 0 :]

@@ -1,7 +1,7 @@
-"""What is asked before a call runs, what a yes holds for, and what the model reads of a no.
+"""Approval of calls: the request, the scope of an approval, and the result of a denial.
 
-Nothing is asked here: whoever can ask people implements `Approve`, and the dispatcher looks again, right before the
-call runs, whether everything still is what was approved.
+The code that can ask people implements `Approve`; right before the call runs the dispatcher checks that nothing has
+changed since the approval.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,27 +18,28 @@ DENIED = (
     '{"summary": "Cancelled", "tool": {{ tool | json }}, "advice": "Do not try the same in another way. Go on without '
     'it, or say what you wanted and why."}'
 )
-"""What the model reads of a denied call unless its tool says otherwise: a template over the arguments and `tool` that
-makes a JSON object (the DeniedResultTemplate of the Goat design language)."""
+"""The default result of a denied call: a template over the arguments and `tool` that makes a JSON object (the
+DeniedResultTemplate of the Goat design language).
+"""
 
 
 @record
 class Grounds:
-    """What a call rests on besides its arguments, as its tool says: a script that it runs, a file that it sends."""
+    """The things a call depends on besides its arguments, such as a script it runs or a file it sends."""
 
     facts: Mapping[str, str] = field(default_factory=dict)
     """Name and state of everything that must not change until the call runs."""
     lines: tuple[str, ...] = ()
-    """What a person should know of them, as Markdown."""
+    """A description of them for people, as Markdown."""
     pattern: tuple[str, ...] = ()
-    """What may be allowed for good in place of this very call, each part by itself; empty: nothing."""
+    """The parts that can be allowed permanently instead of this one call; empty: none."""
     labels: tuple[str, ...] = ()
     """Each part for people."""
 
 
 @record
 class ApprovalRequest:
-    """A call that somebody has to agree to."""
+    """A call that needs approval."""
 
     call: ToolCall
     reason: str
@@ -58,24 +59,24 @@ def _for_ever() -> str:
 
 @record
 class Consent:
-    """What came of asking."""
+    """The outcome of a request for approval."""
 
     digest: str = ""
-    """What was agreed to, as it was shown; empty: it was not."""
+    """The digest of the approved request, as it was shown; empty: denied."""
     refusal: str = ""
     """Why not."""
     by: Actor | None = None
-    """Who was asked about this very call and agreed; None: a rule did, or nobody who is known."""
+    """The person who approved this call; None: a rule did, or the person is unknown."""
     lapsed: Callable[[], str] = _for_ever
     """Asked right before the call runs: why the consent holds no more; empty: it does."""
 
 
 Approve = Callable[[ApprovalRequest], Awaitable[Consent]]
-"""Ask a person. Raises ToolError where nobody can be asked."""
+"""Ask a person for approval. Raises ToolError where none can be asked."""
 
 
 class CallDenied(ToolError):
-    """A person said no, or nobody said yes. The model gets `content` as the call's result."""
+    """A denied or unanswered request for approval. The model gets `content` as the call's result."""
 
     def __init__(self, reason: str, content: str) -> None:
         super().__init__(f"denied: {reason}")

@@ -38,7 +38,7 @@ def details(tool: Tool, origin: str, heading: str = "#") -> str:
 
 
 def facts(tool: Tool, origin: str) -> Iterator[str]:
-    """What is to be known besides: effect, rights, hints, limits."""
+    """Yield the tool's side effect, rights, hints and limits, a line each."""
     spec = tool.spec
     yield f"Side effect: {spec.side_effect}. Risk: {risk(tool)}."
     yield f"Rights: {rights(tool)}"
@@ -57,7 +57,7 @@ def facts(tool: Tool, origin: str) -> Iterator[str]:
 
 
 def _limits(spec: ToolSpec) -> Iterator[str]:
-    """What is special about its calls and their results."""
+    """Yield the limits of its calls and their results, a sentence each."""
     if spec.foreign:
         yield "What it returns is shown to the model as material from outside."
     if not spec.idempotent:
@@ -80,7 +80,7 @@ def risk(tool: Tool) -> str:
 
 
 def rights(tool: Tool) -> str:
-    """Who may call it, and what becomes of the call in each permission mode."""
+    """Return the roles that may call it, and the answer to a call in each permission mode."""
     spec = tool.spec
     answers: dict[str, list[str]] = {}
     for mode in get_args(Mode):

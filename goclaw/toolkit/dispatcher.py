@@ -135,7 +135,7 @@ class Dispatcher:
         return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, scope.actor))
 
     async def _told(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> ToolResult:
-        """Tell whoever watches, and make the result."""
+        """Announce that the call finished, and make its result."""
         call, seconds = watch.call, self._environment.clock.monotonic() - watch.began
         self._started(scope, watch)
         artifacts = await self._kept(watch)
@@ -201,7 +201,7 @@ class Dispatcher:
         )
 
     async def _bounded(self, content: str, scope: CallScope) -> str:
-        """What the model reads of a result; of a longer one the beginning, and where the whole is."""
+        """Return the result for the model; of one over the limit its beginning and the place of the whole."""
         if len(content) <= RESULT_LIMIT:
             return content
         try:
@@ -238,10 +238,10 @@ class Dispatcher:
         return await self._bounded(mask(_text(tool.result.text(value))), scope)
 
     def _known(self, scope: CallScope, watch: Watch) -> Tool:
-        """The tool, if the actor may use it; what is fixed of its arguments takes the place of what was said.
+        """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
 
         Raises:
-            UnknownTool: it is none, or is not for the actor: one text, so that nobody learns which of the two.
+            UnknownTool: no such tool, or none for the actor: one text, so that the two cannot be told apart.
         """
         call = watch.call
         tool = self.registry.named(call.name)
@@ -279,7 +279,7 @@ class Dispatcher:
         return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
 
     async def _after(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> str:
-        """Tell the hooks what came of it; they may keep the result from the model."""
+        """Fire the hooks after the call; they may withhold the result from the model."""
         point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
         if watch.tool is None or not self._hooks.any_for(point):
             return content
@@ -357,14 +357,14 @@ class Dispatcher:
         return self.registry.offered_to(scope.actor, scope.tools, *scope.narrowed, planning=planning)
 
     def _went_on(self, scope: CallScope, watch: Watch, text: str) -> None:
-        """Tell whoever watches how far a call is, in one line."""
+        """Announce the progress of a call, in one line."""
         if not watch.over and (line := mask(printable(_text(" ".join(text.split()))))[:MAX_PROGRESS]):
             scope.emit(AgentProgress(scope.turn, scope.session, watch.call.id, watch.call.name, line))
 
     async def _obtain_consent(
         self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
     ) -> Consent | None:
-        """Ask, if somebody has to be; None: nobody.
+        """Ask a person for approval where the call needs it; None: it needs none.
 
         Raises:
             Denied: the answer was no, or there was none.
@@ -375,7 +375,7 @@ class Dispatcher:
         await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, watch.call, context)
         asked = wanted(tool, arguments, watch.call, risk, context, grounds)
-        if self._access.always_asks(tool.spec):  # by no rule that somebody made once
+        if self._access.always_asks(tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
         consent = await scope.approve(asked)
         if consent.refusal:
@@ -392,10 +392,10 @@ class Dispatcher:
         scope: CallScope,
         watch: Watch,
     ) -> None:
-        """Whether everything still is what was agreed to: half an hour may have gone by.
+        """Check again that the call still is what was approved: half an hour may have gone by.
 
         Raises:
-            ToolError: it is not, or a right was taken away, which whoever agreed cannot give.
+            ToolError: it is not, or a right was taken away, which the approver cannot give.
         """
         call = watch.call
         if consent is None:
@@ -419,10 +419,10 @@ class Dispatcher:
             )
 
     def _must_ask(self, tool: Tool, risk: Risk, scope: CallScope, watch: Watch) -> bool:
-        """Whether a person has to be asked.
+        """Whether the call needs a person's approval.
 
         Raises:
-            ToolError: the call is refused, whoever allows it.
+            ToolError: the call is refused, and no approval can allow it.
         """
         chosen = scope.chosen_mode()
         answer = self._access.consent(scope.actor, tool.spec, risk, chosen=chosen)

@@ -1,7 +1,7 @@
-"""Finds the servers of `tools.from_registry`: joins what was fetched of registries to who connects MCP servers.
+"""The servers of `tools.from_registry`: joins what was fetched from registries to the MCP connector.
 
-Loaded only where that key is configured. Where a server is, is looked up at each try to connect, so that nobody waits
-for a registry: without one, what was fetched before counts, and what is fetched later is found then.
+Loaded only where that key is configured. The address of a server is looked up at each attempt to connect, so no start
+waits for a registry: if it cannot be reached the last fetched entry counts, and a newer one is found later.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""What installed packages declare beside single tools: agents, toolsets, the registries that these name, MCP servers.
+"""Declarations of installed packages besides single tools: agents, toolsets, their registries, MCP servers.
 
-They become what the configuration would have said, below everything that the operator says (`config.packaged`). What
-comes from a package is foreign code: whatever fails is left out and reported by name.
+They become configuration values that rank below every value of the operator (`config.packaged`). A package is foreign
+code: a part that fails is left out and reported by name.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,9 +44,9 @@ class ToolsetPart:
     pinned: PinnedSetSettings | None = None
     """Tools of an MCP server as they have to be; the set is those of them that are so."""
     origin: FromRegistrySettings | None = None
-    """What it is in a registry; None: it is from none."""
+    """Its entry in a registry; None: not from a registry."""
     publish: PublishSettings | None = None
-    """What registries are told of it; None: nothing."""
+    """The settings for publishing it to registries; None: not published."""
     registries: tuple[RegistryPart, ...] = ()
     """Those that the two name."""
 
@@ -76,7 +76,7 @@ class PackageParts:
     agents: Mapping[str, AgentPart] = field(default_factory=dict)
     toolsets: Mapping[str, ToolsetPart] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
-    """What does not work: its title, and why."""
+    """The faults: title to reason."""
     servers: Mapping[str, Declared] = field(default_factory=dict)
 
     @property
@@ -99,7 +99,7 @@ class PackageParts:
 
     @property
     def packaged(self) -> Packaged:
-        """What they say of the configuration. Of one key the first line counts; another one that differs is a fault."""
+        """Their values as packaged configuration. A key's first value counts; a different second one is a fault."""
         first: dict[tuple[str, ...], PackagedKey] = {}
         faults = dict(self.faults)
         for entry in self._entries():
@@ -128,7 +128,7 @@ class PackageParts:
 
 
 def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
-    """What a toolset says of the configuration. A set of a registry, or of pinned tools, has no key of `tools.sets`."""
+    """Yield a toolset's configuration keys. One from a registry, or of pinned tools, has none in `tools.sets`."""
     if toolset.origin:
         yield ("tools", "from_registry", toolset.name), given(toolset.origin)
     elif toolset.pinned:
@@ -150,7 +150,7 @@ def parts_of(packaged: Packaged) -> PackageParts:
 
 
 def read() -> Packaged:
-    """What packages declare. Blocks; what cannot be loaded is a fault."""
+    """Read the declarations of packages. Blocks; one that cannot be loaded is a fault."""
     faults: dict[str, str] = {}
     absent: list[tuple[str, ...]] = []
     agents = _loaded("agents", AgentPart, faults, absent)
@@ -159,7 +159,7 @@ def read() -> Packaged:
 
 
 def _servers() -> Iterator[tuple[str, Declared]]:
-    """What is declared for the MCP server. What cannot be loaded is reported by that (`servers.mcp.declarations`)."""
+    """Yield the declarations for the MCP server. `servers.mcp.declarations` reports those that cannot be loaded."""
     for plugin in plugins("mcp"):
         with suppress(Exception, SystemExit):
             yield plugin.title, load(plugin.path, Declared)

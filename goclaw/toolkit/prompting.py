@@ -1,4 +1,4 @@
-"""Prompts that come with tools: a slash command of a person's, whose text somebody else wrote."""
+"""Prompts that come with tools: slash commands whose text was written by a third party."""
 
 from collections.abc import Awaitable, Callable
 

@@ -16,7 +16,7 @@ from goclaw.workspace import Workspace
 
 NAME = "AGENTS_QUICKSTART.md"
 _MAX_BYTES = 1 << 20
-"""Bytes; no page of ours is larger, so that a larger file is somebody's own."""
+"""Bytes. No generated page is larger, so a larger file is the user's own."""
 _MARK = re.compile(r"<!-- written by GoClaw, sha256:(?P<digest>[0-9a-f]{64})[^\n]*-->\n\Z")
 
 _TEXT = """\
@@ -54,7 +54,7 @@ def is_untouched(content: str) -> bool:
 
 
 async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -> bool:
-    """Put the page into the workspace, unless somebody's own file has its name. Returns whether anything was written.
+    """Write the page to the workspace, unless the user has an own file of its name. Returns whether it was written.
 
     Raises:
         ToolError: the workspace takes no file.
@@ -70,7 +70,7 @@ async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -
             NAME, lambda opened: (opened.file.read(_MAX_BYTES + 1), opened.stat.version)
         )
     except ToolError:
-        return False  # no regular file: somebody's own
+        return False  # no regular file: the user's own
     content = found.decode(errors="replace")
     if content == wanted or not is_untouched(content):
         return False

@@ -57,18 +57,18 @@ class Registry:
                 await source.ready()
 
     def spec(self, name: str) -> ToolSpec | None:
-        """What is known of a tool, whoever may use it."""
+        """Return the spec of a tool, regardless of rights."""
         tool = self.named(name)
         return tool.spec if tool else None
 
     def specs(self) -> list[ToolSpec]:
-        """Every tool, whoever may use it."""
+        """Return the specs of every tool, regardless of rights."""
         return [tool.spec for source in self._sources for tool in source.tools()]
 
     def meant(self, call: ToolCall, actor: Actor | None = None) -> ToolCall:
-        """The call under its tool's own name: models also know names of other systems, and make calls by `tool_call`.
+        """Return the call under its tool's own name: models know aliases, and make calls by `tool_call`.
 
-        With an actor only where that one may use the tool: for all others there is no such thing.
+        With an actor only tools that the actor may use are resolved.
         """
         inner = unwrapped(call)
         tool = self.find(inner.name, actor) if actor else self._called(inner.name)
@@ -82,7 +82,7 @@ class Registry:
         return tool
 
     def named(self, name: str) -> Tool | None:
-        """The tool of that name, whoever may use it; the first source that has one."""
+        """Return the tool of that name, regardless of rights; the first source that has one counts."""
         listed = [source.tools() for source in self._sources]
         if not same(listed, self._listed) or not all(isinstance(tools, tuple) for tools in listed):
             self._by_name = {tool.spec.name: tool for tools in reversed(listed) for tool in reversed(tools)}
@@ -90,11 +90,11 @@ class Registry:
         return self._by_name.get(name)
 
     def names(self) -> list[str]:
-        """Every tool's name, whoever may use it."""
+        """Return every tool's name, regardless of rights."""
         return [tool.spec.name for source in self._sources for tool in source.tools()]
 
     def find(self, name: str, actor: Actor) -> Tool | None:
-        """The tool, if it exists and `actor` may use it. Nobody can tell the two reasons for None apart."""
+        """Return the tool, if it exists and `actor` may use it; None does not reveal which of the two failed."""
         tool = self._called(name)
         return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
@@ -103,12 +103,12 @@ class Registry:
         return [tool.spec for tool in self._visible(actor, within)]
 
     def offered_to(self, actor: Actor, *within: Sequence[str] | None, planning: bool) -> list[ToolSpec]:
-        """What a model is shown of that: nothing that cannot work.
+        """Return the specs to offer to a model, without tools that cannot work.
 
         Args:
             actor: for whom it acts.
-            within: what its agent may use, selections.
-            planning: show what is of use in plan mode only, too.
+            within: the selections of its agent.
+            planning: offer the tools for plan mode, too.
         """
         modes: set[Mode | None] = {None, "plan"} if planning else {None}
         shown = (tool for tool in self._visible(actor, within) if tool.only_in in modes)

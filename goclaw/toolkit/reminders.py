@@ -1,6 +1,6 @@
-"""What the runtime reminds the model of, besides results and messages.
+"""Reminders of the runtime for the model, besides results and messages.
 
-Nobody but GoClaw's own code and the operator's hooks write reminders; a tool's text never becomes one.
+Only GoClaw's own code and the operator's hooks write reminders; a tool's text never becomes one.
 """
 
 from enum import IntEnum

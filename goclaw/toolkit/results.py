@@ -1,7 +1,6 @@
-"""What a tool gives back: a typed result, and how the model reads it.
+"""Typed results of tools, and their text for the model.
 
-A tool returns text, a plain value, or a `Result`. What people and programs get of it is its fields; what the model
-reads is `text()`.
+A tool returns text, a plain value, or a `Result`. People and programs get its fields; the model reads `text()`.
 """
 
 from functools import cached_property
@@ -28,11 +27,11 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True)
 
     def text(self) -> str:
-        """What the model reads: unless a tool says it in words of its own, JSON."""
+        """Return the text for the model: JSON, unless a tool overrides it."""
         return self.model_dump_json(exclude_none=True)
 
     def pictures(self) -> tuple[Image, ...]:
-        """What a model that sees looks at, beside the text."""
+        """Return the pictures for a model that sees, beside the text."""
         return ()
 
 
@@ -86,7 +85,7 @@ class ResultType:
 
     @property
     def names(self) -> frozenset[str]:
-        """What a template over the result may use."""
+        """The names available to a template over the result."""
         return frozenset(self._model.model_fields) if self._model else frozenset({"value"})
 
     @property
@@ -113,7 +112,7 @@ class ResultType:
         return found
 
     def text(self, value: Any) -> str:
-        """What the model reads of it."""
+        """Return the value as text for the model."""
         match value:
             case str():
                 return value
@@ -124,7 +123,7 @@ class ResultType:
         return _ANY.dump_json(value).decode()
 
     def fields(self, value: Any) -> dict[str, Any]:
-        """What templates and programs get of it."""
+        """Return the value's fields, for templates and programs."""
         return dict(value) if self._model else {"value": value}
 
     def data(self, value: Any) -> dict[str, Any]:
@@ -151,6 +150,6 @@ def _check_bounds(value: Any) -> None:
 
 
 def in_words(error: ValidationError) -> str:
-    """What is wrong with a result, each with the name of the field and without what it held."""
+    """Return the errors of a result, each with the name of the field and without its value."""
     details = error.errors(include_url=False, include_input=False)
     return "; ".join(f"{'.'.join(map(str, each['loc'])) or 'result'}: {each['msg']}" for each in details)

@@ -14,10 +14,10 @@ from goclaw.records import record
 
 @record
 class Sample:
-    """What a model is to answer."""
+    """A request to a model, outside the conversation."""
 
     asker: str
-    """Who wants to know, for people and the log: `the MCP server tickets`."""
+    """The requester, for people and the log: `the MCP server tickets`."""
     system: str
     messages: Sequence[UserMessage | AssistantMessage]
     """By turns; the first and the last are the user's."""
@@ -29,7 +29,7 @@ class Sample:
 
 @record
 class Sampled:
-    """What it answered."""
+    """The model's answer to a `Sample`."""
 
     text: str
     model: str

@@ -24,7 +24,7 @@ EVERYTHING = "/"
 
 @record
 class ResourceUse:
-    """What a call reads and writes. One that names nothing holds nothing: whatever it starts declares for itself."""
+    """The resources that a call reads and writes. Empty: it holds none, as the calls it makes declare their own."""
 
     reads: tuple[str, ...] = ()
     """Paths, in the model's words until they are `resolved`; a folder means all in it."""
@@ -32,9 +32,9 @@ class ResourceUse:
     category: Category = ""
     """`shell` and `memory` exclude their own kind, `shell` also whatever writes; `network` is shared."""
     orders: tuple[str, ...] = ()
-    """What else has to see the calls in their order, by any name (a chat, the list of todos)."""
+    """Other resources whose calls have to keep their order, by any name (a chat, the to-do list)."""
     alone: bool = False
-    """Nothing else of the same answer that holds something may run beside it: it changes nobody knows what."""
+    """Exclude every other holding call of the same answer, because its writes are unknown."""
 
     def conflicts(self, other: "ResourceUse") -> bool:
         """Whether the two may not run at the same time within an answer."""
@@ -137,7 +137,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self._writing: dict[Slot, tuple[str, ...]] = {}
-        """What is being written now, of all sessions."""
+        """The resources being written now, in all sessions."""
 
     @asynccontextmanager
     async def running(self, slot: Slot) -> AsyncIterator[None]:

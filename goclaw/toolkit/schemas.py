@@ -1,10 +1,10 @@
-"""Arguments and results that a JSON Schema describes, for tools that are no function of ours: those of MCP servers.
+"""Arguments and results described by a JSON Schema, for tools without a Python function, such as those of MCP servers.
 
     tool = Tool(spec, arguments_by(schema), run, takes=Takes.MODEL)
 
-What is found wrong is a pydantic `ValidationError` as for every tool, so that `arguments` words it, nearest names
-included. The schema was written by others: what it may cost is bounded, and its patterns are left to whoever wrote
-them, for a regular expression can take hours.
+A mismatch is a pydantic `ValidationError` as for every tool, so `arguments` words it, nearest names included. The
+schema is foreign: its cost is bounded, and its patterns are left to its author, because a regular expression can take
+hours.
 """
 
 import json
@@ -51,10 +51,10 @@ class Checked:
     """A JSON Schema to check values against."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        """Compile it.
+        """Compile the schema.
 
         Raises:
-            UnusableSchema: it is none.
+            UnusableSchema: it is invalid.
         """
         # An empty registry: nothing outside of the schema is ever fetched.
         kind = _bounded(_library.validators.validator_for(schema, default=_library.Draft202012Validator))
@@ -67,10 +67,10 @@ class Checked:
             raise UnusableSchema(f"it is no JSON Schema: {type(error).__name__}") from None
 
     def mismatches(self, value: Any) -> list[SchemaMismatch]:
-        """What is wrong with a value.
+        """Return the mismatches of a value.
 
         Raises:
-            UnusableSchema: the schema refers to what it does not have, or to itself without end.
+            UnusableSchema: the schema has a dangling or endless reference.
         """
         _steps.left = MAX_STEPS
         try:
@@ -135,15 +135,15 @@ class SchemaArguments(RootModel[dict[str, Any]]):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """What the model is shown; names and types in messages are read off it."""
+        """Return the schema as the model is shown it; messages take names and types from it."""
         return dict(cls.shown)
 
 
 def arguments_by(schema: Mapping[str, Any], shown: Mapping[str, Any]) -> type[BaseModel]:
-    """The arguments that a schema describes; `shown`: the same as the model is shown it.
+    """Return an argument model for a schema; `shown` is the form of it for the model.
 
     Raises:
-        UnusableSchema: it is none.
+        UnusableSchema: the schema is invalid.
     """
     return type("Arguments", (SchemaArguments,), {"shown": shown, "checked": Checked(schema), "__module__": __name__})
 
@@ -192,7 +192,7 @@ def _nearest_branch(context: Sequence[SchemaMismatch]) -> list[SchemaMismatch]:
 
 
 def _expected(keyword: str, asked: Any) -> str:
-    """What is expected, in words."""
+    """Return the expected value in words."""
     match keyword:
         case "type":
             return " or ".join(asked) if isinstance(asked, list) else str(asked)

@@ -1,4 +1,4 @@
-"""A call on its way: on whose behalf it is made, and what came of it so far."""
+"""The scope and state of a call: its actor, and its outcome so far."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ T = TypeVar("T")
 ValueT = TypeVar("ValueT")
 
 Ask = Callable[[Question, str], Awaitable[str | None]]
-"""Ask a person something: from the question and a step name to the answer. Raises ToolError where nobody can be."""
+"""Ask a person a question under a step name, and return the answer. Raises ToolError where none can be asked."""
 
 
 async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-    """A call that nobody completes."""
+    """Return the call unchanged."""
     return call
 
 
@@ -50,11 +50,11 @@ async def _no_begin() -> None:
 
 
 def unseen(tool: Tool, value: object) -> None:
-    """Nobody needs more of a result than its text."""
+    """Ignore a result's value."""
 
 
 def _no_choice() -> ChosenMode | None:
-    """Where nobody can choose a mode."""
+    """Return None: no mode can be chosen here."""
     return None
 
 
@@ -86,7 +86,7 @@ class CallScope:
     reminders: Reminders = NO_REMINDERS
     """Where reminders for the model go."""
     tools: Sequence[str] | None = None
-    """What the agent may use of what the actor may: a selection (see `goclaw.selection`); None: all of it."""
+    """The agent's selection of the actor's tools (see `goclaw.selection`); None: all of them."""
     narrowed: tuple[Sequence[str], ...] = ()
     """More selections, each of which must have the tool: those of the agents for which this one works."""
     chosen_mode: Callable[[], ChosenMode | None] = _no_choice
@@ -96,7 +96,7 @@ class CallScope:
     command: Callable[[str], Awaitable[str]] = no_commands
     """Answers a slash command for the acting person. Raises ToolError where it may not be used."""
     settings: SettingsPort = NO_SETTINGS
-    """What may be read and chosen for the conversation."""
+    """The settings of the conversation that a call may read and change."""
     spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
     """Has an agent do a task, for the call with this step's name and this id."""
     forward: Callable[[Forward, str, str], Awaitable[ToolResult]] = _no_forwarding
@@ -124,11 +124,11 @@ class Watch:
     said: str
     """The tool's name, as the model said it."""
     started: bool = False
-    """Whoever watches was told that it runs."""
+    """Whether the start was announced."""
     began_to_act: bool = False
     """It is allowed, and may have had an effect."""
     listed: ToolSpec | None = None
-    """What is known of the tool, whoever may use it."""
+    """The tool's spec, regardless of rights."""
     decision: Decision | None = None
     """Whether it may be made, as it was looked at last."""
     refused: bool = False
@@ -136,31 +136,31 @@ class Watch:
     provenance: Provenance | None = None
     """Where what the tool says, its errors included, comes from; None: from GoClaw itself, or it has not begun."""
     over: bool = False
-    """Nobody waits for it any more."""
+    """Whether the caller has stopped waiting."""
     tool: Tool | None = None
     arguments: BaseModel | None = None
     call_hint: str = ""
-    """What it does, for people."""
+    """A description of the call, for people."""
     hint: str = ""
-    """What came of it, for people."""
+    """A description of the outcome, for people."""
     reminds: bool = False
     """The tool declares a reminder, and gave a result."""
     value: object = None
-    """What the tool gave back."""
+    """The value that the tool returned."""
     pictures: tuple[Image, ...] = ()
-    """What the model looks at of the result."""
+    """The pictures of the result, for the model."""
     attached: list[tuple[str, BaseModel]] = field(default_factory=list)
     """Artifacts, as the tool gave them."""
     consenter: Actor | None = None
-    """Who was asked about it and agreed."""
+    """The person who approved the call."""
 
     def agreed_by(self, access: Access, action: str, target: str) -> Actor | None:
-        """Who agreed to it, if that one may do `action` to `target`."""
+        """Return the approver of the call if authorized for `action` on `target`, else None."""
         by = self.consenter
         return by if by and access.authorize(by, action, target).allowed else None
 
     def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
-        """What the call may use until it is over: a tool that was left behind speaks for no turn."""
+        """Guard a port so that it raises ToolError once the call is over: an abandoned tool acts for no turn."""
 
         async def used(value: ValueT) -> T:
             if self.over:

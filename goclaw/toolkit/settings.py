@@ -1,4 +1,4 @@
-"""What a call may read and choose of the settings of its conversation, and where the configuration file is."""
+"""The settings that a call may read and change in its conversation, and the place of the configuration file."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,11 +12,11 @@ class SettingsPort(Protocol):
 
     @property
     def file(self) -> Path | None:
-        """The configuration file, which need not exist yet; None: nobody knows which it is."""
+        """The configuration file, which need not exist yet; None: unknown."""
         ...
 
     async def of_session(self) -> Mapping[str, str]:
-        """What is in force in the conversation, by name."""
+        """Return the settings in force in the conversation, by name."""
         ...
 
     async def choose(self, name: str, value: str) -> None:

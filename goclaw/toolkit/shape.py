@@ -5,7 +5,7 @@ from typing import Any
 
 Path = tuple[str | int, ...]
 _DEEPEST = 8
-"""References that are followed in a row: a schema that somebody else wrote may refer to itself."""
+"""References followed in a row: a foreign schema may refer to itself."""
 
 
 class Shape:
@@ -21,7 +21,7 @@ class Shape:
         return [name for name in names if path or name not in self._hidden]
 
     def type_at(self, path: Path) -> str:
-        """What is expected there, in words."""
+        """Return the expected type at a path, in words."""
         return " or ".join(dict.fromkeys(word for node in self._at(path) for word in _words(node))) or "a value"
 
     def _at(self, path: Path) -> list[Mapping[str, Any]]:
@@ -31,7 +31,7 @@ class Shape:
         return list(self._opened(nodes))
 
     def _opened(self, nodes: Iterable[Mapping[str, Any]], depth: int = _DEEPEST) -> Iterator[Mapping[str, Any]]:
-        """What a node refers to, or the alternatives that it consists of."""
+        """Yield the nodes with references and alternatives resolved."""
         for node in nodes if depth else ():
             if "$ref" in node:
                 yield from self._opened([self._schema["$defs"][node["$ref"].rpartition("/")[2]]], depth - 1)

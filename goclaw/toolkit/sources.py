@@ -27,16 +27,16 @@ from goclaw.toolkit.registry import BuiltIn, same
 log = logging.getLogger(__name__)
 
 OPEN_SECONDS = 15.0
-"""What a package's source may take to open: a server that it starts has come up by then. Doctor waits longer."""
+"""The time for a package's source to open, in seconds: enough to start a server. Doctor waits longer."""
 SETTLED_SECONDS = 15.0
-"""What a command that looks once waits for sources that connect in the background."""
+"""The time a one-off command waits for sources that connect in the background, in seconds."""
 BUILT_IN = "built in"
 _MAX_FAULT = 300
 
 
 @record
 class SourcePorts:
-    """What a source of tools stands on."""
+    """The services available to a source of tools."""
 
     config: Config
     clock: Clock
@@ -81,14 +81,14 @@ class Sources:
         self._faults: dict[str, str] = {}
         self._taken: dict[str, str] = {}
         self._listed: list[tuple[Tool, ...]] = []
-        """What each source listed when it was looked at last; the two below are read off it."""
+        """The tools each source listed at the last look; the two attributes below are derived from it."""
         self._tools: tuple[Tool, ...] = ()
         self._origins: dict[str, str] = {}
         self._ready = False
 
     @property
     def faults(self) -> Mapping[str, str]:
-        """What does not work now: its name, and why."""
+        """The faults now: name to reason."""
         return {**self._faults, **self._taken}
 
     def add(self, named: Named) -> None:
@@ -96,7 +96,7 @@ class Sources:
         self._named.append(named)
 
     async def ready(self) -> None:
-        """Load what is loaded late. Whatever cannot be had is reported then, and not when somebody asks."""
+        """Load the late sources, so that faults are reported now rather than at the first use."""
         if not self._ready:
             for named in self._named:
                 if isinstance(named.source, LateSource) and not named.foreign:
@@ -110,7 +110,7 @@ class Sources:
         return self._tools
 
     async def settled(self, seconds: float) -> None:
-        """Wait until what goes on in the background was tried once, or so long: for whoever looks only once."""
+        """Wait until background connections were tried once, at most `seconds`: for commands that look once."""
         for named in self._named:
             if isinstance(named.source, ConnectingSource) and not named.foreign:
                 await named.source.settled(seconds)

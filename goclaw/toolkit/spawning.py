@@ -21,10 +21,10 @@ class KeptWorktree:
     """Relative to the person's workspace."""
     branch: str
     changes: str
-    """What changed, in words."""
+    """The changes, in words."""
 
     def text(self) -> str:
-        """What the model reads of it."""
+        """Return the text for the model."""
         return f"[Its worktree is kept: {self.worktree}, branch {self.branch}\n{self.changes}]"
 
 
@@ -36,7 +36,7 @@ class WorkPlace(Protocol):
         ...
 
     def about(self, agent: str) -> str:
-        """What the agent is told of it."""
+        """Return the text about the worktree for an agent."""
         ...
 
     async def leave(self, agent: str) -> KeptWorktree | None:
@@ -46,7 +46,7 @@ class WorkPlace(Protocol):
 
 @record
 class AgentTask:
-    """What an agent is to do."""
+    """A task for an agent."""
 
     text: str
     kind: str = ""
@@ -62,12 +62,12 @@ class AgentTask:
     own_tools: bool = False
     """It works with the tools of its own selection, whatever its caller has."""
     check: Callable[[str], str] | None = None
-    """What is wrong with its last words, empty if nothing is; it is asked again a few times where something is."""
+    """Returns the fault of the agent's last words, empty if they pass; on a fault it is asked again a few times."""
 
 
 @record
 class AgentReport:
-    """What came of a task."""
+    """The outcome of a task."""
 
     agent: str
     """The agent's id: its conversation is the session `<session>/agent:<id>`."""
@@ -81,7 +81,7 @@ class AgentReport:
     output: str = ""
     """Of one in the background: `output:<id>`, where its answer will be."""
     kept: KeptWorktree | None = None
-    """Of one with a worktree of its own: what is left of it."""
+    """The kept worktree, if the task had one of its own."""
 
 
 Spawn = Callable[[AgentTask], Awaitable[AgentReport]]

@@ -9,10 +9,10 @@ from goclaw.records import record
 LEAD = "lead"
 """How members call the agent that made the team."""
 ALL = "all"
-"""Everybody else of the team, the lead included."""
+"""The address of all other members, the lead included."""
 TEAM_CREATE, SEND_MESSAGE, TEAM_DELETE = "team_create", "send_message", "team_delete"
 AGENT = "agent"
-"""The tool without whose right nobody makes a team: members are agents."""
+"""The tool whose right is needed to make a team, because members are agents."""
 
 
 @record

@@ -18,15 +18,15 @@ Rendered = Callable[..., str]
 
 @record
 class TemplateEngine:
-    """What reads templates."""
+    """A template engine: the functions to read and compile templates."""
 
     names: Callable[[str], set[str]]
-    """The names that a template uses; raises ValueError for what is none."""
+    """Return the names that a template uses; raises ValueError for an invalid one."""
     compiled: Callable[[str], Rendered]
 
 
 HINT_LENGTH = 140
-"""Characters of a hint's template, and of what is made of it (Goa-AI, CallHintTemplate)."""
+"""Characters of a hint's template, and of its rendered text (Goa-AI, CallHintTemplate)."""
 _ARGUMENT_LENGTH = 2_000
 """Characters of one value that a hint may look at."""
 
@@ -50,10 +50,10 @@ def check(text: str, names: Collection[str], where: str, longest: int = HINT_LEN
 
 
 def rendered(text: str, values: Mapping[str, Any]) -> str:
-    """What `check`ed text becomes with these values.
+    """Render `check`ed text with these values.
 
     Raises:
-        ValueError: it cannot be made of them.
+        ValueError: the values do not fit.
     """
     return _compiled(text)(**values)
 

@@ -56,7 +56,7 @@ class ListedTool:
 
 
 class ToolListing:
-    """The tools that there are, for whoever asks."""
+    """A listing of the available tools."""
 
     def __init__(self, registry: Registry, sources: Sources) -> None:
         self._registry = registry
@@ -64,7 +64,7 @@ class ToolListing:
 
     @property
     def faults(self) -> Mapping[str, str]:
-        """What of them does not work: its name, and why. For the operator."""
+        """The faults of the sources, for the operator: name to reason."""
         return self._sources.faults
 
     def of(self, actor: Actor) -> list[ListedTool]:
@@ -72,7 +72,7 @@ class ToolListing:
         return [shown for spec in self._registry.visible_to(actor) if (shown := self.find(spec.name, actor))]
 
     def find(self, name: str, actor: Actor) -> ListedTool | None:
-        """One of them; None where there is none, or none for `actor`."""
+        """Return one tool; None if unknown or not for `actor`."""
         tool = self._registry.find(name, actor)
         return ListedTool(tool, self._sources.origin(name), self._registry.availability(tool)) if tool else None
 
@@ -113,7 +113,7 @@ def in_brackets(shown: ListedTool) -> str:
 
 
 def fault_lines(faults: Mapping[str, str]) -> list[str]:
-    """What does not work, a line each."""
+    """Return the faults, a line each."""
     return [f"{what}: {why}" for what, why in sorted(faults.items())]
 
 
