@@ -1,4 +1,4 @@
-"""What the tools for background tasks have in common. No tool by itself."""
+"""Helpers shared by the tools for background tasks."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -99,7 +99,7 @@ async def start_task(
 
 
 def started_text(task: str, output: str) -> str:
-    """What the model reads of a task that was started."""
+    """Return the model's text about a task that was started."""
     return (
         f"started {task} in the background; task_output waits for it or shows what it said so far, task_stop ends it, "
         f"all that it says is kept as {output}"

@@ -1,4 +1,4 @@
-"""What the tools ask of notebooks. The library behind it is loaded when somebody has a notebook, not before."""
+"""Notebook cells: the interface to the notebook library, which is loaded at the first notebook."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -7,7 +7,7 @@ from goclaw.records import record
 
 
 class CellKind(StrEnum):
-    """What a cell holds."""
+    """The kinds of a cell."""
 
     CODE = "code"
     MARKDOWN = "markdown"
@@ -15,7 +15,7 @@ class CellKind(StrEnum):
 
 
 class CellAction(StrEnum):
-    """What becomes of a cell."""
+    """The actions on a cell."""
 
     REPLACE = "replace"
     INSERT = "insert"
@@ -36,7 +36,7 @@ class CellChange:
 
 @record
 class CellChanged:
-    """What became of a notebook."""
+    """The outcome of a change to a notebook."""
 
     content: bytes
     cell_id: str

@@ -91,7 +91,7 @@ def _is_idempotent(settings: CliToolSettings) -> bool:
 
 
 def _annotations(settings: CliToolSettings) -> Annotations:
-    """What is not said is as of every command: it may do anything."""
+    """Return the tool's hints. Defaults are those of every command: it may do anything."""
     destructive = True if settings.destructive is None else settings.destructive
     return Annotations(
         settings.title,

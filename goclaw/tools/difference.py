@@ -1,4 +1,4 @@
-"""What a call changed in a file, whole and for people; the model reads a short preview in the result."""
+"""The whole difference that a call made in a file, for people; the model reads a short preview in the result."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

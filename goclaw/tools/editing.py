@@ -13,10 +13,10 @@ ResultT = TypeVar("ResultT")
 
 
 async def text_in(ctx: ToolContext, path: str) -> Text:
-    """The text as it is now.
+    """Read the text as it is now.
 
     Raises:
-        ToolError: there is none; where a name is near, the error offers it.
+        ToolError: no such file; the error suggests a similar name.
     """
     try:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))

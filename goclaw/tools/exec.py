@@ -33,7 +33,7 @@ class ExecResult(Result):
     task: Annotated[str, Field(description="Id of the task that goes on in the background.")] = ""
 
     def text(self) -> str:
-        """What it said, and the code in a line of its own."""
+        """Return the output, and the exit code in a line of its own."""
         return self.output if self.task else f"{self.output}exit code: {self.exit_code}"
 
 

@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
     r"PYTHON(UNBUFFERED|DONTWRITEBYTECODE|HASHSEED|UTF8|IOENCODING|FAULTHANDLER|TRACEMALLOC|NOUSERSITE|SAFEPATH)"
     r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)"
 )
-"""What looks like one of those and is none."""
+"""Harmless variables that look like dangerous ones."""
 
 
 def checked(env: Mapping[str, str]) -> Mapping[str, str]:

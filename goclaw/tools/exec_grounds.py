@@ -1,7 +1,7 @@
-"""What a command rests on, for whoever approves it: where it runs, and the content of every file that its line names.
+"""The grounds of a command for its approval: its folder, and the content of every file that its line names.
 
-A line may run a script that somebody rewrites between the approval and the run; so the script is part of what was
-approved. What the script runs in turn, and what a program finds by itself, is not looked at.
+A line may run a script that is rewritten between the approval and the run, so the script is part of the approval. Files
+that the script or a program opens in turn are not covered.
 """
 
 import asyncio
@@ -37,19 +37,19 @@ ROUNDABOUT = (
 
 
 async def exec_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """The grounds of an `exec` call; raises as `grounds_of_line` does.
+    """Return the grounds of an `exec` call; raises as `grounds_of_line` does.
 
-    What is run with variables of its own is nobody's usual command, and so allowed for this once only.
+    A command with variables of its own is unusual, so it can be approved for one call only.
     """
     grounds = await grounds_of_line(arguments.command, arguments.working_dir or ".", ctx)
     return replace(grounds, pattern=(), labels=()) if arguments.env else grounds
 
 
 async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
-    """What a line of shell rests on that runs in `folder`.
+    """Return the grounds of a line of shell that runs in `folder`.
 
     Raises:
-        ToolError: there is no such folder, or the line names too much for anybody to look at.
+        ToolError: no such folder, or the line names too many files to check.
     """
     place = await ctx.workspace.folder(folder)
     try:

@@ -1,4 +1,4 @@
-"""What a command of a tool may touch and reach: see `sandbox.policy`."""
+"""The sandbox policy for the commands of tools: see `sandbox.policy`."""
 
 from goclaw.audit import AuditEntry
 from goclaw.sandbox.base import Policy

@@ -75,7 +75,7 @@ async def run_command(
 async def take_output(
     ctx: ToolContext, running: AbstractAsyncContextManager[Process], seconds: float, shorten: Shorten | None = None
 ) -> Ran:
-    """What a command says until it ends; raises as `run_command` does."""
+    """Return the output of a command after its end; raises as `run_command` does."""
     async with AsyncExitStack() as stack:
         capture = Capture(stack, ctx.blobs, ctx.actor.key, ctx.config.tools.exec.output_limit)
         code = await _run(await stack.enter_async_context(running), capture, seconds)
@@ -117,7 +117,7 @@ class Capture:
         self._total = 0
         self._spill: Spill | None = None
         self._short: Short | None = None
-        """What is shown instead."""
+        """The shortened output that replaces it."""
 
     async def add(self, chunk: bytes) -> None:
         """Take in what the command wrote."""
@@ -162,7 +162,7 @@ class Capture:
         return spill
 
     def text(self) -> str:
-        """Whole lines: all of the output, or lines that say what became of it and where the whole is, and the tail."""
+        """Return the whole output, or a note on the cut, the place of the whole and the tail, in whole lines."""
         if self._short:
             spill = self._spill if self._short.left_out else None
             whole = spill.name if spill and not spill.is_binary else ""
@@ -170,7 +170,7 @@ class Capture:
         return self._cut(b"".join(self._tail).decode(errors="replace"), from_a_line=self._held == self._total)
 
     def _cut(self, text: str, *, from_a_line: bool = True) -> str:
-        """What is shown of a text; `from_a_line`: it begins with a whole one."""
+        """Return the part of a text that fits; `from_a_line`: it begins with a whole line."""
         if not text:
             return ""
         if self._spill is not None and (len(text) > self._limit or self._held < self._total):

@@ -35,7 +35,7 @@ class PlanResult(Result):
 
 
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse(alone=True)  # what comes behind it in the same answer was written before anybody agreed
+    return ResourceUse(alone=True)  # calls after it in the same answer were written before the approval
 
 
 @offered(only_in="plan")

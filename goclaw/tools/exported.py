@@ -144,7 +144,7 @@ def _forwarding(
 
 
 def _given(arguments: BaseModel) -> dict[str, Any]:
-    """What was given or has a default: what was left out is the other tool's to fill in."""
+    """Return the given and default values; missing ones are left for the other tool."""
     return {name: value for name, value in arguments.model_dump().items() if value is not None}
 
 
@@ -190,7 +190,7 @@ def _wanted(gives: type[Result]) -> str:
 
 
 def _fault(gives: type[Result], answer: str) -> str:
-    """What is wrong with an answer that should be an object; empty: nothing."""
+    """Return the fault of an answer that should be an object; empty: it passes."""
     try:
         validate(gives, _object(answer))
     except InvalidInput as error:

@@ -44,10 +44,10 @@ class GlobResult(BoundedResult):
 
 
 def globs(text: str, field: str) -> list[Pattern]:
-    """What a glob stands for.
+    """Parse a glob into patterns.
 
     Raises:
-        InvalidInput: it is none; the message names the field.
+        InvalidInput: the glob is invalid; the message names the field.
     """
     try:
         return patterns(text)

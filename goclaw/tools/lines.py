@@ -115,7 +115,7 @@ def skip(path: str, file: BinaryIO, lines: int, end: int) -> int:
 
 
 def _counting(size: int) -> Callable[[bytes], int]:
-    """What counts the ends of lines in blocks of so many bytes together."""
+    """Return a function that counts line ends in blocks, chosen by their total size in bytes."""
     if size < _LARGE:
         return lambda block: block.count(b"\n")
     import numpy as np

@@ -83,5 +83,5 @@ async def list_(
 
 
 def _shown(name: str) -> str:
-    """Names are made by whoever: no control characters on their way to a model."""
+    """Return the name without control characters: it may be hostile, and a model reads it."""
     return name if name.isprintable() else repr(name)

@@ -26,14 +26,15 @@ SHORTEST = 8
 MAX_PLACES = 10
 """Matches that are looked for beyond the first: a text that repeats itself has millions, each as long as the text."""
 MAX_REPLACED = 100_000
-"""Places that one replacement may have: each costs memory."""
+"""Places of one replacement at most: each costs memory."""
 _MAX_COMPARED = 2_000
 """Places that are compared letter by letter; a text that may stand in more of them has no certain place."""
 _MAX_LINES = 500_000
 """Of a text in which more than exact matches are looked for: each of its lines is held several times."""
 _MAX_WORK, _OF_A_LINE = 12_000_000, 50
-"""What all comparisons of the third tier may cost, about two seconds: a pair of lines, and each pair of characters of
-two that differ. No thread can be told to stop."""
+"""The cost bound of the third tier, about two seconds: one unit for each pair of lines, and for each pair of characters
+in differing lines. A thread cannot be cancelled.
+"""
 _SIGNS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
 _NUMBER = re.compile(r"\d+")
 

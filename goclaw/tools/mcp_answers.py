@@ -1,4 +1,4 @@
-"""What an MCP server answered, as a result: texts, pictures, resources. All of it is material from outside."""
+"""The answer of an MCP server as a result: texts, pictures, resources. All of it is foreign content."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ class McpAnswer(Result):
     images: tuple[Image, ...] = ()
 
     def text(self) -> str:
-        """What it says; its data only where the text does not already have them."""
+        """Return the answer's text, and its data where the text lacks them."""
         if self.structured is None or _says(self.content, self.structured):
             return self.content or "(the server answered with nothing)"
         data = json.dumps(self.structured, ensure_ascii=False)
@@ -75,7 +75,7 @@ async def answer_of(outcome: CallResult, ctx: ToolContext) -> McpAnswer:
 
 
 async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
-    """The picture that a piece is, kept; None: it is none that a model could be shown."""
+    """Return the kept picture of a piece; None: not a picture that a model can be shown."""
     mime = image_type(piece.data) if piece.data else None
     if mime is None or len(piece.data) > MAX_PICTURE:
         return None

@@ -86,7 +86,7 @@ class _Calling:
         )
 
     def end(self) -> None:
-        """The call is over: nobody waits for what its server still asks."""
+        """Cancel the server's open requests: the call is over."""
         for task in self._going_on:
             task.cancel()
 
@@ -178,7 +178,7 @@ class _Calling:
 
 
 def _options(field: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be chosen, and what each stands for."""
+    """Return the options by title, with the value of each."""
     if field.get("type") == "boolean":
         return {"yes": True, "no": False}
     titled = field.get("oneOf") or field.get("anyOf")

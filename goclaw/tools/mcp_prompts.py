@@ -15,7 +15,7 @@ from goclaw.toolkit.prompting import LivePrompt
 from goclaw.tools.mcp_answers import origin_of, pieces_of
 
 SECONDS = 30.0
-"""Until a prompt is there: whoever gave the command waits."""
+"""The time-out for a prompt, in seconds; the person who gave the command waits."""
 MAX_CHARACTERS = 50_000
 _MAX_SUMMARY = 120
 _MAX_NAME = 64
@@ -59,10 +59,10 @@ def _prompt(name: str, server: ServerState, definition: PromptDefinition) -> Liv
 
 
 def _arguments(command: str, definition: PromptDefinition, given: str) -> dict[str, str]:
-    """What a person wrote behind the command: `name=value`, or values in order; the last one takes what is left.
+    """Parse the text behind the command: `name=value`, or values in order; the last one takes the rest.
 
     Raises:
-        ToolError: something is missing; the message says how the command is used.
+        ToolError: an argument is missing; the message shows the usage.
     """
     names = [argument.name for argument in definition.arguments]
     try:

@@ -1,6 +1,6 @@
-"""A server asks the model while a call to it runs: for whoever the call is made, and within what `sampling` allows.
+"""Requests of an MCP server to the model during a call: on the caller's behalf, within the limits of `sampling`.
 
-Everything that the server says is its own: the model is told so, and gets no tool and nothing of the conversation.
+The server's text is foreign: the model is told so, and gets no tool and nothing of the conversation.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _ITS_OWN = "\n\nHow the program wants you to answer, in its words:\n\n"
 
 
 class Sampling:
-    """What one server asks the model during one call."""
+    """One server's requests to the model during one call."""
 
     def __init__(self, ctx: ToolContext, server: ServerState) -> None:
         self._ctx = ctx
@@ -92,7 +92,7 @@ class Sampling:
         return wanted
 
     async def _messages(self, pieces: Sequence[Piece]) -> tuple[UserMessage | AssistantMessage, ...]:
-        """What is said, by turns, as every provider takes it."""
+        """Return the messages as alternating turns, as every provider takes them."""
         if sum(piece.kind == "image" for piece in pieces) > MAX_PICTURES:
             raise ToolError(f"the model is shown at most {MAX_PICTURES} pictures at once")
         messages = [
@@ -166,7 +166,7 @@ def _last(wanted: Sample) -> str:
 
 
 def _sides(wanted: Sample) -> Iterator[str]:
-    """What a person should see of a request: how the server wants it answered, and all that it says."""
+    """Yield the parts of a request that a person should see: the server's instructions, and its text."""
     _, _, own = wanted.system.partition(_ITS_OWN)
     if own:
         yield own

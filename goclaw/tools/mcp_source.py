@@ -39,7 +39,7 @@ class Workshop(Protocol):
         ...
 
     def prompts(
-        self, server: ServerState, listed: Sequence[PromptDefinition]
+        self, server: ServerState, entry: Sequence[PromptDefinition]
     ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
         """The prompts that are offered, and why others are not, by their names."""
         ...
@@ -53,11 +53,11 @@ class WorkshopPart:
 
 
 @dataclass(slots=True)
-class _Shelf:
-    """What one server has, as it was seen last."""
+class _ServerTools:
+    """The tools and prompts of one server, as last listed."""
 
     made: dict[str, tuple[OfferedTool, bool, Tool]] = field(default_factory=dict)
-    """By name: what it was made of, whether that is a change nobody has agreed to, and the tool itself."""
+    """By name: the definition, whether its change still needs approval, and the tool."""
     prompts: tuple[LivePrompt, ...] = ()
     faults: frozenset[str] = frozenset()
 
@@ -71,7 +71,7 @@ class McpSource:
         self.servers = McpServers(config.mcp.servers, link_ports, ports.report, finders)
         self._report = ports.report
         self._pinned = config.tools.pinned
-        self._shelves = {name: _Shelf() for name in self.servers.servers}
+        self._by_server = {name: _ServerTools() for name in self.servers.servers}
         self._own: tuple[Tool, ...] = ()
         self._tools: tuple[Tool, ...] = ()
         self._looking = asyncio.Lock()
@@ -80,7 +80,7 @@ class McpSource:
         return self._tools
 
     def prompts(self) -> Sequence[LivePrompt]:
-        return [prompt for shelf in self._shelves.values() for prompt in shelf.prompts]
+        return [prompt for entry in self._by_server.values() for prompt in entry.prompts]
 
     async def settled(self, seconds: float) -> None:
         await self.servers.settled(seconds)
@@ -96,18 +96,18 @@ class McpSource:
         async with self._looking:  # the library and the file are looked at by one at a time
             await self.servers.known.meet(server.name, listing.tools)
             found, faults = await asyncio.to_thread(self._made, workshop, server, listing.tools)
-        shelf = self._shelves[server.name]
-        shelf.made = found
-        shelf.prompts, odd = workshop.prompts(server, listing.prompts)
-        self._tell(server, shelf, {**faults, **odd})
-        self._tools = (*self._own, *(tool for each in self._shelves.values() for _, _, tool in each.made.values()))
+        entry = self._by_server[server.name]
+        entry.made = found
+        entry.prompts, odd = workshop.prompts(server, listing.prompts)
+        self._tell(server, entry, {**faults, **odd})
+        self._tools = (*self._own, *(tool for each in self._by_server.values() for _, _, tool in each.made.values()))
 
     def _made(
         self, workshop: Workshop, server: ServerState, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[OfferedTool, bool, Tool]], dict[str, str]]:
         """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
         seen: ValidatedTools = vetted(server.name, server.settings, definitions, server.pinned_by)
-        before, found, faults = self._shelves[server.name].made, {}, dict(seen.refused)
+        before, found, faults = self._by_server[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
             changed = bool(self.servers.known.changes(server.name, offered.definition))
             if (old := before.get(offered.name)) and old[:2] == (offered, changed):
@@ -129,9 +129,9 @@ class McpSource:
         }
         return replace(made, spec=replace(made.spec, tags=made.spec.tags | fits)) if fits else made
 
-    def _missed(self, server: ServerState, shelf: _Shelf) -> Iterator[tuple[str, str]]:
-        """What sets want of a server, and it has not, or not so."""
-        has = {offered.definition.name: offered.definition for offered, _, _ in shelf.made.values()}
+    def _missed(self, server: ServerState, entry: _ServerTools) -> Iterator[tuple[str, str]]:
+        """Yield the pinned tools that the server lacks or has in another version."""
+        has = {offered.definition.name: offered.definition for offered, _, _ in entry.made.values()}
         for name, settings in self._pinned.items():
             for tool, pin in settings.tools.items() if settings.server == server.name else ():
                 if tool not in has:
@@ -140,23 +140,23 @@ class McpSource:
                     why = f"{', '.join(odd)} differ at {server.name}"
                     yield f"tools.pinned.{name}: {tool}", f"is no part of the set: {why}"
 
-    def _tell(self, server: ServerState, shelf: _Shelf, faults: dict[str, str]) -> None:
+    def _tell(self, server: ServerState, entry: _ServerTools, faults: dict[str, str]) -> None:
         place = server.place
         named = {f"{place}: {name}": f"is left out: {why}" for name, why in list(faults.items())[:MAX_FAULTS]}
         if (more := len(faults) - MAX_FAULTS) > 0:
             named[f"{place}: others"] = f"{more} more are left out"
-        for offered, changed, _ in shelf.made.values():
+        for offered, changed, _ in entry.made.values():
             if changed:
                 named[f"{place}: {offered.definition.name}"] = (
                     "its definition has changed: every call is asked for until an admin agrees to one, or with "
                     f"`goclaw mcp approve {server.name}`"
                 )
-        named |= dict(self._missed(server, shelf))
-        for what in shelf.faults - named.keys():
+        named |= dict(self._missed(server, entry))
+        for what in entry.faults - named.keys():
             self._report(what, "")
         for what, why in named.items():
             self._report(what, why)
-        shelf.faults = frozenset(named)
+        entry.faults = frozenset(named)
 
 
 @asynccontextmanager

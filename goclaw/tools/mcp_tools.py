@@ -43,10 +43,10 @@ class _Workshop:
     """Implements `mcp_source.Workshop`."""
 
     def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
-        """The tool.
+        """Make the tool of an offered definition.
 
         Raises:
-            ValueError: a schema of it is none.
+            ValueError: one of its schemas is invalid.
         """
         try:
             arguments = arguments_by(offered.definition.input_schema, offered.schema)
@@ -94,7 +94,7 @@ def _spec(offered: OfferedTool, tags: Sequence[str], confirm: Confirmation | Non
 
 
 def _access(offered: OfferedTool) -> Callable[[Any, ToolContext], ResourceUse]:
-    """What changes something at a server sees the answer's calls to that server in their order."""
+    """Return the tool's resource use: calls that change a server's state keep their order."""
     reads = offered.definition.annotations.read_only
     access = ResourceUse(category="network", orders=() if reads else (f"MCP server {offered.server}",))
     return lambda arguments, ctx: access
@@ -142,19 +142,19 @@ class _Changed:
         """The calls that a person was asked about with the change before their eyes."""
 
     async def grounds(self, arguments: Any, ctx: ToolContext) -> Grounds:
-        """What a person should know; nothing of it may be allowed for good."""
+        """Return the grounds with the changes of the definition; no part can be allowed permanently."""
         definition = self._offered.definition
         self._shown.add((ctx.turn, ctx.step))
         lines = self._known.changes(self._server.name, definition)
         if not lines:
-            self._look_anew()  # somebody has agreed meanwhile
+            self._look_anew()  # approved meanwhile
         return Grounds(facts={"definition": definition.fingerprint}, lines=tuple(f"- {line}" for line in lines))
 
     async def settle(self, ctx: ToolContext) -> None:
-        """The call runs: somebody agreed to it. The yes of an admin, whoever made the call, is one to the definition.
+        """Accept the definition before the call runs. The approval of an admin, for any caller, covers the definition.
 
         Raises:
-            ToolError: nobody was asked: a mode or a rule let the call through.
+            ToolError: no person was asked: a mode or a rule let the call through.
         """
         definition, name = self._offered.definition, self._server.name
         changes = self._known.changes(name, definition)

@@ -69,13 +69,13 @@ async def memory_get(
     name = path.removeprefix("./")
     if name not in listed:
         raise ToolError(f"no memory file: {path[:200]} (memory_list lists them)")
-    # With the eyes of whom the file is listed for: a link that took its place leads to nobody else's notes.
+    # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
     read = partial(_read, path=name, first=first, lines=lines)
     return await ctx.home.seen_by(owner_of(name)).use(name, read)
 
 
 def _read(opened: Opened, path: str, first: int, lines: int) -> Passage:
-    # In the thread that reads: cutting megabytes into lines would hold up everybody.
+    # In the thread that reads: splitting megabytes into lines would block the event loop.
     return _passage(path, opened.file.read(MAX_FILE).decode("utf-8-sig", errors="replace"), first, lines)
 
 

@@ -16,7 +16,7 @@ from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
 
 OTHER_WORDS = "try other words before you give up: names, synonyms, the words that the note would use"
-"""What helps when nothing answers; a second question finds much that the first one missed."""
+"""The advice for an empty result; a second query finds much that the first one missed."""
 
 
 class Found(Result):
@@ -40,12 +40,12 @@ class Found(Result):
 
 
 def whose(ctx: ToolContext) -> str:
-    """The key of the person whose own notes may be seen; empty: nobody's, for in a group all read what comes of it."""
+    """Return the key of the person whose notes may be read; empty in a group, where all members read the result."""
     return "" if is_group(ctx.session) else ctx.actor.key
 
 
 def memory_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    """What is written to a memory file in the same answer is found, or not, in the answer's order."""
+    """Return the files read: a memory file written earlier in the same answer is found."""
     return ResourceUse(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
 
 

@@ -19,7 +19,7 @@ from goclaw.toolkit.scheduling import ResourceUse
 Action = Literal["send", "react", "edit", "delete"]
 
 MAX_TEXT = 100_000
-"""Characters of a message: far more than anybody reads in a chat."""
+"""Characters of a message: far more than a person reads in a chat."""
 MAX_NAME = 200
 """Characters of an id, a channel's name, an emoji."""
 MAX_FILE = 20 << 20
@@ -81,7 +81,7 @@ _Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_on_one_line)]
 
 
 def _risk(arguments: Any, ctx: ToolContext) -> Risk:
-    # A chat that may not be written to at all fails here, before anybody is asked for consent.
+    # A chat that may not be written to at all fails here, before approval is requested.
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     return Risk.LOW if address == ctx.address else Risk.HIGH
 
@@ -96,7 +96,7 @@ async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
 
 
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    """What goes to one chat gets there in the order of the calls."""
+    """Return the resource use: messages to one chat keep the order of the calls."""
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     reads = (arguments.media_path,) if arguments.media_path else ()
     return ResourceUse(reads=reads, category="network", orders=(f"chat {address.channel}:{address.chat}",))

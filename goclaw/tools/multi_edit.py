@@ -177,7 +177,7 @@ async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
 
 
 async def _put_back(ctx: ToolContext, file: _File) -> bool:
-    """Whether the file has its old content again; what somebody else wrote meanwhile stays."""
+    """Put back the file's old content; returns whether it has it. A change made by others meanwhile stays."""
     try:
         now = await text_in(ctx, file.path)
         if now.content(now.body) == file.text.content(file.body):

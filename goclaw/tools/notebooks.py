@@ -87,7 +87,7 @@ def changed(data: bytes, change: CellChange) -> CellChanged:
 
 
 def _fault(notebook: Any) -> str | None:
-    """What the format's schema says against it."""
+    """Return the first violation of the format's schema."""
     fault = next(_library.validator.iter_validate(notebook), None)
     return None if fault is None else str(fault).splitlines()[0]
 

@@ -55,7 +55,7 @@ class ReadResult(BoundedResult):
         return "\n".join(filter(None, parts))
 
     def pictures(self) -> tuple[Image, ...]:
-        """What a model looks at."""
+        """Return the picture for the model."""
         return (self.picture,) if self.picture else ()
 
 
@@ -115,7 +115,7 @@ async def read(
 
 
 async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResult:
-    """What is in a kept output, in a file, or in the one file whose name is nearest to one that does not exist."""
+    """Read a kept output, a file, or for a missing file the one with the most similar name."""
     if path.startswith(SPILL_PREFIX):
         return _told(path, await ctx.blobs.use_spill(path, ctx.actor.key, partial(lines_of, path, window)), window)
     try:

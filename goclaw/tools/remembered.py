@@ -1,4 +1,4 @@
-"""What the tools about remembered values and mementos have in common."""
+"""Helpers shared by the tools for remembered values and mementos."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Replacing texts in a text file: what becomes of it, and what of that is shown. Nothing is written here."""
+"""Replaces texts in a text file, and reports the outcome. It writes no file."""
 
 from goclaw.errors import ToolError
 from goclaw.records import record
@@ -9,7 +9,7 @@ from goclaw.tools.text import MAX_BYTES, Text, encoded
 
 @record
 class Replacement:
-    """What a model wants to have replaced."""
+    """A replacement requested by a model."""
 
     old: str
     new: str
@@ -18,7 +18,7 @@ class Replacement:
 
 @record
 class Replaced:
-    """What came of it."""
+    """The outcome of a replacement."""
 
     body: str
     match: Match
@@ -93,7 +93,7 @@ def _found(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match
 
 
 def _new(usual: str, there: str, wanted: Replacement, tier: MatchTier) -> str:
-    """What is put in the place of `there`; `usual`: the new text with the line ends of the file."""
+    """Return the text that replaces `there`; `usual`: the new text with the line ends of the file."""
     new = wanted.new if tier is MatchTier.FUZZY else usual
     if tier is MatchTier.FUZZY:
         old, plain = (part.replace("\r\n", "\n") for part in (wanted.old, there))

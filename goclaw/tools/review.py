@@ -15,7 +15,7 @@ from goclaw.tools.difference import unified
 from goclaw.tools.text import as_code, shown, text_of
 
 _MAX_LINES, _MAX_LINE = 60, 200
-"""What is shown of a diff: somebody reads it on a telephone."""
+"""Lines and characters per line of a diff: it is read on a telephone."""
 _COMPARED = 200_000
 """Characters of either side that are compared line by line."""
 _FENCE = "```"
@@ -23,7 +23,7 @@ _FENCE = "```"
 
 @record
 class Proposed:
-    """What a call would make of one file."""
+    """The content that a call would give one file."""
 
     path: str
     before: str
@@ -32,12 +32,12 @@ class Proposed:
 
 
 def review_risk(arguments: Any, ctx: ToolContext) -> Risk:
-    """A change that somebody wants to review asks, as everything of high risk does."""
+    """Return the risk of a write: high where changes are reviewed, so that approval is requested."""
     return Risk.HIGH if ctx.config.tools.write.review else Risk.MEDIUM
 
 
 async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
-    """What is put before a person: the diff of each file, and the state that each has until the call runs."""
+    """Return the grounds for a person: the diff of each file, and its state, which must last until the call runs."""
     states = await ctx.workspace.fingerprints(each.path for each in proposed)
     lines = await asyncio.to_thread(lambda: [line for each in proposed for line in _shown_diff(each)])
     real = await asyncio.to_thread(lambda: [ctx.workspace.real(each.path) for each in proposed])
@@ -66,6 +66,6 @@ def _shown_diff(proposed: Proposed) -> list[str]:
 
 
 def _cut(line: str) -> str:
-    """What is cut off is said: a change is easily pushed out of sight behind spaces."""
+    """Cut a line and say so: a change is easily pushed out of sight behind spaces."""
     beyond = len(line) - _MAX_LINE
     return f"{line[:_MAX_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line

@@ -167,7 +167,7 @@ class _Finder:
         self._largest = ctx.config.tools.search.max_file_mb << 20
 
     async def search(self, query: Query) -> SearchResult:
-        """What matches the expression of the query."""
+        """Return the matches of the query's expression."""
         stat = await self._ctx.workspace.stat(query.wanted.folder)
         query = replace(query, wanted=replace(query.wanted, folder=stat.path))
         hits = await (search_folder(query, self._ctx.workspace) if stat.is_folder else self._in_file(query, stat))

@@ -32,12 +32,12 @@ from goclaw.tools.text import encoded
 
 NOT_SET_UP = "ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)"
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
-"""Where ssh may be found: never on the PATH of whoever started the daemon."""
+"""The folders searched for ssh: never the PATH of the user that started the daemon."""
 _OF_SSH = 255
 """The exit code of ssh itself."""
 _CONNECT_SECONDS = 15
 _FIXED = {
-    # Nobody is asked, and no other key, file, agent or program has a part in it.
+    # No prompts, and no other key, file, agent or program is used.
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
     "GlobalKnownHostsFile": "/dev/null",
@@ -73,7 +73,7 @@ class SshResult(Result):
     exit_code: int
 
     def text(self) -> str:
-        """What it said, and the code in a line of its own."""
+        """Return the output, and the exit code in a line of its own."""
         return f"{self.output}exit code: {self.exit_code}"
 
 
@@ -173,7 +173,7 @@ def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
         "User": host.user,
     }
     words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    # Last, the command in one word: an empty line before it would be another command, a dash is none of ours.
+    # The command is one word behind `--`, so a line feed or a dash in it adds no option of ssh.
     return (program, "-F", "none", "-T", *words, "--", host.host, command)
 
 

@@ -1,4 +1,4 @@
-"""What a tool says of a file that is not there: the name that was probably meant."""
+"""The suggestion for a missing file: the name that was probably meant."""
 
 from goclaw.errors import ToolError
 from goclaw.toolkit.base import ToolContext

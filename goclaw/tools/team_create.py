@@ -58,7 +58,7 @@ class CreatedTeam(Result):
     members: list[Member]
 
     def text(self) -> str:
-        """Who is there, and how to reach them."""
+        """Return the members, and how to reach them."""
         lines = [f"{member.name} ({member.kind}): {member.task}, {member.output}" for member in self.members]
         return "\n".join(
             [

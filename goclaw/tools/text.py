@@ -9,7 +9,7 @@ from goclaw.redact import revealed
 from goclaw.workspace import FileStamp, Opened
 
 LATIN, LATIN_NAME = "cp1252", "Latin-1 (Windows-1252)"
-"""What text is that is no UTF-8: Windows' superset of ISO 8859-1, as browsers take it (WHATWG Encoding, 4.2)."""
+"""The encoding of text that is not UTF-8: a superset of ISO 8859-1, as in browsers (WHATWG Encoding, 4.2)."""
 _CHARACTER = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 """One that is not ASCII, in UTF-8: where such is, the text is a damaged one of that."""
 _JUDGED = 1 << 20
@@ -102,10 +102,10 @@ class Text:
 
 
 def text_of(path: str, opened: Opened, tool: str = "edit") -> Text:
-    """What is in an opened file.
+    """Decode the text of an opened file.
 
     Raises:
-        ToolError: it is too large, or no text.
+        ToolError: it is too large, or not text.
     """
     if opened.stat.size > MAX_BYTES:
         raise ToolError(f"file too large: {path} has {opened.stat.size:,} bytes, {tool} takes at most {MAX_BYTES:,}")

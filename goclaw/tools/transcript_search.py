@@ -44,7 +44,7 @@ def _needs(config: Config) -> str:
 
 
 def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    """What is being said has no part in it: the turn that asks is left out."""
+    """Return an empty resource use: the search leaves out the running turn."""
     return ResourceUse()
 
 
@@ -139,13 +139,13 @@ async def transcript_search(
 
 
 def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[str]:
-    """The conversations that are searched.
+    """Return the conversations to search.
 
     Raises:
-        ToolError: there is none of that name that may be.
+        ToolError: no conversation of that name may be searched.
     """
     here, mine = root_session(ctx.session), frozenset({ctx.actor.key})
-    # Whoever else takes part in this conversation, or may any time, reads what is brought into it.
+    # Other present and future participants of this conversation would read the quotes.
     alone = ctx.authorize("session.alone", here).allowed
     shared = not alone or any(talk.senders - mine for talk in talks if root_session(talk.session) == here)
     if shared:

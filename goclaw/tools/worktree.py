@@ -1,9 +1,9 @@
-"""A git worktree in which an agent works, apart from what lies in the workspace. No tool by itself.
+"""A git worktree in which an agent works, apart from the workspace's own files.
 
-Git runs in the sandbox only, without network, and without the repository's hooks and filters: nobody is asked about it,
-so it runs nothing that somebody wrote into the repository. The worktree and its branch have the
-agent's id, so that the call finds them again after a crash; `refs/goclaw-begun/<id>` is the commit that it began with,
-and says that the worktree was made to its end.
+Git runs in the sandbox only, without network, and without the repository's hooks and filters: no approval is requested,
+so code from the repository must not run. The worktree and its branch have the agent's id, so that the call finds them
+again after a crash; `refs/goclaw-begun/<id>` is the commit that it began with, and marks a worktree that was made
+completely.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _SAFELY = (
     *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
 _FILTERED = ("worktree", "status", "diff")
-"""What reads or writes files of the working tree."""
+"""The git commands that read or write files of the working tree."""
 _EXCLUDE = 'mkdir -p "$(dirname "$1")" && { grep -qxF "$2" "$1" 2>/dev/null || printf "\\n%s\\n" "$2" >> "$1"; }'
 
 
@@ -74,7 +74,7 @@ class Worktree:
             yield workspace
 
     def about(self, agent: str) -> str:
-        """What the agent is told of it."""
+        """Return the text about the worktree for the agent."""
         return (
             f"You work in a git worktree of your own, {self._folder(agent)}, on the branch {_branch(agent)}: your "
             "tools read, write and run there, and what you change is not seen elsewhere until somebody merges it. It "
@@ -152,7 +152,7 @@ class Worktree:
             raise ToolError(f"{FOLDER} cannot be kept out of git status: {ran.output.strip()}")
 
     async def _changes(self, agent: str) -> str:
-        """What changed since it began, in words; empty: nothing."""
+        """Return the changes since it began, in words; empty: none."""
         folder, base = self._folder(agent), await self._commit(self.ctx.home.root, _base(agent))
         if not base or await self._top(folder) != await _real(folder):
             raise ToolError(f"{_path(agent)} is no worktree any more")
@@ -178,7 +178,7 @@ class Worktree:
         await self._git(home, "update-ref", "-d", _base(agent))
 
     async def _top(self, folder: Path) -> str:
-        """The top of the working tree at a folder; empty where there is none."""
+        """Return the top of the working tree at a folder; empty if it has none."""
         ran = await self._run("git", *_SAFELY, "-C", str(folder), "rev-parse", "--show-toplevel")
         return "" if ran.code else await _real(Path(ran.output.strip()))
 
