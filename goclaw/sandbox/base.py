@@ -1,4 +1,4 @@
-"""The seam between whoever wants a command run and the thing that contains it."""
+"""The sandbox interface: the seam between code that runs commands and the tier that contains them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
@@ -29,7 +29,7 @@ class Limits:
 
 @record
 class SandboxCommand:
-    """What to run."""
+    """A command to run."""
 
     argv: tuple[str, ...]
     cwd: Path
@@ -46,7 +46,7 @@ class SandboxCommand:
 
 @record
 class Policy:
-    """What the command may touch."""
+    """The paths and network that a command may use."""
 
     workspace: Path
     """Writable, if `writes`; all else of the machine is read-only or invisible."""
@@ -83,10 +83,10 @@ class Process(Protocol):
         ...
 
     async def write(self, data: bytes) -> None:
-        """Hand data to a command that `keeps_input`, all of it; waits while the command does not read.
+        """Write all of `data` to a command that `keeps_input`; waits while the command does not read.
 
         Raises:
-            BrokenPipeError: nobody reads it any more, or it was closed, or there never was such a pipe.
+            BrokenPipeError: the pipe is closed, has no reader, or never existed.
         """
         ...
 
@@ -124,9 +124,9 @@ class Tier:
     open: Callable[[], AbstractAsyncContextManager[Sandbox]]
     """Raises SandboxUnavailable on entering when this machine lacks what it needs."""
     describe: Callable[[], str]
-    """What it rests on and where it is weaker, for doctor: `0.8.0`, `Landlock ABI 7, seccomp; …`."""
+    """Return its basis and weaknesses, for doctor: `0.8.0`, `Landlock ABI 7, seccomp; …`."""
     remedy: str
-    """What to do when it does not work here."""
+    """The remedy when it does not work here."""
 
 
 Words = tuple[str | None, ...]
@@ -159,6 +159,6 @@ class Grammar:
     commands_of: Callable[[str], Sequence[ResolvedCommand]]
     """Raises Unclear."""
     parts_of: Callable[[str], Sequence[Part]]
-    """What of a line can be allowed for good, each part by itself. Raises Unclear."""
+    """Return the parts of a line that can be allowed permanently, each by itself. Raises Unclear."""
     shown_by: Callable[[str], tuple[str, ...]]
     """The command whose output a line shows, with its words; a pattern for files stays as it is. Raises Unclear."""

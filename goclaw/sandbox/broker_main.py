@@ -26,9 +26,9 @@ from typing import Any, NoReturn
 from goclaw.sandbox import landlock, seccomp, tree
 
 PACKET = 1 << 16
-"""Bytes that one message may have."""
+"""Bytes of one message."""
 REQUEST = b"run"
-"""The packet that brings a request; what is to be run is in its descriptors."""
+"""The packet that announces a request; its descriptors hold the request itself."""
 
 _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
@@ -42,7 +42,7 @@ _MAX_OF_A_USER = 4096
 """Processes of the daemon's user altogether, beyond which the kernel refuses new ones: a net below the counting.
 It does not hold for root."""
 NICENESS = 10
-"""Lower priority of commands: whoever watches them must get the processor at once, even from a thousand of them."""
+"""Lower priority of commands, so that their supervisors get the processor even beside a thousand of them."""
 _TICK = 0.02
 """Seconds between two counts of the commands' processes."""
 _REAP_EVERY = 100
@@ -55,7 +55,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Supervisor:
-    """What the broker keeps of a supervisor: `alarm` is the writing end of a pipe that it watches."""
+    """The broker's record of a supervisor: `alarm` is the writing end of a pipe that it watches."""
 
     def __init__(self, alarm: int, processes: int) -> None:
         self.alarm = alarm
@@ -125,7 +125,7 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
 
 
 def _look_after(supervisors: dict[int, _Supervisor]) -> None:
-    """Forget supervisors that ended, alarm those with too many processes, end orphans that nobody watches."""
+    """Forget supervisors that ended, alarm those with too many processes, end orphaned processes."""
     for pid in tree.reap_all()[0].keys() & supervisors.keys():
         os.close(supervisors.pop(pid).alarm)
     for pid, supervisor in supervisors.items():
@@ -165,13 +165,13 @@ def _end_tree(confinement: list[bool]) -> None:
     if not confinement or not _cannot_signal_outside():
         tree.end_children()
         return
-    # "Everybody" is everybody under the same restriction. The kernel does it in one go, however fast they fork.
+    # -1 signals all processes under the same restriction, in one kernel call, however fast they fork.
     pause = 0.0005
     while True:
         try:
             os.kill(-1, signal.SIGKILL)
         except OSError:
-            pass  # nobody was left
+            pass  # no process was left
         if not tree.reap_all()[1]:
             return
         select.select([], [], [], pause)
@@ -179,7 +179,7 @@ def _end_tree(confinement: list[bool]) -> None:
 
 
 def _cannot_signal_outside() -> bool:
-    """Tried on the broker, which has the same user: a second proof before anybody says "kill everybody"."""
+    """Whether signals outside are refused. Tried on the broker, which has the same user, before any kill(-1)."""
     try:
         os.kill(os.getppid(), 0)
     except PermissionError:
@@ -221,16 +221,17 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> in
             return None
         if watched in ready:
             counted = ready[watched] & select.POLLIN
-            # Without the broker nobody counts any more.
+            # Without the broker no process counts any more.
             _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
 
 
 def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
-    """What the command does to itself before exec; made before the fork so that a failure can be told.
+    """Return the function that confines the command before exec; made before the fork so that a failure can be
+    reported.
 
-    Where Landlock knows about signals, the supervisor restricts itself here and the command inherits it: being under
-    the same restriction is what lets `_end_tree` kill everybody in one go; `confinement` is filled when that holds.
+    Where Landlock covers signals, the supervisor restricts itself here and the command inherits it: sharing one
+    restriction lets `_end_tree` kill all processes in one call; `confinement` is filled when that holds.
     """
     if not request["contained"]:
         return lambda: None
@@ -306,7 +307,7 @@ def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int,
 def _drop_capabilities() -> None:
     """Give up root's powers for good; a plain user has none to give up."""
     for capability in range(_LAST_CAPABILITY + 1):
-        # Refused for numbers that the kernel does not know, and for everybody who is not root.
+        # Refused for numbers that the kernel does not know, and for every user but root.
         _libc.prctl(
             _PR_CAPBSET_DROP, ctypes.c_ulong(capability), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)
         )

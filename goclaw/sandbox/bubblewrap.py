@@ -30,7 +30,7 @@ from goclaw.supervise import background, see_through
 log = logging.getLogger(__name__)
 
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
-"""Where bubblewrap may be found: never on the PATH of whoever started the daemon."""
+"""The folders searched for bubblewrap: never the PATH of the user that started the daemon."""
 _START = 10.0
 _DEATH = 5.0
 """Seconds until a command must have started, and until a killed one must be gone."""
@@ -328,7 +328,7 @@ def _watched(
     try:
         return BubblewrapProcess(popen, output, feed, limits)
     except OSError:
-        # Nobody would end it, and what it waits for comes when our end of the pipe is closed.
+        # It would never be ended, and it goes on when our end of the pipe is closed.
         _kill_unborn(popen)
         popen.kill()
         popen.wait()
@@ -336,7 +336,7 @@ def _watched(
 
 
 def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
-    """Before bubblewrap has told of the first process, that one does not die with it but would wait for ever."""
+    """Kill the children of bubblewrap before it has reported its first process: they would wait forever."""
     # Not `popen.send_signal`, which reaps a process that has just ended: nothing would be left to wait for below.
     os.kill(popen.pid, signal.SIGSTOP)
     # Once it stands still it starts nothing more, and what it started can be seen.
@@ -346,7 +346,7 @@ def _kill_unborn(popen: subprocess.Popen[bytes]) -> None:
 
 
 def _with_cause(said: bytes) -> str:
-    """What bubblewrap said when it could make no namespaces, and what this machine says about those."""
+    """Return bubblewrap's error about namespaces, with the cause found on this machine."""
     reason = said[:_MAX_REASON].decode(errors="replace").strip() or "no reason given"
     why = cause(privileged=os.geteuid() == 0)
     return f"{reason}; {why}" if why else reason

@@ -47,10 +47,10 @@ class StdinWriter:
             os.set_blocking(descriptor, False)
 
     async def write(self, data: bytes) -> None:
-        """All of it, or as much as the reader takes until it closes.
+        """Write all of the data, or as much as the reader takes until it closes.
 
         Raises:
-            BrokenPipeError: nobody reads it any more.
+            BrokenPipeError: the pipe has no reader.
         """
         left = memoryview(data)
         async with self._one_by_one:
@@ -74,7 +74,7 @@ class StdinWriter:
                 loop.remove_writer(descriptor)
 
     def close(self) -> None:
-        """The reader finds the end, and whoever waits to write is told that nobody reads."""
+        """Close the pipe: the reader gets the end of file, and a waiting writer gets BrokenPipeError."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor < 0:
             return
@@ -141,7 +141,7 @@ async def reading(descriptor: int, limit: int = CHUNK) -> AsyncIterator[asyncio.
 
 
 async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """What comes, until the end of file."""
+    """Yield chunks until the end of file."""
     while chunk := await reader.read(CHUNK):
         yield chunk
 

@@ -36,7 +36,7 @@ CONFIGURATION = (
     "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 )
-"""What ordinary programs need of /etc; no keys, no passwords, nothing of a service."""
+"""The parts of /etc that ordinary programs need; no keys, passwords or files of services."""
 
 NETWORK_CONFIGURATION = ("/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
 """In addition where the command may use the network."""

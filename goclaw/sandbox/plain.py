@@ -14,16 +14,16 @@ from goclaw.sandbox.shell import WRAPPERS, commands_of, parsed, words_of
 from goclaw.sandbox.shown import shown_by
 
 _MOVES = frozenset({"cd", "pushd", "popd"})
-"""What comes after these runs somewhere else."""
+"""The commands after which the line runs in another folder."""
 _DESTROYS = frozenset(
     {"rm", "rmdir", "unlink", "shred", "truncate", "dd", "mkfs", "wipefs", "kill", "pkill", "killall"}
 )
-"""Nobody says yes to these without looking at what is there now."""
+"""The commands that are never allowed permanently, because their effect depends on the present files."""
 INTERPRETERS = re.compile(
     r"python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|luajit|Rscript|R|tclsh"
     r"|wish|[gmn]?awk|sed|osascript|ghci?|scala|groovy|julia|jshell|psql|sqlite3|mysql|vim?|ex|ed|emacs|nano"
 )
-"""What they are told may be anything; with a script it is that script."""
+"""Interpreters: their arguments may be any program; a script argument is that program."""
 _BETWEEN = frozenset({";", "\n", "&&", "||"})
 _HARMLESS_REDIRECTION = re.compile(r"2>&1|[12]?>\s*/dev/null")
 

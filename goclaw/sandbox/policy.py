@@ -1,6 +1,6 @@
-"""What a command of somebody's turn may touch and reach: from the configuration, and from whose turn it is.
+"""The sandbox policy of a turn's commands: from the configuration, and from the turn's actor.
 
-The same for the tools that run commands and for the operator's hooks.
+It is the same for the tools that run commands and for the operator's hooks.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told, read
 
 
 def _refuse_second_names(config: Config, workspace: Path) -> None:
-    """To every sandbox a hard link to a file of the daemon is a file of the workspace. Somebody outside has made it."""
+    """Refuse a hard link below the workspace to a file of the daemon: sandboxes see it as an ordinary file."""
     doubled = {(found.st_dev, found.st_ino) for found in _state_files(config) if found.st_nlink > 1}
     if not doubled:
         return  # a file with one name, which is not below the workspace
@@ -76,7 +76,7 @@ def _state_files(config: Config) -> Iterator[os.stat_result]:
 
 
 def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """The folder of everybody's notes, if there is one, and in it the folder of the notes for `key`."""
+    """Return the folder of all persons' notes, if it exists, and in it the folder of the notes for `key`."""
     everybody, own = workspace / USERS, workspace / USERS / key
     if not everybody.is_dir() or not everybody.resolve().is_relative_to(workspace.resolve()):
         return (), ()

@@ -1,4 +1,4 @@
-"""Finds the program of a command before it runs, so that one which is missing is told in words."""
+"""Finds the program of a command before it runs, so that a missing one gets a clear error."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def find_program(command: str, workspace: Path, search_path: str, *, contained: 
 
 
 def _one_program(command: str) -> str:
-    """What to say of several words in the place of one."""
+    """Return the addition to the error where several words were given for one program."""
     several = len(command.split()) > 1
     return "; expected one program: its arguments belong into args, a shell line into exec" if several else ""
 

@@ -20,7 +20,7 @@ from goclaw.sandbox.descriptors import closing
 from goclaw.supervise import see_through
 
 PORT = 3128
-"""Where proxies have always been; the namespace is the command's own, so nobody else has it."""
+"""The usual port of proxies; the network namespace is the command's own, so it is free."""
 VARIABLES = {
     **dict.fromkeys(
         ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"), f"http://127.0.0.1:{PORT}"
@@ -65,7 +65,7 @@ def _open_inside(pid: int, process: int) -> socket.socket:
     with closing(network):
         waiting = select.poll()
         waiting.register(process, select.POLLIN)
-        # Alive after the file was opened, so that the number was its own; and nobody listens in the machine's network.
+        # Alive after the file was opened, so the number was its own; and the machine's network is not used.
         if waiting.poll(0) or os.path.samestat(os.fstat(network), Path("/proc/self/ns/net").stat()):
             raise ProcessLookupError(0, "the sandbox has ended")
         return _handed_back(network)

@@ -91,7 +91,7 @@ def _grants(program: str, folder: Path, readable: Sequence[str]) -> Iterator[tup
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Whoever waited for it is gone."""
+    """Kill and reap the programs: their caller is gone."""
     for process in started:
         if process.poll() is None:
             process.kill()

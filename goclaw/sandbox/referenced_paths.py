@@ -1,7 +1,7 @@
-"""Which files a shell line may run or read, by its words: for whoever has to notice that one of them was changed.
+"""The files that a shell line may run or read, found from its words, so that a change of them can be noticed.
 
-Rather too many than too few: every word that could be a path counts, in whatever quotes it stands and behind whatever
-`cd` comes before it. What a program opens by itself, without being told on the line, is not found.
+It errs on the side of too many: every word that could be a path counts, in any quotes and after any `cd`. A file that a
+program opens without being named on the line is not found.
 """
 
 import re
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from posixpath import basename, join, normpath
 
 MAX_PATHS = 20_000
-"""Paths of one line. Nobody can read a line that has more."""
+"""Paths of one line: more than a person can check."""
 MAX_FOLDERS = 20
 _UNKNOWN = re.compile(r"[`*?\[]|\$[^{(\s\"']|\$[{('\"]|\beval\b|\bxargs\b")
-"""What makes it unknown, before a line runs, which files it is about."""
+"""Expressions that make a line's files unknown before it runs."""
 _SEPARATORS = re.compile(r"[\s;&|()<>`\"'={},:\\]+")
 _QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'', re.DOTALL)
 _VARIABLE = re.compile(r"\$\{[^}]*\}|\$\w+")
@@ -27,11 +27,11 @@ _READ_BY_ITSELF = {
     "just": ("justfile",),
     "tox": ("tox.ini",),
 }
-"""What these programs run without being told."""
+"""The files that these programs run without being named."""
 
 
 class TooMany(Exception):
-    """A line names so much that nobody can look at all of it."""
+    """A line names too many files to check."""
 
 
 def is_roundabout(line: str) -> bool:
@@ -40,7 +40,7 @@ def is_roundabout(line: str) -> bool:
 
 
 def paths_of(line: str, folders: Iterable[str] = ()) -> list[str]:
-    """What the words of a line may name, relative to where it runs, or in one of `folders` that it may go to.
+    """Return the paths that the words may name, relative to the line's folder or to one of `folders` it may change to.
 
     Raises:
         TooMany: it names more than `MAX_PATHS`.

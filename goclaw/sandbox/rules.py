@@ -22,7 +22,7 @@ HARMLESS = frozenset({":", "true", "false", "cd", "pwd", "exit", "return", "test
 
 @record
 class Rules:
-    """What may run. Neither set: everything."""
+    """The commands that may run. With neither set: all."""
 
     allowed: Sequence[str] | None = None
     blocked: Sequence[str] = ()

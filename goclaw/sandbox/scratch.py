@@ -1,6 +1,6 @@
-"""A command's own temporary folder: locked while the command may run; what a killed daemon left is swept.
+"""A command's own temporary folder: locked while the command may run; those left by a killed daemon are removed.
 
-The kernel gives a lock up with the process that has it, however that ends: a folder that can be locked is nobody's.
+The kernel releases a lock when its process ends, however it ends: a folder that can be locked is unused.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ def sweep() -> None:
     """Remove the folders of this user whose daemons are gone."""
     swept = 0
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError):  # somebody else's, in use, or just gone
+        with suppress(OSError):  # of another user, in use, or just gone
             if folder.lstat().st_uid == os.getuid() and stat.S_ISDIR(folder.lstat().st_mode):
                 with closing(_lock(folder)):
                     shutil.rmtree(folder)
@@ -70,10 +70,10 @@ def _made() -> tuple[Path, int]:
 
 
 def _lock(folder: Path) -> int:
-    """A descriptor with the folder's lock.
+    """Return a descriptor that holds the folder's lock.
 
     Raises:
-        BlockingIOError: somebody has it.
+        BlockingIOError: another process holds it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

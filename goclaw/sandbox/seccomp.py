@@ -170,7 +170,7 @@ def build(
         families: address families that `socket` may be called with.
         among_strangers: the command sees processes that are not its own (no namespace around it): it may then not
             touch their priorities, limits, shared memory and queues.
-        protected: process ids that must not be signalled, nor "everybody" (-1), where Landlock cannot see to it.
+        protected: process ids that must not be signalled, nor all at once (-1), where Landlock cannot ensure it.
         machine: `x86_64` or `aarch64`; this machine's by default.
 
     Raises:

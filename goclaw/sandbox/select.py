@@ -22,7 +22,7 @@ OFF, UNPROVEN = "off", "unproven"
 
 @record
 class TierReport:
-    """What doctor says about one tier."""
+    """Doctor's report on one tier."""
 
     tier: str
     works: bool
@@ -55,7 +55,7 @@ class SelectedSandbox:
         """The proven tier.
 
         Raises:
-            SandboxUnavailable: none works here. The next call looks again: somebody may have mended it.
+            SandboxUnavailable: none works here. The next call tries again: the operator may have repaired it.
         """
         async with self._looking:
             if self._tier is None:
@@ -96,7 +96,7 @@ class SelectedSandbox:
 
 
 async def settle(sandbox: Sandbox) -> None:
-    """Wait until a sandbox knows its tier: what somebody is asked about must not change its name afterwards."""
+    """Wait until a sandbox knows its tier, so that its name in an approval request stays the same."""
     if isinstance(sandbox, SelectedSandbox):
         with suppress(SandboxUnavailable):
             await sandbox.ready()
@@ -124,7 +124,7 @@ async def _look(sandbox: SelectedSandbox) -> None:
     try:
         await sandbox.ready()
     except SandboxUnavailable:
-        pass  # whoever runs a command is told, and doctor
+        pass  # the caller of a command gets the error, and doctor
 
 
 async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:

@@ -46,7 +46,7 @@ _BREACHES = {
 
 @record
 class Proof:
-    """What a tier kept when it was tried."""
+    """The protections that a tier proved when it was tried."""
 
     isolates: tuple[str, ...]
     """Of `files`, `pids`, `network`: what the command could not reach or see."""

@@ -1,8 +1,8 @@
-"""Which commands a shell line would run, as far as that can be known without running it.
+"""The commands that a shell line would run, as far as that can be known without running it.
 
-The line is parsed with bash's whole grammar. Every command in it is found, wherever it stands: after `;`, `&&`, `|`,
-in substitutions, loops, functions and here-documents, and behind wrappers that run another command (`env`, `xargs`,
-`sh -c` …). What cannot be known makes the line unclear, and whoever has rules for commands refuses it.
+The line is parsed with bash's whole grammar. Every command in it is found, wherever it stands: after `;`, `&&`, `|`, in
+substitutions, loops, functions and here-documents, and behind wrappers that run another command (`env`, `xargs`, `sh
+-c` …). What cannot be known makes the line unclear, and rules for commands refuse it.
 """
 
 import re
@@ -18,7 +18,7 @@ from goclaw.sandbox.known_options import OPTIONS
 from goclaw.sandbox.options import Syntax, is_option
 
 DEEPEST = 8
-"""Wrappers within wrappers that are followed; more is nobody's honest command."""
+"""Nested wrappers that are followed; honest commands have fewer."""
 STEERING = re.compile(
     r"LD_\w+|GCONV_PATH|PATH|CDPATH|BASH_.*|ENV|SHELLOPTS|BASHOPTS|IFS|PS4|PROMPT_COMMAND|\w*PAGER|\w*EDITOR|GIT_\w+"
 )
@@ -38,7 +38,7 @@ _FOLLOWED = re.compile(
     "|file_redirect|file_descriptor|heredoc_redirect|heredoc_start|heredoc_body|heredoc_content|heredoc_end"
     "|herestring_redirect|test_command|unary_expression|binary_expression|parenthesized_expression|test_operator"
 )
-"""What a line may consist of (node types of the grammar). Anything newer or odder is not followed."""
+"""The node types of the grammar that are followed in a line. Newer or odder ones are not."""
 _ARITHMETIC = re.compile(r"\$?\(\([0-9\s+*/%()<>=&|^~!?:-]*\)\)")
 """Only numbers: bash runs what a variable holds where it counts (`x='a[$(id)]'; echo $((x))`)."""
 _TESTS = re.compile(r"(?s)\[\[.*\s-(eq|ne|lt|le|gt|ge)\b.*|.*\s-[vR]\b.*")
@@ -87,7 +87,7 @@ def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
 
 
 def parsed(line: str) -> Node:
-    """The line by bash's grammar; `has_error` where it is none."""
+    """Parse the line by bash's grammar; `has_error` where it is invalid."""
     return _parser().parse(line.encode(errors="replace")).root_node
 
 
@@ -184,7 +184,7 @@ def words_of(command: Node) -> Words:
 
 
 def _word(node: Node) -> str | None:
-    """What the shell makes of a word; None when that depends on anything but the word itself."""
+    """Return the word as the shell expands it; None when that depends on anything but the word itself."""
     if re.fullmatch(r"[\w./-]*\{\}[\w./-]*", _text(node)):
         return _text(node)  # a sign of find and xargs, to the shell a text like any other
     match node.type:
@@ -285,7 +285,7 @@ def _eval(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _rest(words: Words, syntax: Syntax) -> Words:
-    """What is left of the words behind a wrapper's name, its options, `NAME=value` and the words that it skips."""
+    """Return the words after a wrapper's name, its options, `NAME=value` and the words that it skips."""
     rest, left = list(words[1:]), syntax.skip
     while rest:
         word = rest[0]
@@ -317,7 +317,7 @@ def _trap(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _behind(words: Words, depth: int) -> list[ResolvedCommand]:
-    """What follows a wrapper's options."""
+    """Return the command after a wrapper's options."""
     return _unwrapped(_rest(words, OPTIONS[_base(words)]), depth)
 
 
@@ -337,7 +337,7 @@ def _as_other(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
-    """What runs on another machine, where a shell reads the words once more."""
+    """Return the commands for another machine, where a shell parses the words again."""
     rest = _rest(words, syntax := OPTIONS["ssh"])
     before = words[1 : len(words) - len(rest)]
     if any(syntax.steers(word) for word in before if word is not None and is_option(word)):
@@ -415,7 +415,7 @@ def _xargs(words: Words, depth: int) -> list[ResolvedCommand]:
         if any(sign in (rest[0] or "") for option in given if rest and (sign := _REPLACES.sub("", option))):
             raise Unclear("what xargs runs is only known when it runs")
         rest = (*rest[:1], *(None for _ in rest[1:]))  # any of them may hold what is replaced
-    # What it reads are more arguments, which nobody knows.
+    # Its input holds more arguments, which are unknown.
     return _unwrapped((*rest, None), depth) if rest else []
 
 
@@ -451,6 +451,6 @@ WRAPPERS: Mapping[str, Follow] = {
     **dict.fromkeys(("dumb-init", "dtach", "nocache", "setuidgid", "ssh-agent", "perf", "runcon", "pkexec"), _never),
     **dict.fromkeys(("nsenter", "flock", "expect", "strace", "ltrace", "gdb", "at", "batch", "crontab"), _never),
 }
-"""Commands that run others, by name, and how to find out which. `_never`: nobody can tell."""
+"""Commands that run others, by name, with the function that finds those. `_never`: it cannot be known."""
 _CARRIERS: Mapping[str, Follow] = {"git": _git}
 """Commands that may be handed another one to run, but by themselves are what their words say."""

@@ -94,7 +94,7 @@ def _is_part(words: Sequence[str]) -> bool:
 
 
 def _unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
-    """What a wrapper runs: of `timeout 9 pytest` the last word."""
+    """Return the command that a wrapper runs: of `timeout 9 pytest` the last word."""
     while (name := words[0].rpartition("/")[2]) in _TRANSPARENT:
         found = WRAPPERS[name](words, 1)
         inner = tuple(word for word in found[0].words if word is not None) if found else ()
