@@ -1,6 +1,6 @@
-"""Putting a whole file in the place of another, or where nothing is, in one step.
+"""Atomic writes: a whole file is created or replaced in one step.
 
-What is written has no name until all of it is on the disk, where the file system can do that (O_TMPFILE): a kill leaves
+The new content has no name until all of it is on the disk, where the file system can do that (O_TMPFILE): a kill leaves
 nothing behind. Elsewhere, and for the moment between two system calls, it is called `.goclaw-….tmp`, which no listing
 shows.
 """
@@ -74,7 +74,7 @@ def is_temporary(name: str) -> bool:
 
 
 def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str:
-    """A new file in the folder, on the disk as a whole; returns its name, which nobody else has."""
+    """Write a new file in the folder and flush it to the disk; returns its unique name."""
     name = f".goclaw-{secrets.token_hex(8)}.tmp"
     try:
         with _filled(os.open(".", os.O_TMPFILE | _WRITING, mode, dir_fd=folder), data, old) as descriptor:
@@ -132,7 +132,7 @@ def _give_name(folder: int, temporary: str, name: str) -> None:
 
 
 def _keep(descriptor: int, old: int) -> None:
-    """What of the old file's metadata a new content does not change."""
+    """Copy the old file's metadata that a new content does not change."""
     was, mine = os.fstat(old), os.fstat(descriptor)
     if (mine.st_uid, mine.st_gid) != (was.st_uid, was.st_gid):
         with suppress(PermissionError):  # only root gives files away; the content matters more
@@ -146,7 +146,7 @@ def _keep(descriptor: int, old: int) -> None:
             # Not without it: the bits of the group are what the list allows at most, not what the group may do.
             os.setxattr(descriptor, name, os.getxattr(old, name))
         elif name.startswith("user."):
-            with suppress(OSError):  # no room for them, or somebody took them away
+            with suppress(OSError):  # no room for them, or another process removed them
                 os.setxattr(descriptor, name, os.getxattr(old, name))
 
 

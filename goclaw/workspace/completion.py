@@ -1,6 +1,6 @@
-"""What somebody begins to type after `@`: the paths of a workspace that fit, the likeliest first.
+"""Completion after `@`: the paths of a workspace that match the typed text, the likeliest first.
 
-A listing is kept for some seconds, so that each letter that is typed costs a look through a list and not the disk.
+A listing is kept for some seconds, so that each typed letter costs a look through a list and not the disk.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ KEPT_SECONDS = 3.0
 """How old a listing may be: a file that was just made can be named with the next word."""
 MAX_FOUND = 50
 _MAX_CHARACTERS = 256
-"""Characters of what was begun; nobody types longer paths by hand."""
+"""Characters of the typed text; people type no longer paths by hand."""
 
 _View = tuple[Path, str | None]
-"""A workspace, and whose eyes it is seen with: not everybody sees the same."""
+"""A workspace, and its viewer: notes of other persons are not shown."""
 _Rank = tuple[int, int, int]
 """In which way a path fits, how closely, how deep it lies; the smallest is the likeliest."""
 
@@ -145,7 +145,7 @@ def _folded(text: str) -> str:
 
 
 def _below(begun: str, root: Path) -> str | None:
-    """What was begun as a path relative to the workspace; None when it cannot be one."""
+    """Return the typed text as a path relative to the workspace; None when it cannot be one."""
     wanted = begun.removeprefix(f"{root}/").removeprefix("./")
     leaves = wanted.startswith("/") or ".." in wanted.split("/")
     return None if leaves or len(wanted) > _MAX_CHARACTERS else wanted

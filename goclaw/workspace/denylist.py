@@ -1,8 +1,8 @@
-"""Which files are the daemon's own: told by device and inode, so that no other name of one helps.
+"""The denylist of the daemon's own files, matched by device and inode, so that other names of a file are denied too.
 
 A file with one name, on the mount of the workspace, cannot be one of them: that name is below the workspace, and the
-state folder is not. Only a file with several names, or behind a mount point, is looked for in the state folder, live:
-a state file that nobody thought of is denied, too. What has no inode yet is told by its folder and name.
+state folder is not. Only a file with several names, or behind a mount point, is looked up in the state folder, live: so
+state files added later are denied, too. A file that does not exist yet is matched by its folder and name.
 """
 
 import errno
@@ -74,7 +74,7 @@ class Denylist:
 
 
 def inode_of(found: os.stat_result) -> Inode:
-    """What tells a file from every other one."""
+    """Return the identity of a file: device and inode."""
     return found.st_dev, found.st_ino
 
 
@@ -87,7 +87,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _stat(path: Path | str, folder: int | None = None) -> os.stat_result | None:
-    """What is behind a path, links followed; None where nothing is."""
+    """Return the status of a path, links followed; None where nothing exists."""
     try:
         return os.stat(path, dir_fd=folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""Files and folders as `workspace` tells of them: what one is, which version of it, what was read or written."""
+"""Descriptions of files and folders: kind, version, content read or written."""
 
 import hashlib
 import os
@@ -86,7 +86,7 @@ def read_whole(opened: Opened, limit: int) -> bytes:
 
 
 def described(name: str, found: os.stat_result) -> Stat:
-    """Describe a file by its relative path and what the kernel says of it."""
+    """Describe a file by its relative path and its `stat`."""
     return Stat(
         path=name,
         size=found.st_size,

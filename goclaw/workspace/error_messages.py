@@ -1,4 +1,4 @@
-"""What the kernel says about a path, in the words that tools promise."""
+"""The messages for the kernel's errors about a path, as the tools' contract words them."""
 
 import errno
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""Every regular file below a folder, or those that one pattern names: bounded in number and time, links not followed.
+"""A search for regular files below a folder, all or by a pattern: bounded in number and time, links not followed.
 
-What git ignores is left out unless asked for; so are the folders that programs keep for themselves.
+Files that git ignores are left out unless asked for; so are the folders that programs keep for themselves.
 """
 
 import time
@@ -30,7 +30,7 @@ class FileQuery:
     exclude: Sequence[Pattern] = ()
     """Folders that are left out."""
     ignored: bool = False
-    """What git ignores, too."""
+    """Include files that git ignores."""
     recursive: bool = True
 
     def takes(self, names: Sequence[str]) -> bool:
@@ -46,7 +46,7 @@ class FileQuery:
 
 @record
 class FoundFiles:
-    """What was found, in the order of folders."""
+    """The files found, in the order of folders."""
 
     entries: Sequence[GlobMatch]
     complete: bool
@@ -54,7 +54,7 @@ class FoundFiles:
 
 
 def find(reach: PathResolver, wanted: FileQuery, *, most: int, seconds: float) -> FoundFiles:
-    """At most `most` files, within `seconds`. The folder itself may be ignored: whoever names it wants it."""
+    """Find at most `most` files, within `seconds`. The folder itself may be ignored: naming it includes it."""
     entries: list[GlobMatch] = []
     for entry in _files(Tree(reach, ignored=wanted.ignored), wanted, time.monotonic() + seconds):
         if entry is None or len(entries) >= most:
@@ -82,7 +82,7 @@ def _files(tree: "Tree", wanted: FileQuery, until: float) -> Iterator[GlobMatch 
 
 
 class Tree:
-    """What is ignored in a workspace; each `.gitignore` is read once."""
+    """The ignore rules of a workspace; each `.gitignore` is read once."""
 
     def __init__(self, reach: PathResolver, *, ignored: bool) -> None:
         self.sight = Sight(reach)

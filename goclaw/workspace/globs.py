@@ -31,7 +31,7 @@ class GlobMatch:
 
 
 class Sight:
-    """What one listing shows: asks only once, and only if it has to, which files may not be seen."""
+    """The visibility of files in one listing: the hidden files are looked up once, and only if needed."""
 
     def __init__(self, reach: PathResolver) -> None:
         self.reach = reach
@@ -50,9 +50,9 @@ class Sight:
         return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
 
     def names_in(self, below: str, most: int | None = None) -> list[Name]:
-        """What is in a folder (at most so much, in order of names).
+        """Return the names in a folder, sorted, at most `most`.
 
-        Links and special files are passed over; a folder that is gone or may not be read has no names.
+        Links and special files are left out; a folder that is gone or may not be read has no names.
         """
         reach = self.reach
         try:

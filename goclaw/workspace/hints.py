@@ -1,7 +1,7 @@
-"""What the kernel tells about folders of a workspace: that something in them changed. A hint to look, and no more.
+"""Change notifications of the kernel for folders of a workspace; a hint to look, and no more.
 
-Through inotify (`watchfiles`), each folder by itself and never with what is below it: so no symbolic link leads a watch
-out of the workspace. What changed is for whoever looks then, by the workspace's own rules.
+They come through inotify (`watchfiles`), for each folder by itself and never for its subfolders: so no symbolic link
+leads a watch out of the workspace. The changes are then read by the workspace's own rules.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ class NothingTold(Exception):
 
 
 class Hints:
-    """What the kernel tells about some folders. Made by `open_hints`."""
+    """The change notifications of some folders. Made by `open_hints`."""
 
     def __init__(self, root: Path, folders: Iterable[str]) -> None:
         self._root = root

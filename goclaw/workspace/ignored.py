@@ -1,4 +1,4 @@
-"""What a `.gitignore` says, for lists that people choose from. It never decides about access.
+"""The rules of a `.gitignore`, for lists that people choose from. It never decides about access.
 
 The rules are those of gitignore(5): the last line that matches wins, `!` takes back, a pattern with a slash before its
 end is bound to the file's own folder, one that ends in a slash means folders only, `**` is any number of folders.
@@ -14,7 +14,7 @@ from goclaw.records import record
 MAX_CHARACTERS = 64 << 10
 """Bytes of a `.gitignore` that are read."""
 _MAX_LINES, _MAX_LINE = 500, 250
-"""Every name is held against every line: a file that somebody made to be slow must not be."""
+"""Lines and characters per line: every name is matched against every line, which a hostile file could make slow."""
 _ESCAPE = re.compile(r"\\(.)")
 _TRAILING_SPACES = re.compile(r"(?<!\\)[ \t]+$")
 
@@ -81,7 +81,7 @@ class _Bound:
 
 @record
 class _Patterns:
-    """What some lines say about files, or about folders."""
+    """The patterns of some lines, for files or for folders."""
 
     names: re.Pattern[str] | None
     paths: tuple[_Bound, ...]

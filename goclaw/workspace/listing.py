@@ -13,7 +13,7 @@ from goclaw.workspace.path_resolver import PathResolver
 MAX_PATHS = 10_000
 _DEEPEST = 24
 NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
-"""What programs keep for themselves, whether or not a `.gitignore` says so."""
+"""Folders that programs keep for themselves, hidden even without a `.gitignore`."""
 
 
 @record
@@ -41,7 +41,7 @@ def listing(reach: PathResolver, most: int = MAX_PATHS) -> list[str]:
 
 
 def listing_of(reach: PathResolver, path: str, most: int) -> list[str]:
-    """What lies in the folder `path`, ignored or not."""
+    """Return the paths in the folder `path`, ignored or not."""
     return [found for found, _ in _inside(Sight(reach), _Folder(f"{path}/", (), None), most, whatever=True)]
 
 
@@ -64,7 +64,7 @@ def _inside(
 
 
 def rules_in(reach: PathResolver, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
-    """What is ignored in a folder: by its own `.gitignore`, where it has one, and by those above."""
+    """Return the ignore rules of a folder: its own `.gitignore`, and those above."""
     text = _text(reach, "/".join((*folder, ".gitignore")))
     return Ignored(folder, text, above) if text else above
 

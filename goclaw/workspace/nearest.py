@@ -1,4 +1,4 @@
-"""Which file somebody meant who misspelt its path."""
+"""The file with the name most similar to a misspelt path."""
 
 from collections.abc import Sequence
 from difflib import SequenceMatcher, get_close_matches

@@ -50,9 +50,9 @@ class Notes:
             os.close(descriptor)
 
     def are_hidden(self, viewer: str, chain: Sequence[Inode], name: str) -> bool:
-        """Whether `name`, in the folder whose inode begins `chain` (then the folders above it), is somebody else's.
+        """Whether `name`, in the folder whose inode begins `chain` (then the folders above it), is another person's.
 
-        In `memory/users` itself, `.` is the folder, which everybody may see; what is in it, is each one's own.
+        In `memory/users` itself, `.` is the folder, which is visible to all; each entry is visible to its person only.
         """
         users = next((place for place, inode in enumerate(chain) if inode in self._held), None)
         if users is None:
@@ -64,7 +64,7 @@ class Notes:
 
     @property
     def are_any(self) -> bool:
-        """Whether there may be notes of anybody."""
+        """Whether there may be notes of any person."""
         return bool(self._held)
 
     def are_in(self, folder: Inode) -> bool:
@@ -72,7 +72,7 @@ class Notes:
         return folder in self._held
 
     def files(self, viewer: str) -> set[Inode]:
-        """Every file in the notes of everybody but `viewer`.
+        """Return every file in the notes of other persons than `viewer`.
 
         Raises:
             PermissionError: there are too many to look at.

@@ -15,7 +15,7 @@ _RESOLVE_NO_XDEV = 0x01  # uapi/linux/openat2.h
 _RESOLVE_NO_MAGICLINKS = 0x02
 _RESOLVE_BENEATH = 0x08
 _TRIES = 1_000
-"""The kernel answers EAGAIN while somebody renames folders of the path; a hostile renamer must not keep us for ever."""
+"""Attempts: the kernel answers EAGAIN while folders of the path are renamed, which a hostile process may repeat."""
 
 
 class _OpenHow(ctypes.Structure):

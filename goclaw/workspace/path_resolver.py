@@ -1,8 +1,9 @@
-"""What a name leads to, and whether it may be touched: the one check that reading, writing and listing share.
+"""Path resolution and access checks, shared by reading, writing and listing.
 
-A name is split into its folder and its last part. The folder is opened beneath the workspace, and judged by the inodes
+A name is split into its folder and its last part. The folder is opened beneath the workspace, and checked by the inodes
 of the folders above it; the last part is opened in it without following a link. Links are followed here, one by one,
-each time with the whole check. Above: `workspace`. Errors are the kernel's (`OSError`); `words` makes sentences.
+each time with the whole check. The caller is `workspace`. Errors are the kernel's (`OSError`); `error_messages` words
+them.
 """
 
 import errno
@@ -88,25 +89,25 @@ class ResolvedPath:
     """Relative to the workspace, links followed."""
     name: str
     found: os.stat_result | None
-    """What is there; None: nothing."""
+    """The status of the file; None: it does not exist."""
     crossed: bool
     """A mount point is on the way."""
 
 
 @record
 class PathResolver:
-    """What one person reaches in a workspace; `viewer` None is whoever may see everybody's notes."""
+    """A resolver of the paths that `viewer` may use; None: all persons' notes are visible."""
 
     workspace_root: WorkspaceRoot
     viewer: str | None = None
 
     @contextmanager
     def place(self, name: str) -> Iterator[ResolvedPath]:
-        """Where `name` (relative, without `..`) is, to read there.
+        """Resolve `name` (relative, without `..`) for reading.
 
         Raises:
-            OSError: EXDEV or ELOOP when it leads out of the workspace, ENOENT when to somebody else's notes, EACCES
-                when to the daemon's files; else what `open` says of its folder.
+            OSError: EXDEV or ELOOP when it leads out of the workspace, ENOENT when to another person's notes, EACCES
+                when to the daemon's files; else the error of opening its folder.
         """
         found = self._follow(name, None)
         try:
@@ -116,12 +117,12 @@ class PathResolver:
 
     @contextmanager
     def making(self, name: str, *, through_link: bool = True) -> Iterator[ResolvedPath]:
-        """Where `name` is, to write there. Folders that are missing are made, and go again when the block fails.
+        """Resolve `name` for writing. Missing folders are made, and removed again when the block fails.
 
-        Without `through_link` a link in that place is left there for what it is.
+        Without `through_link` a link in its place is not followed.
 
         Raises:
-            OSError: as `place` does, but EACCES for somebody else's notes; ENOLINK for a link that leads to nothing.
+            OSError: as `place` does, but EACCES for another person's notes; ENOLINK for a dangling link.
         """
         made: list[str] = []
         try:
@@ -225,7 +226,7 @@ class PathResolver:
             if made is not None and error.errno == errno.ENOENT:
                 self._make(path, made)
                 return self._open(path, flags)
-            # What is wrong with a path in somebody else's notes is nobody's business.
+            # The fault of a path in another person's notes is not revealed.
             self._allow_what_is_there(path, making=making)
             raise
 
@@ -238,13 +239,13 @@ class PathResolver:
             made.append(path)
             os.fsync(folder)
         except FileExistsError:
-            pass  # somebody else just made it
+            pass  # another process just made it
         finally:
             os.close(folder)
 
     def _unmake(self, path: str) -> None:
         above, last = _split(path)
-        with suppress(OSError):  # somebody put something into it meanwhile, which stays
+        with suppress(OSError):  # another process put something into it meanwhile, which stays
             folder, _ = self._open(above, os.O_PATH | os.O_DIRECTORY)
             try:
                 os.rmdir(last, dir_fd=folder)

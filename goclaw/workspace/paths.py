@@ -1,4 +1,4 @@
-"""What a model calls a path becomes a relative path below the workspace, or an error in words."""
+"""Parsing of paths as models write them: each becomes a relative path below the workspace, or a worded error."""
 
 import os
 import posixpath
@@ -10,7 +10,7 @@ from goclaw.errors import ToolError
 _MAX_BYTES = 4096  # PATH_MAX of Linux, with its end
 _MAX_NAME = 255  # NAME_MAX
 _REVERSING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""They make a name look like another one, also to whoever is asked for consent."""
+"""They make a name look like another one, also in an approval request."""
 _REFUSED = frozenset(("Cc", "Cs", "Zl", "Zp"))
 """Control characters, halves of characters, ends of lines and paragraphs."""
 _SHOWN = 80
@@ -50,7 +50,7 @@ def spelled(names: tuple[str, ...], is_there: Callable[[str], bool]) -> str:
 
 
 def check_names_a_file(path: str) -> None:
-    """Whether `path` can be a file that is to be written.
+    """Check that `path` can be a file to write.
 
     Raises:
         ToolError: it ends as the names of folders do.
@@ -60,7 +60,7 @@ def check_names_a_file(path: str) -> None:
 
 
 def without_mark(path: str, roots: tuple[str, ...]) -> str:
-    """What `@path` names, as people write a file's name into a message: the path, from the workspace on.
+    """Return the path of `@path`, as people write a file's name into a message, relative to the workspace.
 
     `@"a path"` has white space in it; `@` alone is the workspace (tool-system contract: "a leading @ expands to the
     current working directory").

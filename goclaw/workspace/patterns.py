@@ -19,10 +19,10 @@ MAX_CHARACTERS = 1_000
 
 
 def patterns(text: str) -> "list[Pattern]":
-    """What a glob stands for.
+    """Parse a glob into patterns.
 
     Raises:
-        ValueError: it is no pattern, or means something outside of the folder that it is held against.
+        ValueError: it is invalid, or leads out of the folder that it is matched in.
     """
     if not text.strip() or len(text) > MAX_CHARACTERS:
         raise ValueError(f"expected a glob of 1 to {MAX_CHARACTERS} characters")

@@ -52,13 +52,13 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a de
 class Workspace:
     """One folder and everything below it; an async context manager that holds a descriptor of the folder.
 
-    `denied` are paths of the daemon's own files and folders. They are told by device and inode, so that a hard link or
-    another name of such a file does not help (see `denied`); with a folder everything in it is denied.
+    `denied` are paths of the daemon's own files and folders. They are matched by device and inode, so that hard links
+    and other names are denied, too (see `denylist`); with a folder everything in it is denied.
 
-    `locks` is a folder that all processes share which write here: between the look at a file and its change each of
-    them holds the lock of its inode (see `locking`); None: no other process does.
+    `locks` is a folder that all processes share which write here: from the read of a file to its change each of them
+    holds the lock of its inode (see `locking`); None: no other process does.
 
-    Whoever enters it sees everybody's notes (`memory/users/<key>/`); `seen_by` gives what one person sees.
+    It shows all persons' notes (`memory/users/<key>/`); `seen_by` gives the view of one person.
 
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
     put before a file's name. All raise `ToolError` with one line in words: `file not found: …`, `permission denied: …`,
@@ -88,23 +88,23 @@ class Workspace:
 
     @property
     def viewer(self) -> str | None:
-        """Whose eyes this is seen with; None: everybody's notes are seen."""
+        """The person whose view this is; None: all persons' notes are visible."""
         return self._reach.viewer
 
     def seen_by(self, key: str) -> Self:
-        """The same workspace, open as long as this one, without the notes of anybody but the actor `key`.
+        """Return the same workspace, open as long as this one, with the notes of the actor `key` only.
 
-        With an empty key nobody's notes are in it.
+        With an empty key it has no person's notes.
         """
         return self._view(key)
 
     def seen_by_all(self) -> Self:
-        """The same workspace with everybody's notes: for those who keep them apart themselves."""
+        """Return the same workspace with all persons' notes: for callers that filter them."""
         return self._view(None)
 
     @asynccontextmanager
     async def within(self, folder: str) -> AsyncIterator[Self]:
-        """A folder of it as a workspace by itself, seen with the same eyes; nothing leads out of that one either."""
+        """Open a folder of it as a workspace by itself, with the same viewer; no path leads out of it."""
         place = await self.stat(folder)
         inner = type(self)(self.root / place.path, self._denied, self._locks)
         workspace_root = await asyncio.to_thread(self._ground_of, place.path)
@@ -129,11 +129,11 @@ class Workspace:
         return await self.use(path, lambda opened: read_whole(opened, limit))
 
     async def use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
-        """What `reader` makes of the opened file. It runs in a thread; the file is closed when it returns."""
+        """Return the result of `reader` on the opened file. It runs in a thread; the file is closed when it returns."""
         return await asyncio.to_thread(self._use, path, reader)
 
     async def use_each(self, readers: Mapping[str, Callable[[Opened], ResultT]]) -> "list[ResultT | ToolError]":
-        """What the reader of each path makes of its file, or why there is nothing; all of them one after the other."""
+        """Return each reader's result on its file, or the error, one file after the other."""
         return await asyncio.to_thread(lambda: [self._made_of(path, reader) for path, reader in readers.items()])
 
     async def stat(self, path: str) -> Stat:
@@ -164,9 +164,9 @@ class Workspace:
         return await asyncio.to_thread(self._write, path, data, unless_changed, create_dirs=create_dirs)
 
     async def keep_bytes(self, path: str, data: bytes) -> str:
-        """Put `data` into a new file `path`, or `name-2.ending` … beside what is there; returns its relative path.
+        """Write `data` to a new file `path`, or `name-2.ending` … beside what is there; returns its relative path.
 
-        Nothing is ever replaced. Where one of these files holds the same bytes, that one is it.
+        Nothing is ever replaced. Where one of these files holds the same bytes, its path is returned.
         """
         return await asyncio.to_thread(self._keep, path, data)
 
@@ -186,7 +186,7 @@ class Workspace:
         return await asyncio.to_thread(listing, self._reach, limit)
 
     async def paths_in(self, folder: str, limit: int = MAX_PATHS) -> list[str]:
-        """What lies in one folder, ignored or not; nothing when there is no such folder."""
+        """Return the paths in one folder, ignored or not; empty when there is no such folder."""
         return await asyncio.to_thread(self._paths_in, folder, limit)
 
     async def entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
@@ -206,7 +206,7 @@ class Workspace:
         return await asyncio.to_thread(nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
-        """The state of each path: the hash of a regular file's bytes, or in words why there is none."""
+        """Return the state of each path: the hash of a regular file's bytes, or the reason why it has none."""
         return await asyncio.to_thread(lambda names: {name: self._fingerprint(name) for name in names}, tuple(paths))
 
     async def folder(self, path: str) -> Path:
@@ -218,9 +218,9 @@ class Workspace:
         return self.root / found.path
 
     def real(self, path: str) -> str:
-        """Where `path` really is, links followed, as one string for all its names; the path itself if it is none.
+        """Return the real path, links followed, as one string for all its names; an invalid path as it is.
 
-        To compare two paths, never to open one: what it says may be over in the next moment. Blocks.
+        To compare two paths, never to open one: it may change in the next moment. Blocks.
         """
         try:
             return os.path.realpath(self.root / self._name(path))
@@ -239,7 +239,7 @@ class Workspace:
             return any(self._is_link(str(part)) for part in (*reversed(name.parents[:-1]), name))
 
     def _still_there(self) -> None:
-        """Whoever starts a program goes by the path: it must still lead to the folder that was opened."""
+        """Check that the path still leads to the opened folder, because programs are started by path."""
         with in_words(str(self.root)):
             if not os.path.samestat(os.stat(self.root), os.fstat(self._reach.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
@@ -399,7 +399,7 @@ class Workspace:
 
     @contextmanager
     def _old(self, place: ResolvedPath, path: str) -> Iterator[int | None]:
-        """The file that will be replaced; None: there is none."""
+        """Open the file that will be replaced; None: it does not exist."""
         if place.found is None:
             yield None
             return
