@@ -1,7 +1,7 @@
-"""One agent at work in a turn: the one that answers the person, or one that was started for a part of the work.
+"""The run of one agent within a turn: the main agent, or a subagent that was started for a part of the work.
 
-An agent may what the person may, as far as its own selection of tools and those of all above it go. What it spends, how
-long it waits for people, and /pause and /stop are shared with all above it.
+An agent has the person's rights, limited by its own selection of tools and those of all its ancestors. Costs, the time
+spent waiting for people, /pause and /stop are shared with all ancestors.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from goclaw.workspace import Workspace
 
 @record
 class ExternalCaller:
-    """Whoever waits for agents from outside of every conversation (`sessions.external_runs`): an MCP client."""
+    """A caller outside any session, such as an MCP client (see `sessions.external_runs`)."""
 
     approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
     """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
@@ -33,15 +33,15 @@ class ExternalCaller:
 
 @record
 class SharedRun:
-    """What all agents of one turn share."""
+    """The state shared by all agents of one turn."""
 
     turn: Turn
-    """The person's turn: whoever is asked is asked in it."""
+    """The person's turn, in which questions to people are asked."""
     gate: Gate
     started: set[str] = field(default_factory=set)
     """Ids of the agents that this run of the daemon has started in it."""
     caller: ExternalCaller | None = None
-    """Asked and told in place of the person, where there is no conversation."""
+    """Receives questions and events in place of the person, where there is no conversation."""
 
 
 @record
@@ -51,7 +51,7 @@ class TeamMembership:
     team: str
     name: str
     briefing: str
-    """What it is told of the team."""
+    """The description of the team for the model."""
 
 
 @record
@@ -64,9 +64,9 @@ class AgentRun:
     policy: RunPolicy
     settings: AgentSettings
     agent: str = MAIN
-    """Which of the configured agents it is."""
+    """The name of the configured agent."""
     own_tools: bool = False
-    """It works with the tools of its own selection, whatever those above it have."""
+    """The agent uses the tools of its own selection, without the limits of its ancestors."""
     parent: "AgentRun | None" = None
     """The agent that started it; None: it answers the person."""
     name: str = ""
@@ -76,9 +76,9 @@ class AgentRun:
     prefix: str = ""
     """Begins the names of its steps among those of the root."""
     workspace: Workspace | None = None
-    """Where it works, if not in the person's workspace: in a worktree of its own, or of one above it."""
+    """A workspace other than the person's: a worktree of this agent or of an ancestor."""
     about: str = ""
-    """What it is told of that place."""
+    """The description of that workspace for the model."""
     membership: TeamMembership | None = None
     """Of a member of a team."""
 
@@ -89,7 +89,7 @@ class AgentRun:
 
     @property
     def depth(self) -> int:
-        """How many agents stand above it."""
+        """The number of ancestors."""
         return sum(1 for _ in self._above())
 
     @property
@@ -99,7 +99,7 @@ class AgentRun:
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
-        """The selections of tools of those above it, up to where one works with its own whatever others have."""
+        """The tool selections of the ancestors, up to the first agent that uses its own tools regardless."""
         found = list[Sequence[str]]()
         agent_run = self
         while not agent_run.own_tools and agent_run.parent is not None:
@@ -119,7 +119,7 @@ class AgentRun:
             yield
 
     async def held(self) -> None:
-        """Return when nobody holds the turn (`/pause`)."""
+        """Wait while the turn is paused (`/pause`)."""
         with self._stopped(lambda agent_run: agent_run.parent is not None):  # the gate stops the clock of the root
             await self.root.gate.passed()
 

@@ -1,8 +1,8 @@
-"""Which agent answers a message: what its command says, what `/agent` chose for the session, a route, or `main`.
+"""Selection of the agent for a message: by its command, by `/agent` of the session, by a route, or `main`.
 
-Looked up anew for every turn, and for the whole of it: a turn that is taken up after a crash stays with its agent.
-An agent that is not for the person never answers; where an operator's route wants one that is not there, nobody does,
-because another one may be less bound.
+The agent is looked up for every turn and kept for the whole turn: a turn resumed after a crash keeps its agent. An
+agent that the person may not use never answers. Where an operator's route names a missing agent, no agent answers,
+because another one may be less restricted.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent",
 
 @record
 class SelectedAgent:
-    """Who answers, and why."""
+    """The agent that answers, and the reason."""
 
     kind: Kind
     why: str = BY_DEFAULT
@@ -38,7 +38,7 @@ class AgentSelector:
     """Finds who answers in each session."""
 
     def __init__(self, kinds: Kinds, contexts: Contexts, stored: Settings, may: Callable[[Actor, str], bool]) -> None:
-        """`may`: whether the agent of that name may work for somebody."""
+        """`may`: whether an actor may use the agent of that name."""
         self._kinds = kinds
         self._contexts = contexts
         self._stored = stored
@@ -49,11 +49,11 @@ class AgentSelector:
         return self._kinds.config.agents.routes
 
     async def of_turn(self, turn: Turn) -> SelectedAgent:
-        """Who answers in a turn; the same after a crash, unless that agent is gone, or not for the person any more.
+        """Return the agent of a turn; the same after a crash, unless it was removed or the person may no longer use it.
 
         Raises:
             AccessDenied: no agent may answer the person.
-            ConfigError: a route names an agent that is not there.
+            ConfigError: a route names a missing agent.
         """
         inbound = turn.inbound
         began = await self._began(turn)
@@ -65,16 +65,16 @@ class AgentSelector:
         return found
 
     async def _began(self, turn: Turn) -> str:
-        """Who gave the first answer of a turn, in an earlier run of the daemon, or was about to; empty: nobody yet.
+        """Return the agent that began the turn in an earlier run of the daemon; empty if none had begun.
 
-        That it is `main` is not recorded: most turns need no write for that.
+        `main` is not recorded: most turns need no write for it.
         """
         if turn.recorded(_STEP):
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
         return MAIN if turn.recorded(FIRST_ANSWER) else ""
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
-        """Who answers a person in a session, who gives that command there; raises as `of_turn` does."""
+        """Return the agent for a person in a session who gives that command there; raises as `of_turn` does."""
         places = [name for name in (session, chat) if name]
         if route := by_command(self.routes, command, actor.key, places):
             kind = self._named(route.agent, BY_COMMAND)
@@ -107,7 +107,7 @@ class AgentSelector:
         return route is not None and self._may(inbound.actor, route.agent)
 
     async def chosen(self, session: str) -> str:
-        """What `/agent` chose for a session; empty: nothing."""
+        """Return the agent chosen by `/agent` for a session; empty if none."""
         return (await self._contexts.session(session)).agent
 
     def listed(self, actor: Actor) -> list[Kind]:
@@ -116,10 +116,10 @@ class AgentSelector:
         return [kind for kind in found if kind]
 
     async def choose(self, session: str, name: str, actor: Actor) -> None:
-        """Let an agent answer in a session from its next turn on; empty: what routes say.
+        """Select the agent of a session from its next turn on; an empty name returns to the routes.
 
         Raises:
-            AccessDenied: there is none of that name that may answer the actor.
+            AccessDenied: there is no agent of that name that may answer the actor.
         """
         if name and name not in [kind.name for kind in self.listed(actor)]:
             raise AccessDenied(f"There is no agent {name[:40]!r} for you.")

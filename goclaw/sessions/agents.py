@@ -1,7 +1,7 @@
-"""Agents that work on a part of a turn: started by the tool `agent`, each with a conversation and limits of its own.
+"""Subagents of a turn: started by the tool `agent`, each with a conversation and limits of its own.
 
-Whatever an agent does is a step of the turn that it works for (`nested`), so that it ends with that turn, and goes on
-with it after a crash. This is no way around any right: it acts as the same person, with fewer tools at most.
+Everything a subagent does is a step of the turn it works for (`nested`): it ends with that turn, and resumes with it
+after a crash. It grants no additional right: a subagent acts as the same person, with the same or fewer tools.
 """
 
 import asyncio
@@ -52,15 +52,15 @@ _STARTED: Codec[tuple[str, str]] = Codec(tuple[str, str])
 
 EMPTY_ANSWER = "(The agent gave an empty answer.)"
 MAX_MENDS = 2
-"""How often an agent whose last words are not what its caller needs is asked again."""
+"""Number of times a subagent is asked again when its last answer is not in the form its caller needs."""
 ID_LENGTH = 12
 MAX_NAME = 80
-"""Characters of what an agent is called for people."""
+"""Maximum characters of a subagent's label for people."""
 
 
 @record
 class AgentPorts:
-    """What agents stand on."""
+    """The services that subagents use."""
 
     clock: Clock
     contexts: Contexts
@@ -75,9 +75,9 @@ class AgentPorts:
     questions: Questions
     tasks: Tasks
     fit: Callable[[AgentRun], TurnPorts]
-    """What the steps of an agent stand on."""
+    """Returns the ports for a subagent's steps."""
     gate: Callable[[Turn], Gate]
-    """What a turn in the background passes before each step."""
+    """Returns the gate that a background turn passes before each step."""
 
 
 @record
@@ -139,7 +139,7 @@ class Agents:
         return kind
 
     async def _start(self, above: AgentRun, kind: Kind, task: AgentTask, agent: str, step: str) -> AgentReport:
-        """Let an agent work beside the turn. It is started once: what a crash cuts is lost, and told as such."""
+        """Start a subagent in the background. It is started once: work lost in a crash is reported as lost."""
         if above.parent is not None:
             raise ToolError("an agent that works for another one starts none in the background")
         turn, name, key = above.turn, f"{step}/start", session_of_agent(above.session.key, agent)
@@ -238,9 +238,10 @@ class Agents:
             return (await self._run(agent_run, agent, kind, task)).answer
 
     async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
-        """Run it where it is to work. What it leaves in a place of its own is told, however it ends.
+        """Run a subagent in its workspace, and report what it leaves in a workspace of its own, however it ends.
 
-        Where the daemon ends, the place stays as it is: the agent goes on there, or is lost and its work is not.
+        When the daemon ends, the workspace stays as it is: the subagent resumes there, or is lost while its files
+        remain.
         """
         if (place := task.place) is None:
             return await self._run(agent_run, agent, kind, task)
@@ -278,7 +279,7 @@ class Agents:
         run = TurnRun(agent_run.turn, agent_run.session.window, self._ports.fit(agent_run))
         try:
             answer = (await _answered(run, agent_run.policy, check)).strip()
-            # An MCP client is a person here: it gets all that was said, unless it wants data.
+            # An MCP client gets all text, as a person does, unless it asks for data.
             if not answer or (agent_run.root.caller and agent_run.depth == 1 and check is None):
                 answer = "\n\n".join(filter(None, (*run.said, answer)))
             return Outcome.ANSWERED, answer or EMPTY_ANSWER
@@ -363,7 +364,7 @@ def _below(
     inbound = above.turn.inbound
     asked = Inbound(
         id=turn_of_agent(above.turn.id, agent),
-        actor=inbound.actor,  # with everyone on whose behalf that one acts
+        actor=inbound.actor,  # with all persons on whose behalf the parent acts
         session=session.key,
         text=task.text,
         address=inbound.address,

@@ -1,7 +1,7 @@
-"""Whether a tool call may run: by a rule that somebody made, or because a person says so now.
+"""Approval of tool calls: by a stored rule, or by a person's answer now.
 
-One object per turn. What it answers holds for exactly what was shown (`Consent.digest`); whoever runs the call looks
-again right before (`Consent.lapsed`).
+One object per turn. A consent holds for exactly the call that was shown (`Consent.digest`); the dispatcher checks it
+again right before running the call (`Consent.lapsed`).
 """
 
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from goclaw.store.approvals import ApprovalRule, ApprovalRules
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 
 PauseBudget = Callable[[], AbstractContextManager[None]]
-"""Stops the turn's clock while a person is waited for."""
+"""Stops the turn's clock while waiting for a person."""
 AGAIN = "a call like it was denied in this turn already, and nobody was asked again"
 
 
 @record
 class ApprovalPorts:
-    """What approvals stand on beside the questions."""
+    """The services that approvals use beside the questions."""
 
     access: Access
     audit: Callable[[AuditEntry], None]
@@ -39,7 +39,7 @@ class ApprovalPorts:
 
 @record
 class TurnQuestions:
-    """What the tools of one turn may ask; the turn's time stands still meanwhile."""
+    """Questions of the tools of one turn; the turn's clock is stopped while they are open."""
 
     questions: Questions
     ports: ApprovalPorts
@@ -48,7 +48,7 @@ class TurnQuestions:
     was_denied: Callable[[ToolCall], bool]
     """Whether a person said no in this turn to the call or one much like it."""
     agent: str = ""
-    """The agent that asks, where it is not the one that answers the person."""
+    """The name of the subagent that asks; empty for the agent that answers the person."""
     prefix: str = ""
     """Begins the names of that agent's steps."""
 
@@ -87,10 +87,10 @@ class TurnQuestions:
         return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._lapsed(asked, answer))
 
     async def ask(self, question: Question, step: str) -> str | None:
-        """The answer; None when the person does not want to give one.
+        """Ask the person, and return the answer; None when the person declines.
 
         Raises:
-            ToolError: none was given, and the question requires one.
+            ToolError: the person declined, and the question requires an answer.
         """
         if self.agent:
             question = replace(question, title=f"{question.title} (the agent {self.agent})")
@@ -124,7 +124,7 @@ class TurnQuestions:
         return [found[part] for part in wanted.pattern] if set(wanted.pattern) <= found.keys() else []
 
     def _hold(self, rules: list[ApprovalRule]) -> bool:
-        """Whether those who made rules still may approve such calls."""
+        """Whether the makers of all rules may still approve such calls."""
         access = self.ports.access
         return all(
             access.authorize(maker, "question.answer", rule.holder).allowed
@@ -165,7 +165,7 @@ class TurnQuestions:
 
 @record
 class GuestQuestions:
-    """The same where the one that waits is no person in a conversation; rules that somebody made there do not count."""
+    """Questions for a caller outside any session; rules that people made in sessions do not apply."""
 
     caller: ExternalCaller
     pause: PauseBudget
@@ -173,13 +173,13 @@ class GuestQuestions:
     agent: str
 
     async def approve(self, wanted: ApprovalRequest) -> Consent:
-        """May this call run? Raises ToolError where nobody can be asked."""
+        """Ask the caller whether this call may run. Raises ToolError where the caller cannot be asked."""
         if self.was_denied(wanted.call):
             return Consent(refusal=AGAIN)
         with self.pause():
             return await self.caller.approve(wanted, self.agent)
 
     async def ask(self, question: Question, step: str) -> str | None:
-        """The answer. Raises ToolError where nobody can be asked."""
+        """Ask the caller, and return the answer. Raises ToolError where the caller cannot be asked."""
         with self.pause():
             return await self.caller.ask(question, step)

@@ -1,4 +1,4 @@
-"""Which artifacts of a turn go to its chat as files, behind the answer. Terminals show all of them themselves."""
+"""Selection of a turn's artifacts to send to its chat as files after the answer. Terminals show all of them."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from goclaw.events import Delivery, Outcome
 from goclaw.messages import Artifact
 
 MAX_FILES = 3
-"""Of one turn, the latest ones: more would flood the chat, and the transcript has them all."""
+"""The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
 DIFF = "text/x-diff"
-"""The media type of a change of a file."""
+"""The media type of a file's diff."""
 MAX_BYTES = 10 << 20
-"""Bytes of one: what a telephone opens."""
+"""Maximum bytes of one artifact: a size that telephones open."""
 
 
 def files_of(
@@ -29,7 +29,7 @@ def files_of(
     if channel is None or not channel.capabilities.artifacts or not outcome.went_well:
         return []
     if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
-        return []  # others read there, too, and what a tool kept is for whoever asked
+        return []  # other people read there, and what a tool kept is for the person who asked
     wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != DIFF]
     fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= MAX_BYTES}
     return [

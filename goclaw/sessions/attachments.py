@@ -1,6 +1,6 @@
-"""What came with a person's message, as the model reads it: pictures to look at, files in the workspace, transcripts.
+"""Attachments of a person's message, as the model reads them: pictures, files in the workspace, transcripts.
 
-Everything that cannot be had or opened becomes a line in words: a turn never fails for a file.
+A file that cannot be fetched or opened becomes a line of text: a turn never fails for a file.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from goclaw.workspace import Workspace
 log = logging.getLogger(__name__)
 
 INBOX = "inbox"
-"""Folder of the workspace where received files are put."""
+"""Folder of the workspace for received files."""
 WRITE = "write"
-"""The tool without whose right nothing is put there: who may not write by asking does not write by sending."""
+"""The tool whose permission storing files requires: who may not write by asking does not write by sending."""
 TRIES = 3
 FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
-"""Seconds between tries to fetch a file: a person waits."""
+"""Seconds between attempts to fetch a file: short, because a person waits."""
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
 SPOKEN, IN_A_FILE = Provenance(SourceKind.VOICE), Provenance(SourceKind.FILE)
@@ -48,7 +48,7 @@ HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.y
 
 @record
 class AttachmentPorts:
-    """What opening files stands on."""
+    """The services that opening attachments uses."""
 
     blobs: Blobs
     channels: Mapping[str, Channel]
@@ -67,9 +67,9 @@ class Attachments:
         self._ports = ports
 
     async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
-        """The message with everything that came with it, behind what was heard beside it.
+        """Return the message with all its attachments, after what was overheard before it.
 
-        Doing it again (after a crash) gives the same: files are fetched anew and found in the workspace.
+        Repeating it after a crash gives the same result: files are fetched again and found in the workspace.
         """
         images: list[Image] = []
         parts: list[Piece] = [*beside, *inbound.pieces]
@@ -104,7 +104,7 @@ class Attachments:
         return await channel.fetch(attachment)
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
-        """What a model is shown of a file; None: it is no picture that models take."""
+        """Return the picture to show to the model; None if the file is not a picture that models accept."""
         if attachment.kind != "image":
             return None
         # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
@@ -198,7 +198,7 @@ def unopened(inbound: Inbound) -> UserMessage:
 
 
 def _called(attachment: Attachment) -> str:
-    """What it is, its name on one line and without our brackets, whose it is, how long it is."""
+    """Describe an attachment: its kind, its name on one line without our brackets, its origin, its duration."""
     name = "".join(each for each in attachment.name if each.isprintable() and each not in "[]<>")[:100].strip()
     named = f"{_KINDS[attachment.kind]} {name}".strip() + (OF_WHAT_IS_ANSWERED if attachment.origin else "")
     return f"{named}, {attachment.seconds} s" if attachment.seconds else named

@@ -1,4 +1,4 @@
-"""Makes checkpoints of long conversations, beside the turns; see `context.checkpoint`."""
+"""Creation of checkpoints of long conversations, outside turns; see `context.checkpoint`."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ class Checkpoints:
     async def make(
         self, session: Session, covers_to: int, context_window: int, compactor: Compactor, now: float
     ) -> bool:
-        """Have one written of the conversation up to a row. False: nobody could, or there is nothing (any more)."""
+        """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
         window = session.window
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
         if not messages or window.owed:

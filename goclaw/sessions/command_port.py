@@ -1,4 +1,4 @@
-"""Where an agent's turn has what people do by commands done: the gateway, which is made after the sessions."""
+"""A port for commands given by the agent. It is bound to the gateway, which is built after the sessions."""
 
 from collections.abc import Awaitable, Callable
 
@@ -11,8 +11,8 @@ async def _nobody(inbound: Inbound, text: str) -> str:
 
 
 class CommandPort:
-    """Takes what is asked, and has it done as soon as somebody is there who can."""
+    """Passes commands to the gateway once the gateway is bound."""
 
     def __init__(self) -> None:
         self.answer: Callable[[Inbound, str], Awaitable[str]] = _nobody
-        """Answers a command for the person whose message a turn answers; raises ToolError where it may not be."""
+        """Runs a command for the person whose message the turn answers; raises ToolError where it is not allowed."""

@@ -1,4 +1,4 @@
-"""When a conversation's context is made smaller. How that is done is `context`, how well it goes `summaries`."""
+"""Decisions when to compact a conversation. How it is done is in `context`, how well it succeeds in `summaries`."""
 
 import asyncio
 import logging
@@ -42,13 +42,13 @@ log = logging.getLogger(__name__)
 FEWEST_KEPT = 2
 """Messages that /compact keeps at least: the last question and its answer."""
 LEAST_FREED = 0.10
-"""Share of the tokens that a compaction must free, else another one right after it would be a loop."""
+"""Share of the tokens that a compaction must free; otherwise compacting again at once would loop."""
 NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
 
 
 @record
 class CompactorPorts:
-    """What compaction stands on."""
+    """The services that compaction uses."""
 
     clock: Clock
     models: Models
@@ -61,9 +61,9 @@ class CompactorPorts:
     checkpoint: Callable[[str], Awaitable[ReadyCheckpoint | None]]
     """The session's latest checkpoint that still stands for a part of its context."""
     beginning: Callable[[Session, int], Awaitable[None]]
-    """Told of a conversation, with the model's window, before a part of it leaves the context."""
+    """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
     instructed: Callable[[Session, str], Awaitable[str]]
-    """What the operator's hooks make of the instructions for a summary."""
+    """Returns the instructions for a summary after the operator's hooks."""
     repeats: Callable[[str], Awaitable[bool]]
     """Whether the demo model answers in a session."""
 
@@ -86,8 +86,12 @@ class Compactor:
     async def make_room(
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
     ) -> None:
-        """Before a request: leave out what the agent's history policy does not show, do what a /compact asked for, else
-        compact if it is due or the provider said so. `context_window`: of the model that is asked next."""
+        """Fit the context before a request, and return the window in tokens that it was fitted to.
+
+        Hides what the agent's history policy does not show, does a pending /compact, else compacts if it is due or the
+        provider
+        refused the request as too long. `context_window`: of the model for this request.
+        """
         alone = is_small(context_window)
         if too_long:
             context_window = min(context_window, _size(session))  # that was too much, whatever the window should be
@@ -120,8 +124,10 @@ class Compactor:
             await self.compact(session, context_window=context_window)
 
     async def _leave_out(self, session: Session, context_window: int) -> None:
-        """Show the oldest messages no more, without asking a model: a checkpoint stands for them, or a line until a
-        summary of them is written beside the turns."""
+        """Hide the oldest messages without asking a model.
+
+        A checkpoint stands for them, or a line until a summary of them is written outside turns.
+        """
         size = _size(session)
         async with session.lock:
             done = await self._compact(session, self.attempt(session.key), "", context_window, alone=True)
@@ -185,13 +191,13 @@ class Compactor:
     async def compact(
         self, session: Session, instructions: str = "", *, forced: bool = False, context_window: int = 0
     ) -> str:
-        """Compact now; returns the lines of `/compact`.
+        """Compact now, and return the lines of `/compact`.
 
         Args:
-            session: what is compacted.
-            instructions: a person's wish for the summary.
-            forced: a person wants it, however short it is.
-            context_window: of the model that is asked next; 0: of the one that answers in the session.
+            session: the conversation to compact.
+            instructions: a person's instructions for the summary.
+            forced: a person asked for it, so compact however short the conversation is.
+            context_window: of the model for the next request, in tokens; 0: of the session's model.
         """
         context_window = context_window or await self.context_window(session.key)
         async with session.lock:
@@ -203,7 +209,7 @@ class Compactor:
             finally:
                 session.compacting = False
         text = self._judged(session, done, size, context_window if forced else 0) if done else NOTHING
-        if forced:  # who asked for it reads the answer, the others are told
+        if forced:  # the person who asked reads the answer; others get a notice
             trouble = attempt.news or (attempt.nobody() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
@@ -213,9 +219,9 @@ class Compactor:
         return text
 
     def _judged(self, session: Session, done: StoredCompaction, size: int, context_window: int) -> str:
-        """What was done to a context of `size`, in words; a compaction that did next to nothing is remembered.
+        """Describe what a compaction did to a context of `size` tokens; remember one that freed next to nothing.
 
-        `context_window`: 0 where no person asked for it.
+        `context_window`: in tokens; 0 where no person asked for it.
         """
         text = f"Compaction completed!\n  Tokens before: {done.tokens_before:,}\n  Summary source: {done.source}"
         freed = done.tokens_before - done.tokens_after
@@ -269,7 +275,7 @@ class Compactor:
         return done
 
     async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
-        """What the store has of a context before a row: the last real summary, and all messages since."""
+        """Return the stored context before a row: the last real summary, and all messages since."""
         summary, stored = await self._ports.transcripts.originals(session.key, before)
         shown = (message for message in stored if not session.window.view.leaves_out(message.row))
         return Basis(summary, [as_read(message) for message in shown])

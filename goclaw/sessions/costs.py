@@ -1,7 +1,7 @@
-"""What answers cost: booked with the step that they belong to, and held against the caps before each request.
+"""Costs of answers: booked with the step they belong to, and checked against the caps before each request.
 
-Tokens are those of prompts and answers as providers count them, what came from a cache included. An answer whose price
-nobody knows counts for nothing in dollars, and whoever is told of a cap is told that, too.
+Tokens are those of prompts and answers as providers count them, cached ones included. An answer of unknown price counts
+zero dollars, and the message about a reached cap says so.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -20,7 +20,7 @@ from goclaw.store.database import BoundStatement
 from goclaw.store.spending import Purpose, Spending, Spent
 
 KEEP_SECONDS = 2 * 24 * 3600.0
-"""How long it is kept for whom something was spent: the caps of a day need no more."""
+"""How long costs are kept per person: the daily caps need no more."""
 
 
 @record
@@ -71,7 +71,7 @@ class Costs:
                 raise LimitReached(f"I stopped: your requests of today took {passed}. I can go on after midnight.")
 
     async def today(self, person: str) -> Spent:
-        """What was spent for a person since midnight, as the clocks of this machine show it."""
+        """Return what was spent for a person since midnight, local time."""
         now = datetime.fromtimestamp(self.clock.now()).astimezone()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return await self.spending.of_person(person, midnight.timestamp())
@@ -94,7 +94,7 @@ class Costs:
 
 
 def _passed(spent: Spent, tokens: Cap | None, dollar: Cap | None) -> Iterator[str]:
-    """What was passed, in words with the key."""
+    """Yield the caps that were passed, in words with the configuration key."""
     used = spent.input + spent.output
     if tokens and used >= tokens.most:
         yield f"{used:,} tokens, and {tokens.most:,.0f} are allowed ({tokens.key})"
@@ -111,5 +111,5 @@ def _unpriced(spent: Spent) -> str:
 
 
 def _believable(usage: Usage) -> Usage:
-    """What a provider counted, within what can be: its word must not keep an answer from being stored."""
+    """Limit the provider's counts to plausible values: a wrong count must not keep an answer from being stored."""
     return Usage(*(min(max(0, count), MAX_TOKENS) for count in astuple(usage)))

@@ -1,7 +1,7 @@
-"""Keeps what was said with the demo model out of the context of every real one.
+"""Exclusion of the demo model's turns from the context of real models.
 
-The demo says in each answer that no AI is connected; a real model that reads so goes on saying it. While the demo
-answers no summary, checkpoint or note is written; the first real model after it is shown none of those turns.
+The demo says in each answer that no AI is connected; a real model that reads this repeats it. While the demo
+answers no summary, checkpoint or note is written; the first real model after it sees none of those turns.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,13 +27,13 @@ class DemoTurns:
     async def before_request(
         self, session: Session, turn: str, spec: str, tell: Callable[[str], Awaitable[None]]
     ) -> None:
-        """Take in which model is asked next.
+        """Note the model of the next request.
 
         Args:
             session: the conversation.
-            turn: the turn that runs, which stays in the context.
-            spec: the model that is asked.
-            tell: takes a line for the people of the conversation, where turns of the demo are left out from now on.
+            turn: the running turn, which stays in the context.
+            spec: the model.
+            tell: sends a line to the people of the conversation when turns of the demo are left out from now on.
         """
         is_demo = spec.partition(":")[0] == DEMO
         since = session.demo
@@ -43,7 +43,7 @@ class DemoTurns:
             await self._note(session, DemoSince(first, is_whole))
         elif since is not None and not is_demo:
             if _shows(session, since, turn):
-                # First, for a turn that is taken up after a crash finds nothing left to tell; it is told once.
+                # First, because a turn resumed after a crash finds nothing left to report; people are informed once.
                 await tell(_told(spec, since))
             await self._leave_out(session, turn, since)
             await self._note(session, None)
@@ -65,7 +65,7 @@ class DemoTurns:
 
 
 def _first_row(session: Session, turn: str) -> int:
-    """Where the turn begins that runs."""
+    """Return the first row of the running turn."""
     return next((entry.row for entry in session.window.entries if entry.turn == turn), LAST_ROW)
 
 

@@ -1,8 +1,8 @@
-"""Calls from outside of every conversation: an MCP client asks an agent by a tool that it exports.
+"""Agent runs for callers outside any session: an MCP client calls a tool that an agent exports.
 
-Such a call is a turn that no message began, of the person whose token the client has: its agents are counted, shown and
-kept under that person's own session, in which nothing else is done. It lives as long as somebody waits for it, and is
-lost with the daemon: what its agents said until then is kept, and none of it goes on.
+Such a call is a turn without a message, for the person of the client's token: its agents are counted, shown and
+kept under a session of that person that has no other use. It lives as long as the client waits, and is lost with the
+daemon: the agents' messages until then are kept, and the call is not resumed.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ HandOn = Callable[[AgentRun, CallScope, Forward, str, str], Coroutine[Any, Any, 
 
 @record
 class ExternalRunPorts:
-    """What such calls stand on."""
+    """The services that such calls use."""
 
     clock: Clock
     contexts: Contexts
@@ -52,7 +52,7 @@ class ExternalRunPorts:
     kinds: Kinds
     pauses: Pauses
     rules: TurnRules
-    """What holds for the call as a whole; agents have rules of their own besides."""
+    """The rules of the call as a whole; agents have rules of their own besides."""
     spawn: Spawn
 
 
@@ -75,12 +75,12 @@ class ExternalRuns:
     async def received(
         self, scope: CallScope, call: str, approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
     ) -> AsyncIterator[CallScope]:
-        """The scope of a call, with the ports by which a tool asks agents.
+        """Yield the scope of a call, with the ports by which a tool starts agents.
 
         Args:
-            scope: as whose and where the call is made; its `tools` are what agents have at most of their caller's.
-            call: an id that no other call ever has.
-            approve: asks whoever waits whether a call of the agent with this name may run.
+            scope: the actor and place of the call; its `tools` limit the tools of its agents.
+            call: a unique id, never used again.
+            approve: asks the caller whether a call of the agent with this name may run.
         """
         visit = ExternalRun(self, scope, call, approve)
         self._open.add(visit)
@@ -124,7 +124,7 @@ class ExternalRun:
         self._ports, self._visits = visits.ports, visits
         self.scope = scope
         self.work: set[asyncio.Task[Any]] = set()
-        """What is done for it now."""
+        """The work in progress for the call."""
         self.handing_on = False
         """It waits for another tool."""
         asked = Inbound(call, scope.actor, scope.session, "", scope.address, self._ports.clock.now())
@@ -151,7 +151,7 @@ class ExternalRun:
             self.handing_on = False
 
     async def close(self) -> None:
-        """Nobody waits for it any more: forget what was recorded of its steps."""
+        """Forget the recorded steps, since the caller no longer waits."""
         if self._used:
             await self._ports.journal.end(self._turn.id, self._ports.clock.now(), ())
 
@@ -163,7 +163,7 @@ class ExternalRun:
         return AgentRun(self._root, self._turn, home, RunPolicy(self._ports.rules), settings, agent="")
 
     async def _waited_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of it. It ends when nobody waits for it any more, and what it was at says so."""
+        """Return the result of `work`; cancel it when the caller stops waiting, and mark the turn as stopping."""
         async with background(work, f"agents for {self._turn.id}") as task:
             self.work.add(task)
             try:

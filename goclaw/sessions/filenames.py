@@ -1,11 +1,11 @@
-"""Names for received files: what their senders call them, as far as a name can do no harm."""
+"""File names for received files: the sender's name without anything harmful."""
 
 import mimetypes
 import unicodedata
 from pathlib import PurePosixPath
 
 MAX_CHARACTERS = 120
-"""Bytes of the 255 that file systems allow: a number may follow."""
+"""Maximum bytes of a name, of the 255 that file systems allow: a number may follow."""
 MAX_ENDING = 20
 _KEPT = frozenset("._- ()+,=")
 _SOUND_ENDINGS = {

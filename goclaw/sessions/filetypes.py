@@ -1,4 +1,4 @@
-"""What received bytes are, by looking at them: a sender's word for it may be wrong."""
+"""Detection of file types from content: the sender's type may be wrong."""
 
 import codecs
 from pathlib import PurePosixPath
@@ -12,7 +12,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROLS = bytes(sorted(frozenset(range(0x20)) - frozenset(b"\t\n\r\f\x1b")))
-"""What stands in no text: ESC does, in logs with colours."""
+"""Control characters that no text contains, except ESC, which logs with colours do."""
 _OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".srt", ".html", ".htm", ".xml", ".sql"})
 
 
@@ -27,7 +27,7 @@ def sound_type(data: bytes) -> str | None:
 
 
 def text_of(data: bytes, name: str, mime: str) -> str | None:
-    """The text of a file; None: it is none. Up to 20 MB take 0.1 s: not in the event loop."""
+    """Decode a file as text; None if it is binary. Takes 0.1 s for 20 MB: do not call it on the event loop."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding)

@@ -1,8 +1,8 @@
-"""Before a context is compacted, what matters beyond this conversation is noted in a memory file, silently.
+"""Memory notes taken before a compaction: what matters beyond the conversation goes into a memory file, silently.
 
-Nobody waits for it and nobody is written to: a summarising model is shown the conversation once, beside the turns, and
-what it finds worth keeping is added to today's notes of the person. Without such a model nothing is noted; the main
-model is asked only where `memory.flush.main_model` says so.
+No turn waits and no message is sent: a summary model reads the conversation once, in the background, and what it finds
+worth keeping is added to the person's notes of today. Without such a model nothing is noted; the main model is asked
+only where `memory.flush.main_model` says so.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ from goclaw.workspace import ABSENT, Workspace, again_when_changed
 log = logging.getLogger(__name__)
 
 MARKS = (50, 75)
-"""Per cent, see `room.filled` (goclaw-facts, "Memory flush")."""
+"""Per cent of the window, see `room.filled` (goclaw-facts, "Memory flush")."""
 SETTING = "flushed"
 MEMORY = "memory"
-"""Folder of the notes that belong to a workspace."""
+"""Folder of a workspace's notes."""
 MAX_NOTES = 1 << 20
-"""Bytes of one day's file beyond which nothing is added."""
+"""Maximum bytes of one day's file; beyond that nothing is added."""
 WRITE = ToolSpec("write", "Notes go into files.", {}, SideEffect.MUTATING, RISK_OF[SideEffect.MUTATING])
-"""The tool whose rights are needed."""
+"""The tool whose permission is required."""
 SYSTEM = """You keep the notes of an assistant about the person it works for. From the conversation you are shown, write
 what will still matter in other conversations weeks from now: facts about the person and their projects, preferences,
 decisions, names, dates, places of things. One line each, beginning with "- ". No passwords, keys or tokens. Nothing
@@ -74,7 +74,7 @@ class Flush:
         environment: ToolEnvironment,
         is_alone: Callable[[Actor], bool],
     ) -> None:
-        """`is_alone`: nobody else works in the actor's workspace, so that the notes are the workspace's own."""
+        """`is_alone`: whether the actor's workspace has no other users, so that the notes are the workspace's own."""
         self._settings = settings
         self._is_alone = is_alone
         self._stored = stored
@@ -82,7 +82,7 @@ class Flush:
         self._environment = environment
 
     async def claim(self, session: Session, actor: Actor, context_window: int) -> Due | None:
-        """The conversation as it is, if it has crossed a mark for the first time since it was last compacted.
+        """Return the conversation if it has crossed a mark for the first time since its last compaction, else None.
 
         The mark counts as done, whatever becomes of the notes.
         """
@@ -90,7 +90,7 @@ class Flush:
         if not self._settings.enabled or not self._environment.config.memory.enabled or not window.entries:
             return None
         if self._access.is_group(session.key):
-            return None  # others' words, orders among them, would become what is known of whoever spoke last
+            return None  # other people's words, orders among them, would become notes about the last speaker
         settings, tokens = self._environment.config.compaction, window.tokens(session.overhead)
         mark = reached(filled(tokens, context_window, session.fixed, settings), MARKS)
         if not mark or not self._may_write(actor, session.mode):
@@ -129,26 +129,26 @@ class Flush:
             log.info("notes of %s were taken", session.key)
 
     def _may_write(self, actor: Actor, chosen: ChosenMode | None) -> bool:
-        """Whether the actor's agent may write a file without asking; nobody is there to be asked."""
+        """Whether the actor's agent may write a file without asking; in the background there is no one to ask."""
         allowed = self._access.authorize(actor, "tool.use", WRITE.name).allowed
         spec = replace(WRITE, tags=self._access.tags(WRITE.name))
         return allowed and self._access.consent(actor, spec, spec.risk, chosen=chosen) == "run"
 
 
 def works_alone(key: str, listed: Iterable[str], root: Callable[[str], Path]) -> bool:
-    """Whether nobody else of those listed in users.json works in the workspace of the user with this key.
+    """Whether no other user in users.json works in the workspace of the user with this key.
 
-    Asks the disk: one folder may have several names. `root`: the folder of a user's workspace.
+    Reads the disk: one folder may have several names. `root`: returns the folder of a user's workspace.
     """
     mine = root(key).resolve()
     return all(other == key or root(other).resolve() != mine for other in listed)
 
 
 async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> None:
-    """Add lines to today's file in `folder`; somebody may be writing to it at the same moment.
+    """Append notes to today's file in `folder`; another writer may be active at the same moment.
 
     Raises:
-        ToolError: the file is full, or is no file of its own there.
+        ToolError: the file is full, or is a link or lies behind one.
     """
     moment = datetime.fromtimestamp(now).astimezone()
     path = f"{folder}/{moment:%Y-%m-%d}.md"

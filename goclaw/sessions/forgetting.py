@@ -1,7 +1,7 @@
-"""Forgets conversations: on somebody's order (`/forget`), and what is older than wanted (`retention.days`).
+"""Deletion of conversations: on request (`/forget`), and by age (`retention.days`).
 
-The database is `store.forgetting`'s and `store.retention`'s business; here are the windows in memory, the files outside
-the database, the memory index, and the code without which nobody forgets by a slip.
+Database rows are deleted by `store.forgetting` and `store.retention`; this module handles the windows in memory, the
+files outside the database, the memory index, and the confirmation code that prevents deletion by a slip.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ log = logging.getLogger(__name__)
 DAY = 24 * 3600.0
 CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""No I, O, 0 and 1: a code is typed."""
+"""Characters of codes, without I, O, 0 and 1: people type them."""
 CODE_LENGTH = 6
 
 
 @record
 class ForgettingPorts:
-    """What forgetting stands on."""
+    """The services that deletion uses."""
 
     blobs: Blobs
     clock: Clock
     contexts: Contexts
     end_visits: Callable[[str], Awaitable[None]]
-    """Ends the agents of a session that work for calls from outside of it."""
+    """Ends the agents of a session that work for external callers."""
     forgetting: Forgetting
     memory: Callable[[], Awaitable[bool]]
     """`MemoryPort.forget`."""
@@ -65,7 +65,7 @@ class Codes:
         return code
 
     def take(self, person: str, session: str, code: str) -> bool:
-        """Whether this is the code; whatever was said, it is void afterwards."""
+        """Whether `code` is the current code; any attempt invalidates it."""
         given, until = self._given.pop((person, session), ("", 0.0))
         return self._clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
 
@@ -80,7 +80,7 @@ class Forgetter:
         self.codes = Codes(ports.clock)
 
     async def extent(self, session: str) -> Extent:
-        """What there is to forget."""
+        """Return how much a deletion would remove."""
         return await self._ports.forgetting.extent(session)
 
     async def unfinished(self, session: str) -> bool:
@@ -88,10 +88,10 @@ class Forgetter:
         return await self._ports.forgetting.unfinished(session) > 0
 
     async def forget(self, session: str) -> tuple[int, bool]:
-        """Delete a conversation, with those of the agents that worked for it; nothing of it may run (`Engine.alone`).
+        """Delete a conversation with those of its subagents; none of their turns may run (`Engine.alone`).
 
         Returns the number of rows, and whether nothing is left to do: files that another turn may be about to use, and
-        a database file that somebody reads, are tried again at the next start and once a day.
+        a database file with active readers, are retried at the next start and once a day.
         """
         async with self._lock:
             await self._ports.tasks.forget(session)

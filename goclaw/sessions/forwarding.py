@@ -1,6 +1,6 @@
-"""A call that is handed on to another tool (`passthrough` of an exported tool): a step of its own in the same turn.
+"""Forwarding of a call to another tool (`passthrough` of an exported tool), as a step of its own in the same turn.
 
-It goes the way of every call: known, authorized, asked for, audited, and never run twice if it must not be.
+It takes the path of every call: known, authorized, approved, audited, and never run twice if it must not be.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ class Forwarding:
     """The tools of the agent that offers the call."""
 
     async def hand_on(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
-        """Make the call for the one with this step's name and this id, or read back what came of it."""
+        """Make the call on behalf of the call with this step name and id, or read back its recorded result."""
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
@@ -49,7 +49,7 @@ class Forwarding:
         return done.value
 
     def _within(self, wanted: Forward) -> CallScope:
-        """Where the call runs: the tool has to be one of the offering agent, and of the caller as a rule."""
+        """Return the scope of the call: the tool must belong to the offering agent and, as a rule, to the caller."""
         if wanted.own_tools:
             return replace(self.scope, tools=self.selection, narrowed=())
         also = () if self.selection is None else (self.selection,)
@@ -57,7 +57,7 @@ class Forwarding:
 
 
 def _not_shown(event: TurnEvent) -> None:
-    """Whoever watches sees the call that was handed on."""
+    """Drop the event, since clients already see the original call."""
 
 
 def _unknown(call: ToolCall) -> ToolResult:

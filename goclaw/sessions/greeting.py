@@ -1,4 +1,4 @@
-"""What a client reads first: which model answers, what is missing, and the one command that adds it.
+"""The greeting of a client: which model answers, what is missing, and the one command that adds it.
 
 At most four lines; one where nothing is missing.
 """
@@ -25,14 +25,14 @@ def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> 
 
 
 def _model(models: Models, config: Config) -> tuple[str, bool]:
-    """Which model answers, and whether that is none of use. A demo that the configuration wants is."""
+    """Describe the model that answers, and whether it is missing, failed or an unwanted demo."""
     if models.is_demo and not (config.models.agent or config.agents.main.model):
         return NO_MODEL, True
     return models.sentence.partition("\n")[0], models.failed
 
 
 def _telegram(config: Config, users: Users) -> str:
-    """What is missing for Telegram; empty where nothing is, or where it is switched off."""
+    """Describe what is missing for Telegram; empty where nothing is, or where Telegram is switched off."""
     if config.telegram.enabled is False:
         return ""
     if config.telegram.token is None:

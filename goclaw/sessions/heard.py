@@ -1,5 +1,6 @@
-"""Something heard beside the messages to the agent, as the model is told of it with the next one: what others said in
-the group, an edit of an answered message, a reaction to the agent's own. See `overheard`.
+"""Overheard messages: words of others in a group, edits of answered messages, reactions to the agent's messages.
+
+The model reads them with the next message. See `overheard`.
 """
 
 from collections.abc import Sequence
@@ -10,37 +11,37 @@ from goclaw.messages import Piece, Provenance, SourceKind
 from goclaw.records import record
 
 MAX_NOTE = 500
-"""Characters of each text of an edit, and of a message that was reacted to."""
+"""Maximum characters of each text of an edit, and of a message with a reaction."""
 BEFORE_CHANGE = 100
-"""Characters shown before a change that is far behind the beginning of a text."""
+"""Characters shown before a change far from the beginning of a text."""
 MAX_SAID = 2_000
-"""Characters of what a person said in a group."""
+"""Maximum characters of one person's message in a group."""
 MAX_NOTES = 20
-"""Edits and reactions that wait for the next message; the oldest go."""
+"""Maximum edits and reactions that wait for the next message; the oldest are dropped."""
 
 
 @record
 class OverheardMessage:
-    """One thing that was heard."""
+    """One overheard message, edit or reaction."""
 
     kind: Literal["said", "edit", "reaction"]
     author: str
     """Actor key of the person."""
     name: str
-    """What the person is called; never used for a decision."""
+    """The person's display name; never used for a decision."""
     text: str
-    """What was said; of an edit the new text; of a reaction what the person did."""
+    """The words; for an edit the new text, for a reaction the action."""
     about: str = ""
     """Of an edit the old text; of a reaction the message that it is on."""
     ref: str = ""
-    """The message's own name at its channel; of one message only the latest edit and reaction are told."""
+    """The channel's id of the message; of one message only the latest edit and reaction are kept."""
     passed_on: bool = False
-    """Words of others are in it, as it was forwarded or answers them: all of it is material then."""
+    """It is a forward or a reply with words of others: then all of it is untrusted material."""
     at: float = 0.0
-    """When it was heard, in epoch seconds."""
+    """Time of arrival, in epoch seconds."""
 
     def piece(self, speaker: str) -> Piece:
-        """The line in a message of `speaker`, whose own words are no material."""
+        """Return the line for a message of `speaker`, whose own words are trusted."""
         who = f"{_plain(self.name)} ({self.author})".strip()
         is_own = self.author == speaker and not self.passed_on
         provenance = Provenance(SourceKind.PERSON if is_own else SourceKind.OTHER, self.author)
@@ -58,7 +59,7 @@ class OverheardMessage:
 
 
 def with_one_more(known: Sequence[OverheardMessage], new: OverheardMessage, keep: int) -> tuple[OverheardMessage, ...]:
-    """What waits by now; `keep`: how much of what was said in the group may wait."""
+    """Return the waiting messages with `new` among them; `keep`: the number of group messages to keep."""
     older = next((each for each in known if new.ref and (each.kind, each.ref) == (new.kind, new.ref)), None)
     if older and new.kind == "edit":  # from what the model knows to what holds now
         new = replace(new, about=older.about)

@@ -1,7 +1,7 @@
-"""Where the operator's hooks take part in a conversation: its beginning, messages in and out, compactions.
+"""Calls of the operator's hooks in a conversation: at its beginning, for messages in and out, for compactions.
 
-What they make of a message is a part of the step that stores it: taken up again after a crash, a turn has the stored
-message and asks no hook anew.
+What they make of a message is a part of the step that stores it: a turn resumed after a crash has the stored
+message and calls no hook again.
 """
 
 import logging
@@ -22,11 +22,11 @@ from goclaw.sessions.state import Session
 log = logging.getLogger(__name__)
 
 WITHHELD = "[A hook of the operator keeps this answer back.]"
-"""Stands in the transcript, and before the model, for an answer that was kept back."""
+"""Replaces an answer that was held back, in the transcript and for the model."""
 A_HOOK = "a hook of the operator"
 UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
 NOBODY = Actor("", "daemon")
-"""For whom a context is compacted when no turn runs."""
+"""The actor of a compaction that no turn runs."""
 
 
 @record
@@ -42,10 +42,10 @@ class Hooking:
         return self.hooks.any_for("message_out")
 
     async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
-        """What becomes of a person's message, with all that came with it.
+        """Return a person's message with its attachments, after the hooks.
 
         Raises:
-            MessageDenied: it is not taken.
+            MessageDenied: a hook rejects it.
         """
         answer = await self._fire("message_in", inbound, message.text)
         if answer.deny:
@@ -58,11 +58,11 @@ class Hooking:
         return replace(message, told=told)
 
     def unheard(self, inbound: Inbound) -> UserMessage:
-        """The message of a turn that ended before it was heard."""
+        """Return the message of a turn that ended before its message was accepted."""
         return UserMessage(UNSEEN) if self.hooks.any_for("message_in") else unopened(inbound)
 
     async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
-        """What becomes of what an answer of the model says; the calls beside it stay as they are."""
+        """Return an answer of the model after the hooks; its calls stay as they are."""
         if message.calls and not message.text.strip():
             return message
         answer = await self._fire("message_out", inbound, message.text)
@@ -90,7 +90,7 @@ async def instructed(hooks: Hooks, session: Session, instructions: str) -> str:
 
 
 def context_of(inbound: Inbound, message: UserMessage | None) -> str:
-    """What the model is told before a person's message: see `envelope`, and what hooks add to it."""
+    """Return the context shown to the model before a person's message: `envelope`, and what hooks add to it."""
     context = envelope(inbound)
     if message is None or not message.told:
         return context
@@ -98,9 +98,9 @@ def context_of(inbound: Inbound, message: UserMessage | None) -> str:
 
 
 def _realigned(message: UserMessage, text: str) -> Iterator[Foreign]:
-    """Find what others wrote in the new text: all of it, where one of their pieces was changed.
+    """Find the foreign pieces in the new text: all of it is foreign where one of them was changed.
 
-    What a hook wrote in place of a message without such pieces is the hook's.
+    Text that a hook wrote in place of a message without such pieces belongs to the hook.
     """
     if not message.foreign and text:
         yield Foreign(0, len(text), A_HOOK, Provenance(SourceKind.HOOK))

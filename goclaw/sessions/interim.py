@@ -1,10 +1,10 @@
-"""What the agent says before its tool calls: a message of its own in the chat as soon as its step is recorded.
+"""Interim texts: what the agent says before its tool calls, as a chat message of its own once its step is recorded.
 
-The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text waits and
-stands before the next one, the last answer included, where the channel wants one message a turn (`telegram.interim`) or
-the chat had `MAX_A_MINUTE` of them in a minute: a model that comments on each of fifty calls must not flood a chat, nor
-use up what Telegram lets a bot say in a group (20 messages a minute). What leads to a question, or to a file that is
-sent, never waits: the person reads it before that.
+The delivery is committed in the transaction of the step, so that a crash neither loses nor doubles it. A text is
+held and put before the next one, the last answer included, where the channel wants one message a turn
+(`telegram.interim`) or the chat had `MAX_A_MINUTE` of them in a minute: a model that comments on each of fifty calls
+must not flood a chat, nor use up what Telegram lets a bot say in a group (20 messages a minute). A text before a
+question or a sent file is never held: the person reads it first.
 """
 
 from collections import defaultdict, deque
@@ -22,7 +22,7 @@ MAX_A_MINUTE = 6
 SECONDS = 60.0
 """At most `MAX_A_MINUTE` such messages to a chat in any `SECONDS`."""
 READ_BEFORE = frozenset({"ask_user", "exit_plan_mode", "message"})
-"""Tools that put a question, a text or a file before the person."""
+"""Tools that show a question, a text or a file to the person."""
 
 
 class InterimTexts:

@@ -1,7 +1,7 @@
-"""What is done beside the turns: checkpoints and notes. One thing at a time, for nobody waits.
+"""Background work of sessions, outside turns: checkpoints and memory notes, one at a time.
 
-In a small window the model that does it is as a rule the one that answers: it is asked once in `every_turns` turns, not
-before the person has been quiet for a moment, and it is left alone as soon as somebody writes.
+In a small window the model for this work is usually the one that answers: it is asked once in `every_turns` turns, only
+after the person has been quiet for a moment, and the request is cancelled as soon as a message arrives.
 """
 
 import asyncio
@@ -29,19 +29,19 @@ from goclaw.supervise import background
 log = logging.getLogger(__name__)
 
 MAX_DUE = 20
-"""Conversations that may wait to be noted after they were compacted: each holds all of its messages in memory."""
+"""Maximum conversations that wait for notes after a compaction: each holds all of its messages in memory."""
 MAX_WAITING = 1_000
-"""Sessions that may wait; beyond that the work is dropped: a checkpoint is a convenience."""
+"""Maximum sessions that wait; beyond that the work is dropped: a checkpoint is a convenience."""
 QUIET_SECONDS = 5.0
-"""After a turn: who reads an answer and writes at once again should not find the model at work."""
+"""Pause after a turn: a person who writes again at once should not find the model busy."""
 BESIDE = "beside"
-"""The session's setting that says up to which row, and for what, a model was last asked beside its turns."""
+"""The session's setting with the row, and the purpose, of the last background request to a model."""
 SUMMARY, NOTES = "summary", "notes"
 
 
 @record
 class MaintenancePorts:
-    """What the work stands on."""
+    """The services that background work uses."""
 
     checkpoints: Checkpoints
     clock: Clock
@@ -52,9 +52,9 @@ class MaintenancePorts:
     models: Models
     stored: Settings
     turns_since: Callable[[str, int], Awaitable[int]]
-    """How many messages of people came after a row of a session."""
+    """Returns the number of people's messages after a row of a session."""
     every_turns: int
-    """How many there must be between two requests in a small window."""
+    """Minimum number of messages between two background requests in a small window."""
 
 
 class MaintenanceQueue:
@@ -66,7 +66,7 @@ class MaintenanceQueue:
         self._due: deque[tuple[Session, Actor, Due]] = deque()
         self._news = asyncio.Event()
         self._yielding: asyncio.Task[None] | None = None
-        """What is done in a small window."""
+        """The current background request in a small window."""
 
     def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
         """Look at a conversation when there is time.
@@ -78,7 +78,7 @@ class MaintenanceQueue:
             self._news.set()
 
     async def run(self) -> None:
-        """Work for ever."""
+        """Run forever."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -86,12 +86,12 @@ class MaintenanceQueue:
             await self.catch_up()
 
     def make_way(self) -> None:
-        """Somebody writes: leave the model alone that may have to answer."""
+        """Cancel the background request, since its model may have to answer a new message."""
         if self._yielding is not None:
             self._yielding.cancel()
 
     async def compacting(self, session: Session, context_window: int) -> None:
-        """Look at a conversation before a part of it is gone from the context: what is to be noted is noted later."""
+        """Claim the notes of a conversation before a part of it leaves the context; they are taken later."""
         if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
         if due := await self._ports.flush.claim(session, session.actor, context_window):
@@ -99,7 +99,7 @@ class MaintenanceQueue:
             self._news.set()
 
     async def catch_up(self) -> None:
-        """Do all that waits."""
+        """Do all waiting work."""
         while self._due or self._waiting:
             try:
                 if self._due:
@@ -143,7 +143,7 @@ class MaintenanceQueue:
     async def _summary(
         self, session: Session, last_row: int, context_window: int
     ) -> Callable[[], Awaitable[None]] | None:
-        """How one is written: that which is owed, else a checkpoint; None: neither is due."""
+        """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
         if session.window.owed:
             return partial(self._ports.summary_retries.pay_now, session.key)
         if await self._ports.checkpoints.is_due(session, context_window):
@@ -151,7 +151,7 @@ class MaintenanceQueue:
         return None
 
     async def _unless_somebody_writes(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it until somebody wants an answer, who may want it of the same model."""
+        """Run `work`; cancel it when a message arrives that the same model may have to answer."""
         async with background(work, "work beside the turns") as self._yielding:
             await asyncio.wait({self._yielding})
         self._yielding = None

@@ -1,4 +1,4 @@
-"""Removes pictures and files that nobody needs any more (`media.ttl`), every few minutes."""
+"""Removal of unused pictures and files (`media.ttl`), every few minutes."""
 
 import logging
 
@@ -9,13 +9,13 @@ from goclaw.store.media import NeededMedia
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS = 300.0
-"""Between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
+"""Seconds between sweeps; a file so stays up to five minutes longer than `media.ttl`."""
 
 
 class MediaSweep:
-    """What a conversation's context shows stays until it is compacted away, cleared or forgotten; see `store.media`.
+    """A periodic sweep of media that no context shows any more; see `store.media`.
 
-    A file that somebody puts again, or for the first time, while a sweep runs is newer than what it removes: it stays.
+    A file stored during a sweep, anew or for the first time, is newer than what the sweep removes: it stays.
     """
 
     def __init__(self, blobs: Blobs, needed: NeededMedia, clock: Clock, ttl: float) -> None:
@@ -25,7 +25,7 @@ class MediaSweep:
         self._ttl = ttl
 
     async def run(self) -> None:
-        """Sweep for ever.
+        """Sweep forever.
 
         Raises:
             StateError: the database or the disk refuses; begin again later.
@@ -39,7 +39,7 @@ class MediaSweep:
         until = self._clock.now() - self._ttl
         fetching_since = await self._needed.oldest_unheard()
         if fetching_since is not None:
-            # Whatever its turn puts is put after that, and referred to when all of it is there.
+            # Files of a running turn are stored later than that, and referred to once all of them are there.
             until = min(until, fetching_since)
         await self._blobs.tidy(until)
         old = await self._blobs.old_media(until)

@@ -1,4 +1,4 @@
-"""What becomes of a call that lacks required arguments, where the agent's policy says so (`on_missing_fields`).
+"""Handling of calls that lack required arguments, by the agent's policy (`on_missing_fields`).
 
 A call with names that the tool does not know is left to the model: it probably means another field.
 """
@@ -28,14 +28,15 @@ class Clarifier:
     mode: MissingFields
     ask: Ask
     person: str
-    """Actor key of whoever is asked."""
+    """Actor key of the person to ask."""
 
     async def completed(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-        """The call as it is to run: as it was, or with what a person added.
+        """Return the call with its missing arguments filled in by a person.
 
         Raises:
-            ToolError: arguments are missing. `agent.policy` knows it by its first words, and ends the turn or lets it
-                go on; or the person did not want to say.
+            ToolError: arguments are missing (`agent.policy` recognises it by its first words, and ends the turn or lets
+                it
+                continue), or the person declined to answer.
         """
         missing = missing_in(spec, call) if self.mode else ()
         if not missing:
@@ -85,7 +86,7 @@ def parsed(text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What the field may be, by how a person says it; empty: too much to list."""
+    """Return the values a field may have, by the words for people; empty: too many to list."""
     if _kinds(schema) == {"boolean"}:
         return {YES: True, NO: False}
     return {str(value): value for value in schema.get("enum", ())}

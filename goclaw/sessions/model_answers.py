@@ -1,4 +1,4 @@
-"""What a model's answer is made of on its way to people: pieces without secrets, a line where it was cut."""
+"""Processing of a model's answer for people: pieces without secrets, a line where it was cut."""
 
 import logging
 

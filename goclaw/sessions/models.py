@@ -1,7 +1,6 @@
-"""Which models answer. Found out in the background, so that looking for an Ollama server delays no start.
+"""The models that answer. They are found in the background, so that looking for an Ollama server delays no start.
 
-A session answers with what the configuration says, or with the model that was chosen for it (`/model`); the
-configured chain stands behind that one.
+A session uses the configured chain, or the model chosen for it (`/model`) with the configured chain as fallback.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from goclaw.supervise import result_of
 log = logging.getLogger(__name__)
 
 SETTING = "model"
-"""Under which name a session keeps its choice."""
+"""The session's setting for its chosen model."""
 
 
 @record
@@ -108,7 +107,7 @@ class Models:
         return self._chosen[session]
 
     async def behind(self, session: str) -> list[str]:
-        """Which models answer in a session, one in place of the other.
+        """Return the models of a session, each the fallback of the one before it.
 
         Raises:
             ConfigError: none can be opened.
@@ -145,7 +144,7 @@ class Models:
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found by itself"
-        # An old server does not tell what a model is good for.
+        # An old server does not report a model's capabilities.
         pulled = (
             [model for model in found.ollama.models if not model.capabilities or "completion" in model.capabilities]
             if found.ollama
@@ -179,7 +178,7 @@ class Models:
         return self.main == DEMO
 
     async def summarizers(self, session: str = "", instead: str = "") -> list[Summarizer]:
-        """Who writes summaries for a session, the first choice first; `instead` of the summary chain, if it is named.
+        """Return the models for a session's summaries, first choice first; `instead` replaces the summary chain.
 
         Raises:
             ConfigError: a model cannot be opened.
@@ -187,7 +186,7 @@ class Models:
         main = await self.agent(session)
         summary = await self._chain(instead) if instead else self._summary
         sources = [Summarizer(SummarySource.LLM, summary)] if summary else []
-        # The demo model repeats what it is told: that is no summary.
+        # The demo model repeats its input: that is no summary.
         return [*sources, Summarizer(SummarySource.FALLBACK, main)] if main.spec != DEMO else sources
 
     async def resolve(self) -> None:
@@ -203,11 +202,11 @@ class Models:
         except ConfigError as error:
             self.sentence = f"Model: none. {error}"
             self._agent.set_exception(error)
-            self._agent.exception()  # retrieved: nobody may ever ask for it
+            self._agent.exception()  # retrieved, as no caller may ever ask for it
         else:
             self._agent.set_result(chain)
         finally:
-            if not self._agent.done():  # whoever waits for a model must not wait for ever
+            if not self._agent.done():  # callers that wait for a model must not wait forever
                 self._agent.set_exception(ConfigError("no model could be opened; the log says why"))
                 self._agent.exception()
         log.info("%s", self.sentence)

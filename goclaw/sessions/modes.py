@@ -1,7 +1,7 @@
-"""Permission modes: which column of the table "What runs, what asks" holds in a session.
+"""Permission modes: which column of the table "What runs, what asks" applies in a session.
 
 A choice is a durable setting of its session, and is judged anew at every use (`Access.mode`): a `bypass` that an admin
-chose holds for no one else who speaks there, and for no admin any more once the configuration forbids it.
+chose applies to no other speaker there, and to no admin any more once the configuration forbids it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ MEANINGS: Mapping[Mode, str] = {
     "plan": "nothing may be changed until a plan is approved",
     "bypass": "nothing asks; for admins, where policy.allow_bypass is set",
 }
-"""What holds in each mode, in words."""
+"""Each mode's rule, in words."""
 
 PLANNING = Reminder(
     "permission mode",
@@ -33,7 +33,7 @@ PLANNING = Reminder(
     ReminderTier.SAFETY,
     max_per_run=None,
 )
-"""Told to the model with every request while plan mode is in force."""
+"""The reminder for the model with every request in plan mode."""
 
 
 class Modes:
@@ -95,11 +95,11 @@ class Modes:
         return offers
 
     def reminders(self, actor: Actor, chosen: ChosenMode | None) -> Sequence[Reminder]:
-        """What the model is told of the mode."""
+        """Return the model's reminders of the mode."""
         return [PLANNING] if self._access.mode(actor, chosen) == "plan" else []
 
     def leaving_plan(self, key: str, actor: Actor) -> Callable[[Mode], Awaitable[None]]:
-        """What a turn of the actor is given to end plan mode with, when a person approved the plan."""
+        """Return the callback by which a turn of the actor ends plan mode after a person approved the plan."""
 
         async def leave(mode: Mode) -> None:
             decision = await self.choose(key, mode, actor, approved=True)
@@ -110,7 +110,7 @@ class Modes:
 
 
 def _planned(session: Session) -> int:
-    """Where plan mode was first met in the context that is shown now; 0: it was not."""
+    """Return the row at which plan mode first applied in the context shown now; 0: it did not."""
     window, planned = session.window, session.planned
     is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])
     return 0 if is_cleared else planned

@@ -1,7 +1,7 @@
-"""The turn of an agent that works for another turn: its steps are steps of that turn, under names of their own.
+"""The turn of a subagent: its steps are steps of the person's turn, under names of their own.
 
-`tool:2:<call id>/model:1` is the first answer of the agent that the call has started. So one journal takes both up
-after a crash: the call is made again, and the agent reads back what it had done.
+`tool:2:<call id>/model:1` is the first answer of the subagent started by that call. So one journal resumes both
+after a crash: the call is made again, and the subagent reads back its recorded steps.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

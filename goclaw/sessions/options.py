@@ -25,7 +25,7 @@ class SessionOptions:
     file: Path | None
 
     async def of_session(self) -> Mapping[str, str]:
-        """What is in force in the conversation. The permission mode is there to be read only: people choose it."""
+        """Return the settings in force in the conversation. The permission mode is read-only: people choose it."""
         return {
             QUEUE: await self.queue_modes.of(self.key),
             MODE: await self.modes.of(self.key, self.actor),

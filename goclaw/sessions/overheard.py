@@ -1,4 +1,4 @@
-"""What is heard beside the messages to the agent starts no turn: it waits, on disk, and goes with the next message."""
+"""Storage of overheard messages: they start no turn, but wait on disk and go with the next message to the agent."""
 
 import re
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from goclaw.store.database import BoundStatement
 from goclaw.store.settings import Settings
 
 _QUOTED = re.compile(r"(?m)^[ ]{0,3}>.*(\n[ ]{0,3}>.*)*")
-"""A quotation in Markdown (CommonMark 5.1): words in the agent's message that are not its own."""
+"""A quotation in Markdown (CommonMark 5.1): words of others in the agent's message."""
 
 
 class Overheard:
-    """Takes in what is heard, for every session."""
+    """Stores overheard messages of all sessions."""
 
     def __init__(self, contexts: Contexts, stored: Settings, journal: Journal) -> None:
         self._contexts = contexts
@@ -37,12 +37,12 @@ class Overheard:
         return True
 
     async def edited(self, inbound: Inbound, at: float) -> bool:
-        """Keep how a person changed a message that the agent has heard; False: it was not heard, or says the same."""
+        """Store a person's edit of a message the agent has read; False: it was not read, or the text is the same."""
         older = await self._journal.version(inbound.session, inbound.ref)
         if older is None or older.beside or older.forwarded or older.actor.key != inbound.actor.key:
             return False
         before, now = change(older.own_words, inbound.own_words)
-        # A command was not heard, but where a text became one.
+        # A command was never read by the agent, except where an edit turned a text into one.
         if before == now or not now or (before.startswith("/") and not older.edited):
             return False
         session = await self._contexts.session(inbound.session)
@@ -58,7 +58,7 @@ class Overheard:
         await self._keep(session, heard, inbound)
 
     async def prune(self, before: float) -> None:
-        """Forget what was heard before a moment and no message has brought since.
+        """Delete what was overheard before a moment and was not delivered since.
 
         Raises:
             StateError: it cannot be deleted; the next day tries again.
@@ -85,24 +85,25 @@ class Overheard:
 
 @dataclass(slots=True)
 class Carrying:
-    """What goes with the message that a turn hears."""
+    """The overheard messages that go with a turn's message."""
 
     session: Session
     _carried: Sequence[OverheardMessage] = ()
 
     def pieces(self, speaker: str) -> Sequence[Piece]:
-        """What waits, for a message of `speaker`."""
+        """Return the waiting pieces, for a message of `speaker`."""
         self._carried = self.session.heard
         return [each.piece(speaker) for each in self._carried]
 
     def leave(self) -> None:
-        """Leave what waits to the next message: this one goes without it."""
+        """Send this message without the waiting pieces, and keep them for the next one."""
         self._carried = ()
 
     def settled(self) -> Sequence[BoundStatement]:
-        """Take it out of what waits; the statement is for the transaction that stores the message.
+        """Remove the carried pieces; return the statements for the transaction that stores the message.
 
-        Memory is first, as what is heard from now on writes the whole list. Where the transaction fails, the session
+        Memory is first, as a message overheard from now on writes the whole list. Where the transaction fails, the
+        session
         is read again from the disk.
         """
         if not self._carried:

@@ -1,7 +1,7 @@
-"""Turns that somebody holds (`/pause`): each stops before its next request or tool call, until `/resume` or `/stop`.
+"""Pausing of turns (`/pause`): a paused turn stops before its next request or tool call, until `/resume` or `/stop`.
 
-What was ordered is on disk before it is answered, and a held turn is parked in the journal: it keeps its lane, its
-time stands still, and after a restart it is held at the same place. Nothing that runs already is cut.
+The order is on disk before it is answered, and a paused turn is parked in the journal: it keeps its lane, its
+clock stands still, and after a restart it is paused at the same place. Running requests and calls are not cut.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from goclaw.records import record
 from goclaw.store.settings import Settings
 
 PAUSES = "pauses"
-"""Under which name the orders outlive a restart."""
+"""The stored fact that keeps the orders over a restart."""
 STEP = "pause:"
-"""How the step begins under which a held turn is parked."""
+"""Prefix of the step under which a paused turn is parked."""
 HELD = "The turn is paused. /resume goes on with it, /stop ends it."
 GOES_ON = "The turn goes on."
 
@@ -29,7 +29,7 @@ Signal = Callable[[str, str, str], Awaitable[bool]]
 
 @record
 class Pause:
-    """Somebody wants a turn to wait."""
+    """An order to pause a turn."""
 
     id: str
     session: str
@@ -50,7 +50,7 @@ _PAUSES: Codec[list[Pause]] = Codec(list[Pause])
 
 
 class Pauses:
-    """All turns that are to be held."""
+    """The paused turns of all sessions."""
 
     def __init__(self, stored: Settings, clock: Clock, publish: Callable[[TurnEvent], None]) -> None:
         self._stored = stored
@@ -61,12 +61,12 @@ class Pauses:
         self._lock = asyncio.Lock()
 
     async def restore(self) -> None:
-        """Know what an earlier run was told, before a turn goes on."""
+        """Load the orders of an earlier run, before any turn resumes."""
         kept = await self._stored.fact(PAUSES)
         self._ordered = {pause.session: pause for pause in _PAUSES.from_data(kept or [])}
 
     def of(self, session: str, turn: str | None) -> Pause | None:
-        """The pause of a turn, if somebody ordered one."""
+        """Return the pause of a turn, None without one."""
         pause = self._ordered.get(session)
         return pause if pause and pause.turn == turn else None
 
@@ -80,7 +80,7 @@ class Pauses:
         return True
 
     async def lift(self, session: str, turn: str, signal: Signal) -> bool:
-        """Let a turn go on. False: nobody holds it."""
+        """Resume a turn. False: it was not paused."""
         async with self._lock:
             pause = self.of(session, turn)
             if pause is None:
@@ -97,7 +97,7 @@ class Pauses:
                 await self._without(session)
 
     def gate(self, turn: Turn, stand_still: Callable[[], AbstractContextManager[None]]) -> "Gate":
-        """What a turn passes before each step; `stand_still` stops its clock."""
+        """Return the gate that a turn passes before each step; `stand_still` stops its clock."""
         return Gate(self, turn, stand_still, self._publish)
 
     async def _without(self, session: str) -> None:
@@ -125,7 +125,7 @@ class Gate:
         self._lock = asyncio.Lock()
 
     async def passed(self) -> None:
-        """Return when nobody holds the turn."""
+        """Wait while the turn is paused."""
         session, turn = self._turn.inbound.session, self._turn.id
         async with self._lock:
             pause = self._pauses.of(session, turn)

@@ -1,4 +1,4 @@
-"""What sessions stand on."""
+"""The services that sessions use."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -32,7 +32,7 @@ from goclaw.transcribers.base import Transcriber
 
 @record
 class SessionPorts:
-    """What sessions stand on; `app` fills it in."""
+    """The services that sessions use; `app` fills them in."""
 
     config: Config
     clock: Clock
@@ -58,4 +58,4 @@ class SessionPorts:
     hooks: Hooks = field(default_factory=Hooks)
     command_port: CommandPort = field(default_factory=CommandPort)
     config_file: Path | None = None
-    """The configuration file, which need not exist yet; None: nobody knows which it is."""
+    """The configuration file, which need not exist yet; None if unknown."""

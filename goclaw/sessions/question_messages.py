@@ -1,7 +1,7 @@
-"""Puts questions into chats and, when one is decided, lets each of its messages say so, without its buttons.
+"""Messages of questions in chats: sent with buttons, and edited without them once the question is decided.
 
-The question goes to the chat of its turn. If the person there may not answer it, it goes to everybody who may and can
-be written to in private; the first answer wins, and the messages of the others say who gave it.
+The question goes to the chat of its turn. If the person there may not answer it, it goes to everyone who may and has a
+private chat; the first answer wins, and the messages of the others say who gave it.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -46,7 +46,7 @@ class QuestionMessages:
         """By turn and step."""
 
     def name_of(self, key: str) -> str:
-        """What a person is called, for people."""
+        """Return a person's name for people."""
         user = self._users.get(key)
         return (user.name if user else "") or key
 
@@ -64,16 +64,16 @@ class QuestionMessages:
             await self._promise(delivery)
 
     async def tell_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
-        """Let every message of a question say what became of it."""
+        """Edit every message of a question to show its outcome."""
         told = self._told.pop((turn.id, step), None)
-        # After a crash right behind the answer nobody is asked again, but the messages stand there.
+        # After a crash right behind the answer no one is asked again, but the messages are still there.
         deliveries = told.deliveries if told else self._messages(turn, step, question, text)
         yes = bool(by) and (answer in (ALLOW, ALWAYS) if question.kind == "approval" else bool(answer))
         words = decision(question, answer, self.name_of(by) if by else "")
         await self._close(question, text, deliveries, words, yes=yes)
 
     async def withdraw(self, turn: str) -> None:
-        """The turn has ended: its questions that nobody answered are not asked any more."""
+        """Close the messages of a turn's unanswered questions when the turn ends."""
         for key in [key for key in self._told if key[0] == turn]:
             told = self._told.pop(key)
             await self._close(told.question, told.text, told.deliveries, "Not asked any more", yes=False)
@@ -88,7 +88,7 @@ class QuestionMessages:
             )
 
     def _messages(self, turn: Turn, step: str, question: Question, text: str) -> list[Delivery]:
-        """The message to the chat of the turn, and those to whoever else has to answer."""
+        """Return the message to the chat of the turn, and those to the other people who may answer."""
         inbound, actor = turn.inbound, turn.inbound.actor
         name, session = f"{turn.id}:{step}", inbound.session
         others: list[tuple[str, Address]] = []
@@ -113,6 +113,6 @@ class QuestionMessages:
         ]
 
     def _private(self) -> list[tuple[str, Address]]:
-        """Everybody who is listed, with their private chat: with a bot it has the person's own number."""
+        """Return all listed people with their private chats: with a bot it has the person's own number."""
         found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
         return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]

@@ -1,8 +1,8 @@
-"""Questions to people while a turn waits: may this call run, and what `ask_user` wants to know.
+"""Questions to people while a turn waits: approvals of calls, and the questions of `ask_user`.
 
-A question is on disk before it is shown, so that it survives a restart with its turn. Its answer reaches the turn
-and not the queue. An approval is answered by its id only; a plain message answers an `ask_user` question of the same
-person in the same session. Who may answer is asked of `Access` at each answer, and never kept.
+A question is on disk before it is shown, so that it survives a restart with its turn. Its answer goes to the turn
+and not to the queue. An approval is answered by its id only; a plain message answers an `ask_user` question of the same
+person in the same session. The right to answer is checked with `Access` at each answer, and never kept.
 """
 
 import asyncio
@@ -43,22 +43,22 @@ from goclaw.users import Users
 log = logging.getLogger(__name__)
 
 ID_SIGNS = "23456789abcdefghjkmnpqrstuvwxyz"
-"""Nothing that is mistaken for something else when it is typed."""
+"""Characters of question ids, without those mistaken for others when typed."""
 ID_LENGTH = 13
-"""64 random bits; an answer needs the right to answer besides."""
+"""64 random bits; an answer requires the right to answer besides."""
 MAX_DECIDED = 1_000
-"""Questions of which it is remembered what was decided."""
+"""Maximum questions whose decisions are remembered."""
 
 
 @record
 class RecordedAnswer:
-    """What a person said, as the journal keeps it."""
+    """A person's answer, as the journal keeps it."""
 
     text: str
     by: str = ""
     """Actor key; empty: not answered in time."""
     declined: bool = False
-    """The person does not want to answer."""
+    """The person declined to answer."""
     entry: str = ""
     """The way that the answer came in by."""
     owner: bool = False
@@ -68,7 +68,7 @@ class RecordedAnswer:
 
     @property
     def actor(self) -> Actor:
-        """Who answered."""
+        """The person who answered."""
         return Actor(self.by, self.entry, owner=self.owner)
 
 
@@ -84,7 +84,7 @@ class Signal(Protocol):
 
 @record
 class QuestionPorts:
-    """What questions stand on."""
+    """The services that questions use."""
 
     access: Access
     audit: Callable[[AuditEntry], None]
@@ -99,7 +99,7 @@ class QuestionPorts:
     signal: Signal
     users: Users
     approval_seconds: float = 30 * 60.0
-    """How long an approval waits, and how long a given one holds: one that is forgotten must not fire days later."""
+    """Seconds for which an approval waits, and a given one holds: a forgotten one must not fire days later."""
 
 
 @record
@@ -130,7 +130,7 @@ class Questions:
             self._note(item.turn, item.session, item.step, question, self._left(question))
 
     async def turn_ended(self, turn: str) -> None:
-        """Forget the open questions of a turn that was stopped, or whose rights were taken away."""
+        """Drop the open questions of a turn that was stopped, or whose rights were revoked."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
         await self._telling.withdraw(turn)
@@ -168,7 +168,7 @@ class Questions:
     async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> str:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 
-        Returns a sentence for the person: the same one for a question that is gone and one that is not theirs.
+        Returns a sentence for the person, which is the same for a missing question and for another person's.
         """
         item = self._answerable(actor, question_id)
         if isinstance(item, str):
@@ -205,14 +205,16 @@ class Questions:
     async def ask(
         self, turn: Turn, step: str, question: Question, chat_text: str, whole: str = ""
     ) -> tuple[Question, RecordedAnswer]:
-        """Put a question to people and wait, over restarts if need be; returns it as it was put, and the answer.
+        """Ask a question, and wait for its answer, over restarts if need be.
+
+        Returns the question as asked, and the answer.
 
         Args:
-            turn: whose it is.
+            turn: the turn that asks.
             step: its name in the journal.
             question: see `identified`; after a restart the first one holds.
             chat_text: its text where there is less room than in a terminal.
-            whole: what is sent along as a file, because `chat_text` leaves some of it out.
+            whole: a file sent along, because `chat_text` leaves some of it out.
         """
         session, asked = turn.inbound.session, question
         shown: asyncio.Future[float | None] = asyncio.get_running_loop().create_future()

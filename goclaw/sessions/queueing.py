@@ -1,8 +1,8 @@
-"""Queue modes: what becomes of a message that comes while a turn of its session runs. Each is durable in every mode.
+"""Queue modes: the handling of messages that arrive while a turn of their session runs. They are durable in every mode.
 
 Only a message of the person for whom the turn runs, from the same place, can join or interrupt it; all others wait for
-a turn of their own. What a mode means is decided when it matters: at a message's arrival for `interrupt`, before a
-request to the model for `steer` and `collect`. Nothing ever waits in order to be merged: what comes right behind a
+a turn of their own. A mode is applied as late as possible: at a message's arrival for `interrupt`, before a
+request to the model for `steer` and `collect`. No message waits in order to be merged: one that comes right behind a
 message that the model has not begun to answer joins its turn in every mode, and the request is made anew (`burst`).
 """
 
@@ -20,20 +20,21 @@ MEANINGS: Mapping[QueueMode, str] = {
     "steer": "it joins the turn before the model is asked the next time",
     "interrupt": "it stops the turn and takes its place",
 }
-"""What becomes of the message, in words."""
+"""Each mode's effect on a message, in words."""
 
 
 BURST_SECONDS = 1.0
-"""A message that comes so soon behind another one goes on with it: people send one thought in several messages."""
+"""Seconds within which a message continues the one before it: people send one thought in several messages."""
 MAX_JOINED = 3
-"""Messages that join a turn so; each costs a request that is withdrawn."""
+"""Maximum messages that join a turn this way; each costs a withdrawn request."""
 
 
 def burst(turn: Turn, joined: Sequence[Inbound]) -> Sequence[Inbound]:
-    """The message that goes on with what the turn has heard, if one waits.
+    """Return the message that continues the turn's messages, if one waits.
 
     Args:
-        joined: what has joined the turn already, oldest first.
+        turn: the running turn.
+        joined: the messages that joined the turn already, oldest first.
     """
     waiting = turn.followers(past_others=False)[:1] if len(joined) < MAX_JOINED else ()
     latest = joined[-1] if joined else turn.inbound
@@ -64,7 +65,7 @@ class QueueModes:
         (await self._contexts.session(key)).queue_mode = mode
 
     def joining(self, session: Session, turn: Turn, request: int) -> Sequence[Inbound]:
-        """What is to be in the turn's request of this number beside what it has heard already, oldest first."""
+        """Return queued messages to merge into request `request`, oldest first."""
         match self._in(session):
             case "steer":
                 return turn.followers(past_others=True)

@@ -1,8 +1,8 @@
-"""Which mementos the model is told of: those of the person who speaks, and the shared ones.
+"""Mementos shown to the model: those of the person who speaks, and the shared ones.
 
-They stand behind the conversation, in the marks of what is no instruction, and are stored nowhere: the system prompt is
-the same for all who work in a workspace, and a transcript is read by all who take part. In a group the others would
-learn of the person's own ones through the answers, so that only shared ones are told there.
+They stand behind the conversation, marked as data, and are not stored: the system prompt is the same for all
+users of a workspace, and a transcript is read by all participants. In a group the others would learn of the person's
+own mementos through the answers, so only shared ones are shown there.
 """
 
 from goclaw.context.untrusted_content import ContentMarkers
@@ -12,10 +12,10 @@ from goclaw.redact import mask
 from goclaw.workspace import Workspace
 
 TOOL = "memento"
-"""Whoever may not use it is told of none."""
+"""Tool whose permission mementos require."""
 MAX_TOLD = 20
 MAX_CHARACTERS = 3_000
-"""Characters of all together: they are told with every request."""
+"""Maximum characters of all mementos together: they are sent with every request."""
 ORIGIN = "your own mementos, which the tool memento reads"
 
 

@@ -1,7 +1,7 @@
-"""What the model is reminded of: chosen anew for every request, said behind everything else, kept in no transcript.
+"""Reminders for the model: chosen anew for every request, placed at its end, kept in no transcript.
 
-Reminders live in memory only. One that must outlive a restart is added again by whoever knows that it still holds; the
-one that a tool declares follows from the results of the turn, and so does not need it.
+Reminders live in memory only. One that must outlive a restart is added again by the code that knows that it still
+holds; a tool's declared reminder follows from the results of the turn, and so does not need it.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from goclaw.tasks.base import TaskInfo
 from goclaw.toolkit.reminders import Reminder
 
 MAX_CHARACTERS = 4_000
-"""Characters of one reminder: it is told besides the conversation, and nothing makes it shorter later."""
+"""Maximum characters of one reminder: it comes on top of the conversation, and is never shortened later."""
 
 
 class SessionReminders:
@@ -22,14 +22,14 @@ class SessionReminders:
         self.kept: dict[str, Reminder] = {}
         self._requests = 0
         self._quiet_until: dict[str, int] = {}
-        """The request that may be the next one in which a reminder is told, where that is not the very next."""
+        """The first request in which a reminder may appear again, where that is not the very next."""
 
     def add(self, reminder: Reminder) -> None:
-        """Tell it from the next request on; it takes the place of one with the same id."""
+        """Show a reminder from the next request on; it replaces one with the same id."""
         self.kept[reminder.id] = reminder
 
     def remove(self, id: str) -> None:
-        """Tell it no more. An id that nobody has added is none too many."""
+        """Remove a reminder; an unknown id is ignored."""
         self.kept.pop(id, None)
 
     def turn(self) -> "TurnReminders":
@@ -47,7 +47,7 @@ class SessionReminders:
         self._quiet_until = {id: until for id, until in self._quiet_until.items() if until > self._requests}
 
     def may_tell(self, id: str) -> bool:
-        """Whether the pause after it was told last is over."""
+        """Whether the pause after the reminder's last appearance is over."""
         return id not in self._quiet_until
 
     def was_told(self, told: Reminder) -> None:
@@ -63,21 +63,21 @@ class TurnReminders:
         self._session = session
         self._own: dict[str, Reminder] = {}
         self._told: dict[str, int] = {}
-        """How often, by id."""
+        """Number of appearances, by id."""
 
     def add(self, reminder: Reminder) -> None:
-        """Tell it from the next request on; within the turn it takes the place of one with the same id."""
+        """Show a reminder from the next request on; within the turn it replaces one with the same id."""
         self._own[reminder.id] = reminder
 
     def remove(self, id: str) -> None:
-        """Tell it no more, in this turn and in later ones."""
+        """Remove a reminder, in this turn and in later ones."""
         self._own.pop(id, None)
         self._session.remove(id)
 
     def block(self, results: Sequence[Reminder] = ()) -> str:
-        """What the next request ends with, empty if nothing; `results`: told because of the results right before it.
+        """Return the reminders at the end of the next request; `results`: those of the results right before it.
 
-        Safety comes first, and within a tier what was added first.
+        Safety comes first, and within a tier the order of addition.
         """
         self._session.begin_request()
         wanted = {**self._session.kept, **self._own, **{each.id: each for each in results}}
@@ -94,7 +94,7 @@ class TurnReminders:
 
 
 def of_result(tool: str, text: str) -> Reminder:
-    """The reminder that a tool declares: told after each of its results."""
+    """Return the reminder that a tool declares: shown after each of its results."""
     return Reminder(f"result of {tool}", text, max_per_run=None)
 
 

@@ -1,7 +1,7 @@
-"""A model answers for a tool, on the account of the turn that the tool works for: what an MCP server asks, say.
+"""Sampling: a model answers for a tool, at the expense of the tool's turn, as MCP servers request.
 
-It is none of the turn's steps: it ends with the call that wants it, and a call that is made again asks again. What it
-takes is booked for the turn and the person, and no answer is begun that the turn could not afford itself.
+It is no step of the turn: it ends with the call that requests it, and a repeated call asks again. Its
+costs are booked for the turn and the person, and no answer is begun that the turn could not afford itself.
 """
 
 import logging
@@ -33,12 +33,15 @@ class ToolSampling:
     usual: Callable[[], Awaitable[ChatModel]]
     """The models that answer the agent itself."""
     held: Callable[[], Awaitable[None]]
-    """Returns when nobody holds the turn."""
+    """Waits while the turn is paused."""
     affordable: Callable[[], Awaitable[None]]
     """Raises LimitReached when what may be spent is spent."""
 
     async def answer(self, wanted: Sample) -> Sampled:
-        """Ask. Implements `toolkit.sampling.Sampler`: what is raised may be told to whoever asks, so it says little."""
+        """Ask the model. Implements `toolkit.sampling.Sampler`.
+
+        The asker may see the errors raised, so they say little.
+        """
         await self.held()
         try:
             await self.affordable()

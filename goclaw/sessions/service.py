@@ -1,4 +1,4 @@
-"""Runs turns, and answers for sessions."""
+"""The session service: runs turns, and answers questions about sessions."""
 
 import asyncio
 import logging
@@ -65,9 +65,9 @@ from goclaw.sessions.window_shortage import WindowShortage
 log = logging.getLogger(__name__)
 
 SCALES = "token_scales"
-"""Under which name the calibration outlives a restart."""
+"""The stored fact that keeps the calibration over a restart."""
 LOOK_SECONDS = 0.5
-"""How long a command waits for the model that is still being looked for."""
+"""Seconds for which a command waits while the model is still being looked for."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
@@ -320,7 +320,7 @@ class Sessions:
         )
 
     async def budget(self, key: str, actor: Actor) -> ContextBudget:
-        """How a session's next request divides the window of the model that answers, if `actor` speaks next.
+        """Return how a session's next request divides the model's window, if `actor` speaks next.
 
         Raises:
             ConfigError: no model can be opened.
@@ -336,7 +336,7 @@ class Sessions:
         return await self._room.at_start(actor, self._main)
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
-        """The model by which an agent answers, with its window as far as its server tells it soon.
+        """Return the model of an agent, with its window if its server reports it soon.
 
         Raises:
             ConfigError: none can be opened.
@@ -380,7 +380,7 @@ class Sessions:
                 text = "" if run.said else EMPTY_ANSWER
             return Outcome.CUT if run.cut else Outcome.ANSWERED, text
         except MessageDenied as denied:
-            return Outcome.FAILED, str(denied)  # nothing was stored of it, so there is nothing to settle
+            return Outcome.FAILED, str(denied)  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
             outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
         except asyncio.CancelledError:
@@ -403,7 +403,7 @@ class Sessions:
             await self._tell(turn, "room", words)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
-        """The agent that answers; where none may, what to say in place of it."""
+        """Return the agent that answers; where none may, the main agent and the error to report instead."""
         try:
             return (await self.agents_for.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
@@ -423,7 +423,7 @@ class Sessions:
         return found.kind, line
 
     def rules_in(self, session: str) -> TurnRules:
-        """What holds for the turn that runs in a session."""
+        """Return the rules of the turn that runs in a session."""
         known = self.contexts.known(session)
         return known.rules if known and known.rules else self.turn_rules
 
@@ -476,7 +476,7 @@ class Sessions:
         told = "\n\n".join(filter(None, (self.interim.rest(turn.id), text if is_told else "")))
         self._ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
         if inbound.address.channel == LOCAL or not told:
-            return ()  # a terminal reads the transcript; whoever said /stop has its answer
+            return ()  # a terminal reads the transcript; the person who said /stop has its answer
         return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 
 

@@ -1,4 +1,4 @@
-"""What a conversation needs in memory, and its empty start by /clear."""
+"""The in-memory state of conversations, and their empty start by /clear."""
 
 import asyncio
 import logging
@@ -28,22 +28,22 @@ from goclaw.store.transcripts import LAST_ROW, Transcripts
 log = logging.getLogger(__name__)
 
 QUEUE_MODE = "queue_mode"
-"""The session's setting that says what becomes of a message that comes while a turn runs."""
+"""The session's setting for its queue mode."""
 MODE = "mode"
-"""The session's setting that says which permission mode was chosen for it, and under which configured one."""
+"""The session's setting for its permission mode, and the configured one at the time of the choice."""
 AGENT = "agent"
-"""The session's setting that says which agent `/agent` chose for it."""
+"""The session's setting for the agent chosen by `/agent`."""
 DEMO_SINCE = "demo_since"
-"""The session's setting that says since when the demo model answers; see `DemoSince`."""
+"""The session's setting for the beginning of the demo model's answers; see `DemoSince`."""
 PLANNED = "planned"
-"""The session's setting that says at which message of its context plan mode was first met."""
+"""The session's setting for the message of its context at which plan mode first applied."""
 VIEW = "view"
-"""The session's setting that says what of its context is shown smaller than it is stored."""
+"""The session's setting for the parts of its context that are shown smaller than stored."""
 HEARD = "heard"
-"""The session's setting that holds what its next message is told beside: see `overheard`."""
+"""The session's setting for the overheard messages that wait for its next message: see `overheard`."""
 _VIEW: Codec[PrunedView] = Codec(PrunedView)
 SESSIONS_IN_MEMORY = 200
-"""Conversations whose window stays loaded; the least recently used one goes, and is read again when it is needed."""
+"""Maximum conversations with a loaded window; the least recently used is dropped, and read again when needed."""
 
 
 @record
@@ -57,7 +57,7 @@ class CompactRequest:
 
 @record
 class DemoSince:
-    """Where the demo model began to answer in a conversation."""
+    """The beginning of the demo model's answers in a conversation."""
 
     row: int
     """Of the first message to it."""
@@ -78,27 +78,27 @@ class Session:
     running: bool = False
     """A turn works with it: it must stay in memory."""
     todos: tuple[Todo, ...] = ()
-    """What the agent has noted as to be done."""
+    """The agent's list of things to do."""
     queue_mode: QueueMode | None = None
-    """What `/queue` chose; None: the configured mode."""
+    """The mode chosen by `/queue`; None: the configured mode."""
     mode: ChosenMode | None = None
-    """What `/mode` or an approved plan chose; None: the configured mode."""
+    """The mode chosen by `/mode` or an approved plan; None: the configured mode."""
     planned: int = 0
     """Row of the context's message at which plan mode was first met; 0: it was not."""
     agent: str = ""
-    """Which agent `/agent` chose; empty: none."""
+    """The agent chosen by `/agent`; empty: none."""
     rules: TurnRules | None = None
-    """What holds for the turn that runs, or ran last."""
+    """The rules of the turn that runs, or ran last."""
     gone: bool = False
-    """It was deleted: code that still works with it must store nothing of it."""
+    """It was deleted: code that still holds it must store nothing."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the window is rebuilt."""
     useless_at: int = 0
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
     cleared: int = 0
-    """How often `/clear` was said: what was made of the context before must not come back."""
+    """Number of `/clear` commands: results made from the context before must not come back."""
     heard: tuple[OverheardMessage, ...] = ()
-    """What was heard beside the messages, and waits for the next one."""
+    """Overheard messages that wait for the next message."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
     person: str = ""
@@ -106,11 +106,11 @@ class Session:
     uncompressed: str = ""
     """The turn before which the history policy found no model to write a summary."""
     remembered: str = ""
-    """What the model is told of mementos with the latest request, in its marks."""
+    """The mementos in the latest request, in their marks."""
     artifacts: list[Artifact] = field(default_factory=list)
-    """What tools kept for people in the turn that runs."""
+    """Artifacts that tools kept for people in the running turn."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
-    """What its model is reminded of, from turn to turn."""
+    """The model's reminders, from turn to turn."""
     demo: DemoSince | None = None
     """The demo model gave the latest answer; None: a real one did, or none was given yet."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
@@ -137,7 +137,7 @@ class Contexts:
         self._loaded: OrderedDict[str, Session] = OrderedDict()
         self._markers: ContentMarkers | None = None
         self._changed = 0
-        """How often a conversation was dropped or cleared: who was reading one meanwhile reads it again."""
+        """Number of conversations dropped or cleared: a load during which it changes is repeated."""
         self._reminders: dict[str, SessionReminders] = {}
         """Besides the windows: they are in no store, so they must survive that a window is read anew."""
 
@@ -168,7 +168,7 @@ class Contexts:
 
     @asynccontextmanager
     async def working(self, key: str) -> AsyncIterator[Session]:
-        """The conversation for a turn of it."""
+        """Yield the conversation for a turn, marked as running meanwhile."""
         session = await self.session(key)
         session.running = True
         session.artifacts.clear()
@@ -200,17 +200,17 @@ class Contexts:
         )
 
     async def _fences_kept(self) -> ContentMarkers:
-        """What foreign text is marked with, the same for as long as the database is."""
+        """Return the markers of untrusted content, constant for the lifetime of the database."""
         if self._markers is None:
             # A file has a key from its first day; one that lost it gets marks that last until the next restart.
             key = await self._stored.fact(MATERIAL_KEY) or secrets.token_hex()
             markers = ContentMarkers(bytes.fromhex(key))
-            if self._markers is None:  # nobody else was quicker
+            if self._markers is None:  # no other task was quicker
                 self._markers = markers
         return self._markers
 
     def forget(self, key: str, *, gone: bool = False) -> None:
-        """Drop a conversation from memory: the store knows better (a turn of it ended half-way), or it is deleted."""
+        """Drop a conversation from memory: the store is newer (a turn ended half-way), or it was deleted (`gone`)."""
         self._changed += 1
         session = self._loaded.pop(key, None)
         if session is not None:

@@ -17,22 +17,24 @@ SMALL = 0.01
 """US dollars below which cents say nothing."""
 
 DAEMON, TELEGRAM = "Daemon", "Telegram"
-"""Of `Details`: what begins the block of our own, with the model between them."""
+"""Names of `Details` that begin our own block, with the model between them."""
 FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Event loop"})
-"""Of `Details`: what names other people and their conversations, and how the daemon runs inside. What counts theirs is
-said in `memory.status_text`."""
+"""Names of `Details` that show other people, their conversations and the daemon's internals.
+
+Counts of other people's memories are in `memory.status_text`.
+"""
 
 
 @record
 class Details:
-    """What others know of the daemon at one moment."""
+    """The daemon's state at one moment, as other rooms report it."""
 
     lines: Mapping[str, str]
     """For people, in a block of their own: name and text."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """For machines."""
     memory: Sequence[tuple[str, str]] = ()
-    """How memory stands, in a block of its own: name and text."""
+    """State of the memory, in a block of its own: name and text."""
     calm: frozenset[str] = frozenset()
     """Names of `lines` that say no more than that all is well."""
 
@@ -67,7 +69,7 @@ class SessionStatus:
     ollama_configured: bool
     pending_retries: int
     model: str
-    """What answers, or why nothing does."""
+    """The model that answers, or why none does."""
     chosen: str
     """The model that was chosen for the session by /model; empty: none."""
     spent: Spent
@@ -76,20 +78,20 @@ class SessionStatus:
     """The permission mode that was chosen, or is configured."""
     details: Details
     policy: Sequence[tuple[str, str]] = ()
-    """What holds for turns, and how far a day is used up: name and text."""
+    """The limits of turns, and the used share of the daily ones: name and text."""
     answering: str = ""
-    """Which agent answers and why, where that is not `main` by default."""
+    """The agent that answers and why, where that is not `main` by default."""
     agents: Sequence[str] = ()
     """The tree of agents that work for the turn that runs, a line each."""
     reserve: int = 0
     """Tokens of the window that are kept free for the answer."""
     shortage: str = ""
-    """Why the next request cannot fit into the window, whatever is said; empty: it can."""
+    """The reason why the next request cannot fit into the window at all; empty: it can."""
     paused: bool = False
     """The turn that runs is paused."""
 
     def text(self, health: CompactionHealth, clock: Clock) -> str:
-        """What `/status` prints."""
+        """Return the text of `/status`."""
         blocks = [
             [
                 "Session Status",
@@ -193,7 +195,7 @@ class SessionStatus:
 
 
 def cost_in_words(spent: Spent) -> str:
-    """What a session's answers cost in US dollars, and how sure that is: `$0.42 (12 requests, 3 of unknown price)`."""
+    """Describe a session's costs in US dollars with their certainty: `$0.42 (12 requests, 3 of unknown price)`."""
     if spent.requests == 0:
         return "nothing (no requests yet)"
     requests = f"{spent.requests:,} request{'s' if spent.requests != 1 else ''}"

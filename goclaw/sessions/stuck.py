@@ -1,7 +1,7 @@
-"""Sees turns in which nothing happens: no token, no step, no tool that begins or ends. It reports them and ends none.
+"""Detection of stuck turns: no token, no step, no tool that begins or ends. They are reported, never ended.
 
-A turn that waits for a person or for the disk is not stuck: whoever it waits for was told. What is reported goes on as
-it was; `/stop` ends it, and `limits.turn_seconds` does in any case.
+A turn that waits for a person or for the disk is not stuck. A reported turn continues; `/stop` ends it, and
+`limits.turn_seconds` does in any case.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class _Seen:
     since: float
     """Since when nothing has happened in it, monotonic."""
     moved: float | None = None
-    """What the bus said of it then."""
+    """Time of the latest event on the bus at that moment."""
     reported: bool = False
 
 
@@ -112,7 +112,7 @@ def _tasks_of(turn: str) -> "list[asyncio.Task[Any]]":
 
 
 def _places(work: RunningTurn) -> Iterator[str]:
-    """What a turn waits for."""
+    """Yield the names of the things a turn waits for."""
     ending = f" of {work.turn}"
     names = (task.get_name() for task in _tasks_of(work.turn))
     tools = sorted(name.removesuffix(ending) for name in names if name.endswith(ending))

@@ -1,4 +1,4 @@
-"""One search for a summary: who may be asked, what it teaches about their health, and what people are told of it."""
+"""One attempt at a summary: which models may be asked, their health afterwards, and the notices for people."""
 
 import asyncio
 import logging
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 HEALTH = "summary_health"
-"""Under which name the health outlives a restart."""
+"""The stored fact that keeps the health over a restart."""
 
 
 @record
 class AttemptPorts:
-    """What a search stands on."""
+    """The services that an attempt uses."""
 
     clock: Clock
     models: Models
@@ -66,11 +66,11 @@ class SummaryAttempt:
         self.news = ""
         """A sentence for people: how summaries go has changed."""
         self.is_new_trouble = False
-        """The news are bad, and nothing of it was told before."""
+        """The attempt reported trouble that people have not been informed of before."""
 
     @property
     def ports(self) -> SummaryPorts:
-        """What the writing of the summary stands on."""
+        """The services that writing the summary uses."""
         return SummaryPorts(self._ports.clock, self._spent, self._failed)
 
     async def __aenter__(self) -> "SummaryAttempt":
@@ -86,7 +86,7 @@ class SummaryAttempt:
             self._ports.publish(Notice(self._session, self.news))
 
     async def summarizers(self) -> Sequence[Summarizer]:
-        """Who may be asked, the first choice first; the summary chain only while it is well."""
+        """Return the models to ask, first choice first; the summary chain only while it is healthy."""
         if await self._ports.repeats(self._session):
             return ()
         try:
@@ -97,7 +97,7 @@ class SummaryAttempt:
         return [item for item in found if item.source is not SummarySource.LLM or self._admitted]
 
     async def first(self, write: Callable[[ChatModel], Awaitable[T]], seconds: float, *, main_model: bool) -> T | None:
-        """What the first summariser that can writes, each in at most `seconds`; None when none of them could.
+        """Return the first summary written, each model given at most `seconds`; None when none could write it.
 
         `main_model`: the main model may be asked, too, which costs money.
         """

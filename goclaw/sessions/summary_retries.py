@@ -1,6 +1,6 @@
-"""Pays summaries that are owed: a stub in a context is replaced as soon as a model can summarise what it stands for.
+"""Retries of missing summaries: a stub in a context is replaced as soon as a model can summarise its messages.
 
-What is to be summarised is read from the store, so that it works after a restart and whatever happened meanwhile.
+The messages are read from the store, so that it works after a restart and whatever happened meanwhile.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from goclaw.store.transcripts import StoredCompaction
 log = logging.getLogger(__name__)
 
 MAX_PAUSE = 3600.0
-"""Seconds: a session whose summary fails again and again is tried once an hour, not once a minute: it costs money."""
+"""Seconds: a session whose summary fails repeatedly is retried once an hour, not once a minute: it costs money."""
 
 
 class SummaryRetries:
@@ -39,7 +39,7 @@ class SummaryRetries:
         self._lock = asyncio.Lock()
 
     async def count(self) -> int:
-        """How many sessions wait for a summary."""
+        """Return the number of sessions with a missing summary."""
         return len(await self._ports.transcripts.owed())
 
     async def run(self) -> None:
@@ -52,7 +52,7 @@ class SummaryRetries:
                 log.warning("owed summaries wait: %s", error)
 
     async def pay_now(self, session: str) -> None:
-        """Try the summary that one session owes."""
+        """Retry the missing summary of one session."""
         async with self._lock:
             for key, compaction in await self._ports.transcripts.owed():
                 if key == session:
@@ -83,7 +83,7 @@ class SummaryRetries:
         async with self._compactor.attempt(session) as attempt:
             summarizers = await attempt.summarizers()
             if not summarizers:
-                return True  # nobody to ask now: that costs nothing, and is looked at again soon
+                return True  # no model to ask now: that costs nothing, and is looked at again soon
             longest = min(MAX_SUMMARY, self._compactor.longest_summary(known, context_window))
             seconds, in_one = self._settings.full_timeout_seconds, is_small(context_window)
             wanted = SummaryRequest(seconds, longest=longest, somebody_waits=False, in_one=in_one)

@@ -1,8 +1,8 @@
-"""Teams: agents that stay after their task, and go on when one of the team, or its lead, writes to them.
+"""Teams: agents that stay after their task, and resume when a member of the team, or its lead, writes to them.
 
 A member is a background task (`tasks`) whose agent has one turn after another in the same conversation. A team belongs
 to one session and one person, lives in memory, and ends with its last member: a restart loses it, as all background
-tasks. What members say to their lead is their task's output.
+tasks. The messages of members to their lead are their task's output.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from goclaw.toolkit.spawning import AgentTask
 from goclaw.toolkit.teaming import ALL, LEAD, NO_TEAM, NewMember, StartedMember
 
 MAX_WAITING = 32
-"""Messages that wait for one member."""
+"""Maximum messages that wait for one member."""
 MAX_MESSAGES = 500
-"""Messages in the life of a team: two members that thank each other end, too."""
+"""Maximum messages in the life of a team: two members that thank each other end, too."""
 
 NOT_STARTED = "the team could not be started"
 
@@ -54,7 +54,7 @@ class TeamMember:
     name: str
     kind: Kind
     task: str
-    """What it was made for."""
+    """The task it was made for."""
     above: AgentRun
     agent: str
     info: TaskInfo | None = None
@@ -67,9 +67,9 @@ class TeamMember:
     resting: bool = False
     ended: bool = False
     spoke: bool = False
-    """It said something of which the lead was not told."""
+    """It said something that was not yet reported to the lead."""
     turn: JournaledTurn | None = None
-    """What it does now."""
+    """The turn it is in now."""
     _say: Callable[[str], Awaitable[None]] | None = None
 
     def hear(self, say: Callable[[str], Awaitable[None]]) -> None:
@@ -164,7 +164,7 @@ class Teams:
         return [f"team {team.name}: " + "; ".join(f"{member.name} {member.state}" for member in team.members)]
 
     def news(self, owner: Owner) -> list[Reminder]:
-        """What the lead is to be told: once for all that a member said. Their words stay out, they are not ours."""
+        """Return the reminders for the lead: one per member that spoke. Members' words stay out: they are not ours."""
         team = self._teams.get(owner.session)
         if team is None or team.owner != owner:
             return []

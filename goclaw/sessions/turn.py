@@ -1,4 +1,4 @@
-"""One turn's steps: each is journaled, stored, shown to clients, and added to the window.
+"""The steps of one turn: each is journaled, stored, shown to clients, and added to the window.
 
 A step that the journal has already is read back; its rows are in the store and so in the window, which is loaded
 anew after a crash.
@@ -61,63 +61,65 @@ _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 MAX_CONTINUATIONS = 3
-"""How often the rest of one answer is asked for (`limits.continue_cut`)."""
+"""Maximum requests for the rest of one answer (`limits.continue_cut`)."""
 STOPPED_HERE = "[stopped here]"
-"""Stands behind what was written of an answer when a /stop, a limit or a failure cut it."""
+"""Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 STOPPED = "Stopped."
 FIRST_ANSWER = "model:1"
-"""The step that is recorded when the model has answered for the first time; the others are `model:2`, `model:3` …"""
+"""The step of the model's first answer; the others are `model:2`, `model:3` …"""
 
 
 @record
 class Opening:
-    """What a request needs beside the conversation."""
+    """The parts of a request besides the conversation."""
 
     model: ChatModel
     system: str
     tools: Sequence[ToolSpec]
-    """What the model is shown; found anew for every request, so that a right that was taken away is gone."""
+    """The tools in the request; found anew for every request, so that a revoked right takes effect."""
     deferred: Sequence[ToolSpec]
-    """What else it may use."""
+    """The other tools it may use."""
     cache: CachePoints
 
 
 @record
 class TurnPorts:
-    """What the steps of a turn stand on, filled in by the session service."""
+    """The services that the steps of a turn use, filled in by the session service."""
 
     transcripts: Transcripts
     dispatcher: Dispatcher
     publish: Callable[[TurnEvent], None]
     now: Callable[[], float]
     received: Callable[[Inbound, Sequence[Piece]], Awaitable[UserMessage]]
-    """A person's message with everything that came with it, behind what was heard beside."""
+    """Returns a person's message with all its attachments, after what was overheard."""
     carrying: Carrying
-    """What was heard beside the messages, and goes with this one."""
+    """The overheard messages that go with this message."""
     opening: Callable[[], Awaitable[Opening]]
     """Asked before every request."""
     joining: Callable[[int], Sequence[Inbound]]
-    """What waits and is to be in the turn's request of this number, oldest first."""
+    """Returns the queued messages to merge into the turn's request of this number, oldest first."""
     burst: Callable[[Sequence[Inbound]], Sequence[Inbound]]
-    """What came right behind the messages that the turn has heard, these without its own first one."""
+    """Returns the messages right behind the turn's messages, given those without its own first one."""
     make_room: Callable[[bool], Awaitable[int]]
     """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long.
 
     Returns the tokens that the next request will have."""
     counted: Callable[[Finished], None]
-    """Told of each new answer, so that the window knows the provider's count."""
+    """Called with each new answer, so that the window knows the provider's count."""
     kept: Callable[[Sequence[Artifact]], None]
-    """Told what each call has kept for people."""
+    """Called with the artifacts that each call kept for people."""
     remind: Callable[[Sequence[str]], str]
-    """What the next request is reminded of, in its marks, from the names of the tools whose results come right before
-    it and have a reminder."""
+    """Returns the next request's reminders, in their marks.
+
+    Its argument: the names of the tools whose results come right before it and have a reminder.
+    """
     spent: Callable[[str, Finished], BoundStatement]
     """The row about what an answer cost, from the turn's id."""
     planning: Callable[[], Planning]
     """The time that an answer may take."""
     continuations: int
-    """How often the rest of an answer is asked for that the output limit cut."""
+    """Number of requests for the rest of an answer that the output limit cut."""
     compresses: Callable[[str], bool]
     """Whether a model gets what commands say compressed."""
     held: Callable[[], Awaitable[None]]
@@ -143,23 +145,23 @@ class TurnRun:
         self.withheld = False
         """A hook keeps the agent's answer from the person."""
         self._partial: list[str] = []
-        """What the person was shown of an answer that is not recorded, in pieces."""
+        """The pieces of an unrecorded answer that the person was shown."""
         self.cut = False
         """The output limit cut the last answer."""
         self.said: list[str] = []
-        """What was told before tool calls, which is no part of the last answer."""
+        """Texts before tool calls, which are no part of the last answer."""
         self._begun = ""
-        """What was said of an answer whose rest was asked for."""
+        """The beginning of an answer whose rest was requested."""
         self._last = ""
-        """What the latest answer says."""
+        """The text of the latest answer."""
         self._continued = 0
-        """How often the rest of an answer was asked for."""
+        """Number of requests for the rest of an answer."""
         self._joined: list[Inbound] = []
-        """What came while the turn ran and joined it, oldest first."""
+        """Messages that came while the turn ran and joined it, oldest first."""
         self._denied: set[str] = set()
         """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
         self._answers = 0
-        """How many answers there are."""
+        """The number of answers."""
         self._asked: dict[str, ToolCall] = {}
         """Calls of the latest answer without a result yet, by step name."""
         self._slots: dict[str, Slot] = {}
@@ -167,7 +169,7 @@ class TurnRun:
         self._compress = False
         """Of the model that gave the latest answer: whether it gets what commands say compressed."""
         self._reminding: list[str] = []
-        """Tools of the latest answer whose results are told with a reminder; journaled ones too, after a crash."""
+        """Tools of the latest answer whose results have a reminder; journaled ones too, after a crash."""
 
     async def hear(self) -> None:
         """Put the user's message into the transcript, with what came with it."""
@@ -248,7 +250,7 @@ class TurnRun:
         return step.value.message
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
-        """What a chat is told of an answer right away; None where that is for later, or nothing."""
+        """Return the delivery of an interim text; None where it is held for later, or empty."""
         if self._ports.interim is None or message.deferred or not message.is_interim:
             return None
         return self._ports.interim.delivery(self._turn, number, self._begun + message.text)
@@ -311,12 +313,12 @@ class TurnRun:
 
     @property
     def answered(self) -> str:
-        """What the latest answer says, behind the parts before it of one that was cut and went on."""
+        """Return the text of the latest answer, with the earlier parts of an answer that was cut and continued."""
         return self._begun + self._last if self._last else self._begun.rstrip()
 
     @property
     def answers(self) -> int:
-        """How many answers there are."""
+        """The number of answers."""
         return self._answers
 
     async def tell(self, name: str, text: str) -> None:
@@ -334,7 +336,7 @@ class TurnRun:
         """
         if not self._heard:
             await self._hear(self._words)
-        # What ended the turn may have come before all that is recorded of it was read back.
+        # The turn may have ended before all that is recorded was read back.
         while self._turn.recorded(f"model:{self._answers + 1}"):
             await self.answer(self._answers + 1)
         for name, call in list(self._asked.items()):
@@ -364,7 +366,11 @@ class TurnRun:
         return step.value
 
     def _go_on(self) -> None:
-        """Ends a turn that was stopped before a crash where its record ends: nothing more of it is begun."""
+        """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
+
+        Raises:
+            CancelledError: it was stopped.
+        """
         if self._turn.stopping:
             raise asyncio.CancelledError
 
@@ -447,7 +453,7 @@ class TurnRun:
         raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
-        """What is to be in the request of this number beside what was heard."""
+        """Return the messages to merge into the request of this number."""
         return self._ports.joining(number) or (self._goes_on_with() if number == 1 else ())
 
     def _goes_on_with(self) -> Sequence[Inbound]:
@@ -457,7 +463,7 @@ class TurnRun:
         turn, session = self._turn.id, self._session
         match event:
             case TextDelta() | ThinkingDelta() if self._ports.hooks.judges_answers:
-                pass  # what is to be judged whole is shown to nobody in pieces
+                pass  # an answer judged as a whole is not streamed in pieces
             case TextDelta(text) if text:
                 self._partial.append(text)
                 self._ports.publish(TextStreamed(turn, session, text))
@@ -470,7 +476,7 @@ class TurnRun:
                 pass
 
     def _keep(self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "") -> None:
-        """Add a message that was just stored to the window, and tell clients."""
+        """Add a message that was just stored to the window, and publish it to clients."""
         if step.replayed:
             return
         row, at = step.rows[0], self._ports.now()

@@ -1,4 +1,4 @@
-"""Gives each agent at work what it stands on: the parts of the service, narrowed down to one turn of one session."""
+"""The context of each agent run: the parts of the service, narrowed down to one turn of one session."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, field, replace
@@ -49,7 +49,7 @@ from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
 from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
 
 Spawner = Callable[[AgentRun, AgentTask, str, str], Awaitable[AgentReport]]
-"""Starts an agent on behalf of another one, for the call with this step's name and this id."""
+"""Starts a subagent for another agent, for the call with this step's name and this id."""
 
 
 def _none(_: object) -> Sequence[Inbound]:
@@ -80,7 +80,7 @@ class TurnContext:
     offerings: Offerings = field(default_factory=Offerings)
 
     def of(self, agent_run: AgentRun) -> TurnPorts:
-        """What the steps of an agent's turn stand on."""
+        """Return the ports for the steps of an agent's turn."""
         ports, session, policy, inbound = self.ports, agent_run.session, agent_run.policy, agent_run.turn.inbound
         reminders = session.reminders.turn()
 
@@ -185,19 +185,19 @@ class TurnContext:
         return model
 
     def _joining(self, agent_run: AgentRun, request: int) -> Sequence[Inbound]:
-        """What joins the turn: nothing by which another agent is asked."""
+        """Return the messages that join the turn; none whose command selects another agent."""
         waiting = self.queue_modes.joining(agent_run.session, agent_run.turn, request)
         return list(takewhile(lambda inbound: not self.agents_for.is_command(inbound), waiting))
 
     def _burst(self, agent_run: AgentRun, joined: Sequence[Inbound]) -> Sequence[Inbound]:
-        """What goes on with the person's message, where people write so."""
+        """Return the messages that continue the person's message, on channels where people write so."""
         channel = self.ports.channels.get(agent_run.turn.inbound.address.channel)
         if channel is None or not channel.capabilities.bursts:
             return ()
         return [each for each in burst(agent_run.turn, joined) if not self.agents_for.is_command(each)]
 
     def _scope(self, agent_run: AgentRun, reminders: TurnReminders) -> CallScope:
-        """On whose behalf an agent's tools are called, and what they may ask of the session."""
+        """Return the scope of an agent's tool calls: the actor, the place, and the services of the session."""
         ports, session, policy, inbound = self.ports, agent_run.session, agent_run.policy, agent_run.turn.inbound
         questions = self._questions(agent_run)
 
@@ -240,7 +240,7 @@ class TurnContext:
         )
 
     def _answering(self, agent_run: AgentRun) -> ToolSampling:
-        """Has models answer for what the agent's tools want to know."""
+        """Return the sampling service for the agent's tools."""
         return ToolSampling(
             agent_run,
             self.ports.models,
@@ -259,7 +259,7 @@ class TurnContext:
         return await Forwarding(self.ports.dispatcher, agent_run.turn, scope, selection).hand_on(wanted, step, call_id)
 
     def _narrowed(self, agent_run: AgentRun) -> tuple[Sequence[str], ...]:
-        """What those above an agent leave it of its tools; none by which one at work would be asked again."""
+        """Return the tool selections that limit an agent, without tools that would call a running agent again."""
         without = self._recursive(agent_run.lineage, agent_run.depth)
         if agent_run.parent is not None:
             without += [TEAM_CREATE, TEAM_DELETE] if agent_run.membership else [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
@@ -289,7 +289,7 @@ class TurnContext:
         try:
             system = await self._system(actor, agent_run.settings, offering, about, agent_run.about)
         except StateError as error:
-            # The workspace's trouble, not the journal's: the user must hear of it.
+            # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
         session.overhead = estimate_text(system) + estimate_tools(offering.tools)
         session.remembered = await self._remembered(actor, session, offering.usable)
@@ -304,7 +304,7 @@ class TurnContext:
         *,
         planning: bool,
     ) -> Offering:
-        """What a model is shown of the tools that an agent with these settings may use for the actor."""
+        """Return the tools to show to a model, of those that an agent with these settings may use for the actor."""
         offered_to = self.ports.dispatcher.registry.offered_to
         usable = offered_to(actor, *within, planning=planning)
         lasting = offered_to(actor, *within, planning=False) if planning else usable
@@ -375,7 +375,7 @@ class TurnContext:
         return await self._system(actor, kind.settings, offering), offering
 
     def _remind(self, agent_run: AgentRun, reminders: TurnReminders, names: Sequence[str]) -> str:
-        """What the request ends with; `names`: of tools whose results come right before it."""
+        """Return the end of the request; `names`: of tools whose results come right before it."""
         actor, session = agent_run.turn.inbound.actor, agent_run.session
         tools = [tool for name in names if (tool := self.ports.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
@@ -385,7 +385,7 @@ class TurnContext:
         return text
 
     async def _remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
-        """The mementos that the model is told of when the actor speaks."""
+        """Return the mementos to show to the model when the actor speaks."""
         ports = self.ports
         if not ports.config.memory.enabled or all(spec.name != TOOL for spec in tools):
             return ""

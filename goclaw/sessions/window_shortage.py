@@ -1,4 +1,4 @@
-"""Whether a conversation fits into its model's window; where it does not, what uses the window and what helps."""
+"""Detection of a conversation that cannot fit its model's window, with what uses the window and what helps."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -18,9 +18,9 @@ class WindowShortage:
     """Measures what requests hold. Nothing here changes a context."""
 
     budget: Callable[[Session, Actor, Kind, ChatModel], Awaitable[ContextBudget]]
-    """How the next request of a session divides the window; raises StateError where the workspace cannot be opened."""
+    """Returns how the next request divides the window; raises StateError where the workspace cannot be opened."""
     model: Callable[[str, Kind], Awaitable[ChatModel]]
-    """Which one answers for an agent in a session; raises ConfigError where none can be opened."""
+    """Returns the model of an agent in a session; raises ConfigError where none can be opened."""
 
     async def shortage(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> str:
         """Why no conversation fits into the model's window, for `/status`; empty: one does, or it cannot be known."""

@@ -1,4 +1,4 @@
-"""A request that is taken back for a message that came right behind the one it is about (see `queueing.burst`)."""
+"""Withdrawal of a request when a further message comes right behind its message (see `queueing.burst`)."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Withdrawal:
     """Around a request; ends it with `Withdrawn` for as long as the model has not begun to answer."""
 
     def __init__(self, turn: Turn, wanted: Callable[[], object]) -> None:
-        """Watch what comes to wait behind `turn`; `wanted` finds what of it goes on with what was asked."""
+        """Watch the queue behind `turn`; `wanted` returns the messages that continue the requested ones."""
         self._turn = turn
         self._wanted = wanted
         self._timeout = asyncio.timeout(None)

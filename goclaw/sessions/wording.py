@@ -1,4 +1,4 @@
-"""Questions as people read them in a chat: what is asked, its buttons, what was decided; and which answer was meant."""
+"""Wording of questions in a chat: text, buttons, decision; and parsing of answers."""
 
 import re
 
@@ -11,16 +11,16 @@ from goclaw.redact import mask_order, printable, revealed
 from goclaw.toolkit.consent import ApprovalRequest
 
 SHOWN_INPUT = 3_000
-"""Characters of a call's arguments that a chat shows; of a longer text the beginning and the end."""
+"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
 MAX_SHOWN = 100_000
-"""Characters of them that a terminal shows: more is not read."""
+"""Maximum characters of a call's arguments in a terminal: more is not read."""
 _NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
-"""How an option's number is typed; Python refuses to read a number of thousands of digits."""
+"""The form of an option's number; Python refuses to read a number of thousands of digits."""
 _LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
 """The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
 MAX_BUTTONS = 6
 KEPT_TEXT = 1_500
-"""Characters of a question that stay in its message when it is decided."""
+"""Characters of a question that stay in its message after the decision."""
 _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
 _DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
 
@@ -30,7 +30,7 @@ class NotTaken:
     """Words that are no answer to a question (yet)."""
 
     why: str
-    """What helps, for the person who wrote them."""
+    """The remedy, for the person who wrote the answer."""
 
 
 def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTaken:
@@ -67,7 +67,7 @@ def _by_words(question: Question, channel: str) -> str:
 
 
 def asking_text(wanted: ApprovalRequest, most: int = MAX_SHOWN) -> str:
-    """What an approval shows."""
+    """Return the text of an approval."""
     remembered = "; ".join(revealed(mask_order(label)) for label in wanted.labels)
     for_good = f"Always: from now on unasked, {remembered}" if remembered else ""
     parts = (f"{wanted.reason}.", *wanted.lines, shown_call(wanted.call, most), for_good)
@@ -115,7 +115,7 @@ def buttons(question: Question) -> tuple[Choice, ...]:
 
 
 def decision(question: Question, answer: str, by: str) -> str:
-    """What became of a question, in few words. `by`: who answered, for people; empty: no one."""
+    """Describe the outcome of a question briefly. `by`: the name of the person who answered; empty: unanswered."""
     if not by:
         return "Not answered in time" if question.expires_at is not None else "Not asked any more"
     if question.kind == "approval":
@@ -124,7 +124,7 @@ def decision(question: Question, answer: str, by: str) -> str:
 
 
 def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> str:
-    """What the message of a question says afterwards: in one part, so that no second one has to follow."""
+    """Return the message of a question after its decision: in one part, so that no second one has to follow."""
     kept = f"\n\n{text}" if len(text) <= KEPT_TEXT else ""
     return f"{'✓' if yes else '✗'} {printable(decided)[:KEPT_TEXT]}: **{question.title}**{kept}"
 
