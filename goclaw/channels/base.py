@@ -1,4 +1,4 @@
-"""The seam between the gateway and any place where people write."""
+"""The interface between the gateway and chat channels."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -17,29 +17,29 @@ from goclaw.records import record
 
 @record
 class Capabilities:
-    """What a channel can do; the gateway asks before it tries."""
+    """The capabilities of a channel; the gateway checks them before it sends."""
 
     actions: frozenset[str] = frozenset({"send"})
     """Of `send`, `react`, `edit`, `delete`."""
     media: bool = False
     artifacts: bool = False
-    """Whether what tools keep for people is to be sent there as files."""
+    """Whether artifacts that tools keep for people are sent there as files."""
     bursts: bool = False
     """Whether people there send one thought in several messages, one right behind the other."""
     diffs: bool = True
-    """Whether the changes of files are among them; else the line about the tool is all that is shown of one."""
+    """Whether diffs of files are among them; otherwise only the line about the tool is shown."""
     interim: bool = True
     """Whether what the agent says before a tool call comes as a message of its own, not with the next one."""
 
     def missing_for(self, delivery: Delivery) -> str:
-        """What a delivery needs that the channel cannot do, in words (`edit messages`); empty: it can do it."""
+        """Name what a delivery needs that the channel cannot do (`edit messages`); empty if it can do all."""
         if delivery.action not in self.actions:
             return "react to messages" if delivery.action == "react" else f"{delivery.action} messages"
         return "send files" if delivery.media is not None and not self.media else ""
 
 
 class Doubt(Enum):
-    """Whether the next part of a delivery may be there already, unrecorded; then the channel says so in front of it."""
+    """Whether the next part may have arrived unrecorded; then the channel marks it as a possible repetition."""
 
     NONE = 0
     RESTART = 1
@@ -49,10 +49,10 @@ class Doubt(Enum):
 
 
 class Handover(Protocol):
-    """What a channel and the outbox tell each other about one delivery, which may consist of several messages.
+    """The progress of one delivery, of one or several messages, between a channel and the outbox.
 
-    A channel sends its parts in order, begins behind those that are there, and calls `sending` right before each part
-    that must not come twice: not while it still waits for its turn to speak. What may be repeated unseen
+    A channel sends its parts in order, begins after those that arrived, and calls `sending` right before each part
+    that must not come twice: not while it still waits for a rate limit. What may be repeated unseen
     (an edit, a reaction) needs no `sending`.
     """
 
@@ -109,7 +109,7 @@ class Channel(Protocol):
         ...
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
-        """Hand one message over, or the rest of it. Called for one chat at a time, in order.
+        """Send one message, or the rest of it. Called for one chat at a time, in order.
 
         Raises:
             DeliveryError: says whether and when to try again.
@@ -134,10 +134,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @record
 class Routes:
-    """What is to be served by the daemon's HTTP listener, which opens only when something is (see `servers.http`).
+    """Routes of the daemon's HTTP listener, which opens only when it has one (see `servers.http`).
 
     Add while the channel opens; a request may come before `Channel.run` does. The listener has checked Host and Origin
-    and bounds header, body and time; who is calling is the handler's to find out, before it reads the body.
+    and bounds header, body and time; the handler authenticates the caller before it reads the body.
     """
 
     added: list[tuple[str, str, Handler]] = field(default_factory=list)
@@ -148,13 +148,13 @@ class Routes:
 
 
 def nobody(actor: Actor) -> bool:
-    """Where there is no admin."""
+    """Whether an actor is an admin, where there is no admin."""
     return False
 
 
 @record
 class ChannelPorts:
-    """What a channel may use of the outside world."""
+    """The services that a channel may use."""
 
     http: aiohttp.ClientSession
     clock: Clock
@@ -164,12 +164,12 @@ class ChannelPorts:
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
     is_admin: Callable[[Actor], bool] = nobody
-    """Whether an actor is to be told how the channel is set up. Not for rights: those are asked for by the gateway."""
+    """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
 
 
 @record
 class ChannelPart:
-    """A line of the catalogue: whether the configuration wants this channel, and how to open it."""
+    """An entry of the catalogue: whether the configuration enables this channel, and how to open it."""
 
     name: str
     enabled: Callable[[Config], bool]
@@ -180,7 +180,7 @@ class Account(Protocol):
     """The bot at its service while no daemon runs: `goclaw setup` tries it out and meets its owner."""
 
     async def name(self) -> str:
-        """What people find it by, `@claw_bot`: the service's own answer.
+        """Return the name by which people find it, `@claw_bot`: the service's own answer.
 
         Raises:
             ChannelError: the token is refused, or the service cannot be reached.

@@ -37,9 +37,9 @@ from goclaw.records import record
 
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")
-"""Who speaks by default: this process, which the operating system vouches for as the owner."""
+"""The default sender: this process, which the operating system authenticates as the owner."""
 MAX_EVENTS = 10_000
-"""Events of turns that a room remembers, the latest ones."""
+"""Maximum events of turns that a room remembers, the latest ones."""
 
 
 @record
@@ -53,7 +53,7 @@ class Heard:
 
 
 class Room:
-    """Where people stand; lives as long as its owner wants, also across several runs of the daemon."""
+    """A chat in memory; it may outlive several runs of the daemon."""
 
     def __init__(self) -> None:
         self.all: list[Heard] = []
@@ -61,7 +61,7 @@ class Room:
         self.failures: deque[DeliveryError] = deque()
         """Raised by the next deliveries, one each, before anything arrives."""
         self.happened: deque[TurnEvent] = deque(maxlen=MAX_EVENTS)
-        """What happened during turns, oldest first: hints of tools, the list of what is to be done, questions."""
+        """Events during turns, oldest first: hints of tools, to-do lists, questions."""
         self._files: dict[str, bytes] = {}
         self._fresh: asyncio.Queue[Heard] = asyncio.Queue()
         self._gateway: GatewayPort | None = None
@@ -107,7 +107,7 @@ class Room:
         )
 
     async def press(self, choice: Choice, actor: Actor = HERE) -> str:
-        """Press a button of a message (`Delivery.choices`); returns what the person who did is told."""
+        """Press a button of a message (`Delivery.choices`); return the text shown to the person who pressed it."""
         return await (await self._door()).decide(actor, choice.question, choice.answer)
 
     async def heard(self) -> Heard:

@@ -1,6 +1,6 @@
-"""The bot while no daemon runs: what it is called, and who its owner is. For `goclaw setup`.
+"""The bot while no daemon runs: its name, and its owner. For `goclaw setup`.
 
-No poll loop: nothing that others wrote is acknowledged here, so that the daemon still gets all of it. Therefore no poll
+No poll loop: no message of others is acknowledged here, so that the daemon still gets all of them. Therefore no poll
 has an offset; where 100 messages wait already, later ones cannot be seen.
 """
 
@@ -26,7 +26,7 @@ from goclaw.redact import remember
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Between two polls: what is not acknowledged comes again at once."""
+"""Seconds between two polls: unacknowledged updates come again at once."""
 RECEIVED = "The code is right. Go on in the terminal."
 
 REFUSED = "Telegram refuses this token (401 or 404): copy it again from @BotFather"
@@ -75,7 +75,7 @@ class TelegramAccount:
         return Me(bot.id, bot.username or "")
 
     async def _waiting(self) -> Updates:
-        """What waits for the bot, without acknowledging any of it; nothing while Telegram is in trouble."""
+        """Return the bot's waiting updates without acknowledging any; empty while Telegram is in trouble."""
         parameters = {"timeout": self._poll_seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
         try:
             found: Any = await self._bot.do_api_request(
@@ -91,7 +91,7 @@ class TelegramAccount:
             return ()
 
     def _sender(self, update: Mapping[str, Any], code: str, me: Me) -> Actor | None:
-        """Who sent the code, by the rules of the daemon; None for any other message, and for one in a group."""
+        """Return the sender of the code, by the rules of the daemon; None for other messages, and for those in a group."""
         inbound = inbound_of(update, me, self._clock.now())
         if inbound is None or inbound.text != code or inbound.attachments:
             return None
@@ -99,7 +99,7 @@ class TelegramAccount:
         return inbound.actor if in_private else None
 
     async def _settle(self, actor: Actor, update: Mapping[str, Any], *, alone: bool) -> None:
-        """Say that the code came. Acknowledge it, but only if that takes nobody else's message along."""
+        """Confirm the code to its sender. Acknowledge the update only if that acknowledges no other message."""
         try:
             await self._bot.send_message(int(actor.key.partition(":")[2]), RECEIVED)
             if alone:
@@ -110,10 +110,10 @@ class TelegramAccount:
 
 
 def open_account(config: Config, http: aiohttp.ClientSession, clock: Clock) -> TelegramAccount:
-    """The account of `telegram.token`.
+    """Open the account of `telegram.token`.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: it is not set.
     """
     settings = config.telegram
     if settings.token is None:

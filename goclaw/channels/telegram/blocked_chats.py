@@ -1,7 +1,7 @@
-"""Chats that take nothing from the bot any more: blocked, deleted, left. Nothing is tried there until they open again.
+"""Chats that refuse messages of the bot: blocked, deleted, left. Nothing is sent there until they open again.
 
-They open when somebody writes there, when Telegram says so, or when something arrives: it is tried again after an hour,
-in case nobody told us. In memory only: a restart tries each of them once.
+A chat opens when a message comes from there, when Telegram reports it, or when a delivery succeeds: one is tried every
+hour, in case no update came. In memory only: a restart tries each chat once.
 """
 
 import logging
@@ -14,11 +14,11 @@ log = logging.getLogger(__name__)
 
 CLOSED_SECONDS = 3600.0
 MAX_CHATS = 10_000
-"""Closed chats that are remembered."""
+"""Maximum closed chats that are remembered."""
 
 
 class BlockedChats:
-    """What the bot can reach."""
+    """The chats that the bot cannot reach."""
 
     def __init__(self, alerts: Alerts, clock: Clock) -> None:
         self._alerts = alerts
@@ -43,13 +43,13 @@ class BlockedChats:
         self._tell(chat, reason)
 
     def open(self, chat: int) -> None:
-        """It takes messages (again), or somebody wrote there."""
+        """Mark a chat as open: it takes messages (again), or a message came from there."""
         if self._closed.pop(chat, None) or chat in self._told:
             self._told.discard(chat)
             self._alerts.clear(_key(chat))
 
     def blocked(self, chat: int) -> None:
-        """Telegram says that the bot was blocked or taken out; nobody needs to know while nothing goes there."""
+        """Mark a chat as blocked, as Telegram reports; no alert is needed while nothing is sent there."""
         self._note(chat, "telegram: the bot was blocked or taken out of the chat")
 
     def _note(self, chat: int, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""The buttons below a message. Who presses one is read from the update that Telegram sends then; see `inbound`."""
+"""The buttons below a message. The update that Telegram sends for a press is read in `inbound`."""
 
 import logging
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ log = logging.getLogger(__name__)
 
 PER_ROW = 2
 MAX_DATA = 64
-"""Bytes that a button may carry (Bot API, InlineKeyboardButton.callback_data)."""
+"""Maximum bytes of a button's data (Bot API, InlineKeyboardButton.callback_data)."""
 MAX_LABEL = 60
 """Characters that still fit on half a telephone's width in two lines."""
 

@@ -1,4 +1,4 @@
-"""Buttons below a question: who pressed which one. Nothing that a client claims is believed but its person's number.
+"""Callback queries: presses of buttons below a question. Only the person's id is taken from the client.
 
 A button's data is `q:<question id>:<index of the option>` (see `buttons`). Clients may send any data for any message,
 so it holds no answer: the gateway looks the option up among those of the question, which must be open and for this
@@ -13,9 +13,9 @@ from goclaw.records import record
 
 DATA = re.compile(r"q:([A-Za-z0-9]{1,32}):([0-9]{1,2})", re.ASCII)
 MAX_QUERY = 256
-"""Characters of a query's id; Telegram's own have about twenty."""
+"""Maximum characters of a query's id; Telegram's own have about twenty."""
 MAX_TOAST = 200
-"""Characters that a press is answered with (Bot API, answerCallbackQuery)."""
+"""Maximum characters of the answer to a press (Bot API, answerCallbackQuery)."""
 
 
 @record
@@ -29,7 +29,7 @@ class CallbackQuery:
 
 
 def query_of(update: Json) -> str | None:
-    """The id under which Telegram wants a press to be answered; None where there is none."""
+    """Return the id with which to answer a press; None without a valid one."""
     query = update.get("callback_query")
     found = query.get("id") if isinstance(query, dict) else None
     return found if isinstance(found, str) and 0 < len(found) <= MAX_QUERY else None
@@ -44,7 +44,7 @@ def press_of(update: Json, terms: Terms) -> CallbackQuery | None:
     query = update["callback_query"]
     found = DATA.fullmatch(query["data"]) if isinstance(query.get("data"), str) else None
     person, message = query["from"], query.get("message")
-    # Without a message nobody knows where it was pressed: that is how inline results of others look.
+    # Without a message its chat is unknown: that is how inline results of others look.
     if found is None or message is None or person.get("is_bot") is not False:
         return None
     chat = message["chat"]

@@ -1,4 +1,4 @@
-"""The calls of the Bot API that put text before people, in our own terms: chunks and targets."""
+"""The calls of the Bot API that show text, in our own terms: chunks and targets."""
 
 import asyncio
 
@@ -25,7 +25,7 @@ CLOSED = (
     "chat_write_forbidden",
     "not enough rights",
 )
-"""Parts of Telegram's errors (all 400) for a chat that takes nothing from the bot; 403 always means that."""
+"""Parts of Telegram's errors (all 400) for a chat that refuses messages of the bot; 403 always means that."""
 LONG_TEXT = 10_000
 """Characters from which rendering (4 ms at worst) leaves the event loop for a thread."""
 
@@ -45,7 +45,7 @@ class ChatTarget:
 
     @property
     def reply(self) -> ReplyParameters | None:
-        """The message that is answered; the answer goes out all the same when that one was deleted."""
+        """The message to reply to; the reply is sent even if that one was deleted."""
         if self.reply_to is None:
             return None
         return ReplyParameters(self.reply_to, allow_sending_without_reply=True)
@@ -72,7 +72,7 @@ async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessag
 
 
 def entities_of(chunk: RenderedMessage) -> list[MessageEntity] | None:
-    """The marks of a chunk as the library wants them."""
+    """Convert the marks of a chunk to the library's entities."""
     return [
         MessageEntity(span.mark.type, span.start, span.end - span.start, url=span.mark.url, language=span.mark.language)
         for span in chunk.spans

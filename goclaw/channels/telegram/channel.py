@@ -42,16 +42,16 @@ MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 GROWN_FILE = "telegram-grown.json"
 MOVED_FILE = "telegram-moved.json"
 ALBUMS_FILE = "telegram-albums.json"
-"""In the state folder; see `grown`, `moved` and `albums`."""
+"""File names in the state folder; see `live_message_ids`, `chat_migrations` and `media_groups`."""
 LOCK_SECONDS = 5.0
-"""Between two looks whether another GoClaw has left the bot to us."""
+"""Seconds between two checks whether another GoClaw has released the bot."""
 MAX_SUMMARY = 256
-"""Characters in the description of a command (Bot API, BotCommand)."""
+"""Maximum characters in the description of a command (Bot API, BotCommand)."""
 
 
 @record
 class ChannelState:
-    """What the channel knows from before."""
+    """The channel's stored state of earlier runs."""
 
     folder: Path
     """The state folder."""
@@ -59,7 +59,7 @@ class ChannelState:
     moved: ChatMigrations
     albums: MediaGroups
     secret: str = ""
-    """What Telegram says when it calls us; empty: we ask it."""
+    """The secret in Telegram's webhook calls; empty: polling."""
 
 
 class TelegramChannel:
@@ -206,4 +206,4 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
 
 
 PART = ChannelPart("telegram", lambda config: True, open_channel)
-"""What the package's `CHANNEL` opens."""
+"""The channel that the package's `CHANNEL` opens."""

@@ -1,6 +1,6 @@
-"""Groups that became supergroups: Telegram gives such a group another id, and for us it stays the same conversation.
+"""Chat migrations: a group that becomes a supergroup gets another id, but stays the same conversation.
 
-On disk, because Telegram tells of a move once. Who sends asks `current`, who names a session asks `origin`.
+On disk, because Telegram reports a migration once. Senders use `current`, names of sessions use `origin`.
 """
 
 import logging
@@ -17,7 +17,7 @@ _MOVES: TypeAdapter[dict[int, int]] = TypeAdapter(dict[int, int])
 
 
 class ChatMigrations:
-    """Which chat became which. Lives in one small file of the state folder."""
+    """A map of migrated chat ids, in one small file of the state folder."""
 
     def __init__(self, path: Path) -> None:
         """Reads the file: call this in a thread."""
@@ -32,7 +32,7 @@ class ChatMigrations:
         return chat
 
     def origin(self, chat: int) -> int:
-        """The id that a chat had first: its session is named by it for ever."""
+        """Return the first id of a chat: its session is named by it forever."""
         while chat in self._before:
             chat = self._before[chat]
         return chat
@@ -54,7 +54,7 @@ class ChatMigrations:
 
 
 def _sound(found: dict[int, int]) -> dict[int, int]:
-    """What can be true in a file that somebody may have edited: no circles, no two chats that became one."""
+    """Return the valid entries of a file that may have been edited: no cycles, no two chats migrated to one."""
     moves: dict[int, int] = {}
     for old, new in found.items():
         if new not in moves.values() and _end(moves, new) != old:

@@ -1,14 +1,14 @@
-"""Leaves alone for a while what does not work, and tries it again: nothing is given up for good."""
+"""A circuit breaker: pauses calls that fail repeatedly, and tries them again later. Nothing is given up for good."""
 
 from goclaw.clock import Clock
 
 FAILURES = 3
-"""In a row: one that fails may be an accident."""
+"""Consecutive failures: a single one may be an accident."""
 PAUSE_SECONDS = 60.0
 
 
 class CircuitBreaker:
-    """Shut after three failures in a row, for a minute. A wish to wait is no failure: do not report it here."""
+    """A circuit breaker that opens after three consecutive failures for 60 s. Do not report rate-limit responses."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What people share beside text and files, in one line each: places, contacts, polls, dice, stickers, stories.
+"""One-line descriptions of content other than text and files: places, contacts, polls, dice, stickers, stories.
 
 The fields are those of the Bot API's types of the same names. All words in them were chosen by people: they stand on
 one line, bounded, and without our brackets.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 MAX_CHARACTERS = 300
-"""Characters of one field (Bot API: a poll's question has 300, an option 100)."""
+"""Maximum characters of one field (Bot API: a poll's question has 300, an option 100)."""
 
 Json = Mapping[str, Any]
 

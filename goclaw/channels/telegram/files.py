@@ -1,4 +1,4 @@
-"""The files of a message of Telegram's, and a line in words for everything else that it brings."""
+"""The files of a Telegram message, and a line of text for all its other content."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,9 +7,9 @@ from goclaw.channels.telegram.descriptions import described, in_one_line
 from goclaw.events import Attachment
 
 MAX_IMAGE = 5 << 20
-"""Bytes of a picture that we take (goclaw-facts, "Telegram": images up to 5 MB)."""
+"""Maximum bytes of a picture (goclaw-facts, "Telegram": images up to 5 MB)."""
 MAX_FILE = 20 << 20
-"""Bytes that a bot may download (Bot API, getFile)."""
+"""Maximum bytes that a bot may download (Bot API, getFile)."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 MAX_MIME = MAX_NAME = 100
 

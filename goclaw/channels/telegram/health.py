@@ -1,6 +1,6 @@
-"""How the connection to Telegram is doing: one line for `/status`, log lines that do not repeat themselves, and alerts.
+"""The health of the connection to Telegram: one line for `/status`, log lines without repetitions, and alerts.
 
-Only a finished poll counts: that we are connected, or that other calls are answered, says nothing of what people write.
+Only a finished poll counts: a connection, or the success of other calls, does not show that messages arrive.
 """
 
 import logging
@@ -23,13 +23,13 @@ LOCKED = "polls with this bot's token already; stop it there, or give this one a
 SILENT = "no poll was answered for a while; the connection is made anew"
 
 LASTING_SECONDS = 30.0
-"""A pause that long means that a conflict has lasted for half a minute: it is not just the last poll of an old run."""
+"""Seconds of pause from which a conflict is lasting: it is not just the last poll of an old run."""
 TOKEN_ALERT = "telegram:token"  # noqa: S105 - the name of a fault
 CONFLICT_ALERT = "telegram:conflict"
 
 
 class PollHealth:
-    """Told by the poll loop what happens."""
+    """The results of polls, reported by the poll loop."""
 
     def __init__(self, clock: Clock, alerts: Alerts | None = None) -> None:
         self._clock = clock
@@ -45,7 +45,7 @@ class PollHealth:
         self._last_answer = self._clock.monotonic()
 
     def connected(self) -> None:
-        """The token is good, and nobody else takes what people write."""
+        """Note that the token works and that no other poller takes the messages."""
         if self._said:
             log.info("telegram answers again")
             self._said.clear()
@@ -96,7 +96,10 @@ class PollHealth:
 
 
 def is_webhook(error: Conflict) -> bool:
-    """Which of the two conflicts this is (texts of the Bot API server: `terminated by other getUpdates request`)."""
+    """Whether a conflict is due to a webhook.
+
+    The Bot API server's other text is `terminated by other getUpdates request`.
+    """
     return "webhook" in error.message.lower()
 
 

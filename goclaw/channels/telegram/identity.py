@@ -1,4 +1,4 @@
-"""The bot's own id and name, without which no message of a group can be judged. Its owner may change the name."""
+"""The bot's own id and name, needed to judge messages of groups. Its owner may change the name."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ FIRST_PAUSE = 0.5
 MAX_PAUSE = 30.0
 """Seconds between two tries, growing."""
 DOUBT_SECONDS = 60.0
-"""Between two looks at our name because another bot is mentioned."""
+"""Seconds between two checks of our name because another bot is mentioned."""
 
 
 class Identity:
@@ -38,7 +38,10 @@ class Identity:
             pause = min(2 * pause, MAX_PAUSE)
 
     async def me(self, messages: Sequence[Json]) -> Me:
-        """Who we are, once it is known; a mention of an unknown bot may mean that we have another name by now."""
+        """Return the bot's identity once known.
+
+        It is asked for again when an unknown bot is mentioned, since our name may have changed.
+        """
         await self._known.wait()
         in_doubt = self._clock.monotonic() - self._asked_at >= DOUBT_SECONDS
         if in_doubt and any(mentions_a_stranger(message, self._me) for message in messages):
@@ -50,7 +53,7 @@ class Identity:
         try:
             bot = await self._bot.get_me()
         except InvalidToken:
-            return False  # whoever polls says so, and ends
+            return False  # the poll loop reports it, and ends
         except TelegramError as error:
             log.debug("getMe failed: %s", error.message)
             return False

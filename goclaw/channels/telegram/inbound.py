@@ -1,4 +1,4 @@
-"""An update of Telegram's, as raw JSON, into what the gateway understands; or nothing, when it is not for us.
+"""Conversion of a raw Telegram update to an inbound message; None for updates that are not for the bot.
 
 The sender is the numeric id in `from` and nothing else: names can be changed and taken over. A message in the name of
 a chat (an anonymous admin, a channel, an automatic forward) has no sender: each admin could have written it.
@@ -23,7 +23,7 @@ FORWARDED = Provenance(SourceKind.FORWARDED)
 GENERAL_TOPIC = 1
 """Thread id of the topic that every forum has (Telegram's forums API): its messages are the group's own."""
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError)
-"""What reading raises where an update has not the shape that the Bot API describes."""
+"""The errors raised by reading an update of another shape than the Bot API describes."""
 
 Json = Mapping[str, Any]
 
@@ -37,7 +37,7 @@ class Me:
 
 
 def itself(chat: int) -> int:
-    """Where no chat ever moved."""
+    """Return the chat's own id, where no chat was migrated."""
     return chat
 
 
@@ -48,12 +48,12 @@ class Terms:
     me: Me
     now: float
     groups: Mapping[int, int] = field(default_factory=dict)
-    """Those where the bot may answer, each with how many messages before one to the bot it is told of."""
+    """Groups where the bot may answer, each with the number of earlier messages it reads before one to it."""
     origin: Callable[[int], int] = itself
     """The first id of a chat: a group that became a supergroup goes on with its session."""
 
     def context_of(self, chat: int) -> int | None:
-        """How many messages before one to the bot it is told of in a group; None: it may not answer there."""
+        """Return the number of earlier messages the bot reads in a group; None: it may not answer there."""
         return self.groups.get(chat, self.groups.get(self.origin(chat)))
 
 
@@ -63,7 +63,7 @@ def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> 
 
 
 def single_of(update: Json, terms: Terms) -> Inbound | None:
-    """The same, by all that may matter."""
+    """Return the message in `update`, as `inbound_of` does, by all terms."""
     try:
         identity = f"{CHANNEL}:{number(update['update_id'])}"
         if (message := update.get("edited_message")) is not None:
@@ -160,12 +160,12 @@ def topic_of(message: Json) -> str | None:
 
 
 def actor_of(person: Json) -> Actor:
-    """Who a person is: the numeric id."""
+    """Return the actor for a person: the numeric id."""
     return Actor(key=f"{CHANNEL}:{number(person['id'])}", entry=CHANNEL, name=name_of(person))
 
 
 def number(value: Any) -> int:
-    """An id as Telegram writes them; TypeError for anything else: a key made of it could be another person's."""
+    """Return an id as Telegram writes it; TypeError for anything else: a key made of it could be another person's."""
     if type(value) is not int:
         raise TypeError(f"expected an id, got {type(value).__name__}")
     return value
@@ -203,9 +203,9 @@ def is_my_command(text: str, entity: Json, me: Me) -> bool:
 
 
 def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered: Sequence[Piece] = ()) -> list[Piece]:
-    """What was said, without the bot's name, and what the words refer to, each with its origin (empty: the sender).
+    """Return the text without the bot's name, and the texts it refers to, each with its origin (empty: the sender).
 
-    An album may have several captions. `answered`: what is said of files of the message that this answers.
+    An album may have several captions. `answered`: descriptions of files of the replied-to message.
     """
     texts: list[Piece] = [
         (text, forwarded_from(message), FORWARDED) for message in messages if (text := said_in(message, me))

@@ -1,4 +1,4 @@
-"""Small things that this channel remembers over restarts: one JSON file each, in the state folder."""
+"""Small JSON files in the state folder for what this channel remembers over restarts."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def read(path: Path, shape: TypeAdapter[T], empty: T) -> T:
-    """What was kept; `empty` where nothing was, or nothing that makes sense."""
+    """Return the stored value; `empty` where the file is missing or invalid."""
     try:
         return shape.validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -38,14 +38,14 @@ class JsonFile:
         self._writing = asyncio.Lock()
         self._latest: Any = None
         self._given = self._written = 0
-        """How many values came, and how many of them are on disk or were replaced by later ones that are."""
+        """Numbers of values given, and of those on disk or replaced by later ones that are."""
 
     async def write(self, value: Any, *, flush: bool = False) -> None:
-        """Put a value on disk, or the latest of those that came while it waited for the disk.
+        """Write a value to disk, or the latest of those given while it waited for the disk.
 
         Args:
-            value: the whole content; each one includes what those before it said.
-            flush: make it survive a power cut, whatever the file is for.
+            value: the whole content; each one includes those before it.
+            flush: make it survive a power cut, regardless of the file's default.
 
         Raises:
             DiskError: it cannot be written.

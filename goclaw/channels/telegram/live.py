@@ -1,6 +1,6 @@
-"""The live view of a turn: the typing sign while its answer is waited for, and the answer while it is being written.
+"""The live view of a turn: the typing sign before its answer, and the answer while it is being written.
 
-How it is shown is the business of `previews`. `claim` makes sure that nothing of it arrives after the answer.
+`previews` shows it. `claim` makes sure that nothing of it arrives after the answer.
 """
 
 import asyncio
@@ -47,16 +47,16 @@ log = logging.getLogger(__name__)
 TYPING_SECONDS = 4.5
 """Telegram shows the typing sign for five seconds."""
 TYPING_LIMIT = 900.0
-"""A turn that shows no sign of life for so long is not typing."""
+"""Seconds without any event after which a turn shows no typing sign."""
 IDLE_SECONDS = 5.0
-"""Where no turn of its session has run for so long, nothing waits there, whatever became of a message."""
+"""Seconds without a turn after which no message of a session counts as waiting, whatever became of it."""
 QUICK_SECONDS = 0.3
 """An answer that is delivered by then needs neither a typing sign nor a preview."""
 DRAFT_CLAIM_SECONDS = 1.0
 CLAIM_SECONDS = 3.0
-"""How long an answer waits for a draft or a message that is on its way, so that the older one cannot arrive later."""
+"""Seconds an answer waits for a draft or message under way, so that the older one cannot arrive later."""
 REMEMBERED = 500
-"""Turns whose answer has not come yet."""
+"""Maximum turns remembered whose answer has not come yet."""
 
 
 class LiveViews:
@@ -127,7 +127,7 @@ class LiveViews:
         return None if known is None else Preview(known, shown)
 
     def may_stand(self, turn: str, part: Part) -> bool:
-        """Whether a preview whose id is not known may say exactly this already."""
+        """Whether a preview of unknown id may show exactly this part already."""
         return isinstance(part, RenderedMessage) and self._grown.may_say(turn, part.text)
 
     async def _settled(self, view: TurnView) -> RenderedMessage | None:
@@ -137,7 +137,7 @@ class LiveViews:
             async with asyncio.timeout(DRAFT_CLAIM_SECONDS if in_draft else CLAIM_SECONDS), view.sending:
                 pass
         except TimeoutError:
-            # Whatever it is, it may arrive after the answer, so the answer must not be in the same message.
+            # In either case it may arrive after the answer, so the answer must not be in the same message.
             view.abandoned = True
             await self._grown.intend(view.turn)
             log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
@@ -218,7 +218,7 @@ class LiveViews:
         try:
             view = TurnView(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
-            return None  # whoever made this address up learns it when the answer is delivered
+            return None  # the delivery of the answer reports this address
         view.message_id, view.lost = self._grown.message_of(turn), self._grown.is_lost(turn)
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
@@ -241,7 +241,7 @@ class LiveViews:
         return view.session in self._busy or now - self._idle_since.get(view.session, now) < IDLE_SECONDS
 
     async def _type(self, view: TurnView) -> None:
-        """The sign for its chat, unless it is there, Telegram wants us to wait, or the turn waits for a person."""
+        """Show the typing sign in a turn's chat, unless shown, rate-limited, or the turn waits for a person."""
         target, now = ChatTarget(view.target.chat, view.target.thread), self._clock.monotonic()
         if view.asking or not self._limiter.may_show(target.chat):
             return

@@ -1,8 +1,8 @@
-"""Which message grows for which turn, on disk: after a crash the answer goes into it, not beside it.
+"""Ids of live messages by turn, on disk: after a crash the answer is edited into the message, not sent beside it.
 
 A preview that Telegram took, but whose id was not recorded, cannot be found again: the Bot API lists no messages. What
-can be known is that there may be one (`is_lost`), so that no second one is sent, and whether it says what the answer
-says (`may_say`), so that the answer is marked as one that may have come before.
+can be known is that there may be one (`is_lost`), so that no second one is sent, and whether it shows the answer's
+text (`may_say`), so that the answer is marked as a possible repetition.
 """
 
 import logging
@@ -17,10 +17,10 @@ from goclaw.errors import DiskError
 log = logging.getLogger(__name__)
 
 KEPT = 200
-"""Turns that are remembered: far more than run at once, so that none is forgotten before its answer is through."""
+"""Maximum turns remembered: far more than run at once, so that each is kept until its answer is delivered."""
 
 LOST = 0
-"""In place of an id: a message was about to be sent; below it, by how much its text says (`_lost`)."""
+"""In place of an id: a message was about to be sent; below it, a number derived from its text (`_lost`)."""
 
 _MESSAGES: TypeAdapter[dict[str, int]] = TypeAdapter(dict[str, int])
 
@@ -47,7 +47,7 @@ class LiveMessageIds:
         return self._messages.get(turn) == _lost(text)
 
     async def intend(self, turn: str, text: str = "") -> None:
-        """Note that a message with this text is about to be sent, or that the one that was cannot be relied on."""
+        """Note that a message with this text is about to be sent, or that the sent one cannot be relied on."""
         if text or not self.is_lost(turn):
             await self._note(turn, _lost(text) if text else LOST)
 

@@ -1,7 +1,7 @@
-"""One poller per bot on this machine, whatever state folders there are: two throw each other out at Telegram.
+"""One poller per bot on this machine, across state folders: Telegram disconnects one of two pollers.
 
 A lock of the operating system on a file in the user's runtime folder: it ends with the process however that dies, so
-none is ever stale. The file's name has a hash of the bot's token and server; what it holds says who polls.
+it is never stale. The file's name has a hash of the bot's token and server; its content names the poller.
 """
 
 import fcntl
@@ -16,9 +16,9 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 TRIES = 20
-"""Of taking a lock whose file goes away under our hands."""
+"""Attempts to take a lock whose file disappears meanwhile."""
 MAX_NOTE = 4_096
-"""Bytes that are read of who holds the lock."""
+"""Maximum bytes read of the lock's holder."""
 
 
 class BotInUse(Exception):
@@ -27,16 +27,16 @@ class BotInUse(Exception):
 
 @contextmanager
 def only_poller(token: str, base_url: str, state_dir: Path) -> Iterator[None]:
-    """Be the only one on this machine who polls for a bot, until the block ends.
+    """Hold the bot's lock on this machine until the block ends.
 
-    Where no folder can hold the lock, the block runs without: Telegram itself still tells of two pollers (409).
+    Where no folder can hold the lock, the block runs without: Telegram itself still reports two pollers (409).
 
     Raises:
         Taken: another process does; the message is `another GoClaw (pid 5, /home/ann/.goclaw)`.
     """
     name = _name(token, base_url)
     with ExitStack() as stack:
-        # All of them: not everybody who starts a daemon has the same environment.
+        # All of them: not every user who starts a daemon has the same environment.
         for folder in _folders():
             stack.enter_context(_held(folder / name, f"pid {os.getpid()}, {state_dir}"))
         yield
@@ -60,7 +60,7 @@ def _held(path: Path, note: str) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int | None:
-    """The open file with its lock; None where it cannot be had for another reason than that somebody holds it."""
+    """Open and lock the file; None if it cannot be locked for another reason than a holder."""
     for _ in range(TRIES):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -88,7 +88,7 @@ def _is_there(path: Path, descriptor: int) -> bool:
 
 
 def _name(token: str, base_url: str) -> str:
-    """Half a hash says nothing of the token, whose secret part alone has over 200 bits."""
+    """Return the lock's file name: half a hash reveals nothing of the token, whose secret part has over 200 bits."""
     digest = hashlib.sha256(f"{base_url.rstrip('/')}\n{token}".encode()).hexdigest()
     return f"goclaw-telegram-{digest[:32]}.lock"
 

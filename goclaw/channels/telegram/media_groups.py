@@ -1,9 +1,9 @@
-"""Albums and long texts: Telegram sends each picture of an album as a message of its own, and clients cut a long text
-into several; people mean one message.
+"""Media groups and split texts: several messages of Telegram that people mean as one.
 
-A part is on disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
-one message of a chat at a time, so who waited for the whole album would never get it. What belongs to an album is
-decided once, and on disk before it is handed over: whatever comes later is a message of its own, also after a kill.
+Telegram sends each picture of an album as a message of its own, and clients cut a long text into several. A part is on
+disk before it is acknowledged, and acknowledged before the next one comes: Telegram calls a webhook with
+one message of a chat at a time, so waiting for the whole album would never end. The members of an album are
+decided once, and on disk before it is handed over: a later part is a message of its own, also after a kill.
 """
 
 import asyncio
@@ -25,21 +25,21 @@ from goclaw.errors import DiskError
 log = logging.getLogger(__name__)
 
 QUIET_SECONDS = 0.8
-"""An album is whole when no part came for so long. Its parts arrive within a few hundred milliseconds."""
+"""Seconds without a new part after which an album is whole. Its parts arrive within a few hundred milliseconds."""
 TEXT_SECONDS = 1.0
-"""A long text is whole when nothing followed for so long, or when a part follows that is not long."""
+"""Seconds without a new part after which a long text is whole; it also is when a part follows that is not long."""
 LONG_TEXT = 4_000
 """UTF-16 units from which a text may be the first part of a longer one: clients cut below the limit of 4,096."""
 MAX_PARTS = 10
-"""Of an album (Bot API, sendMediaGroup)."""
+"""Maximum parts of an album (Bot API, sendMediaGroup)."""
 TEXTS = f"{CHANNEL}:text:"
-"""How the names of long texts begin."""
+"""Prefix of the names of long texts."""
 MAX_NAME = 64
-"""Characters of a `media_group_id`; Telegram's own have about twenty."""
+"""Maximum characters of a `media_group_id`; Telegram's own have about twenty."""
 KEPT = 200
-"""Albums whose parts are remembered over restarts: what Telegram can repeat is far less."""
+"""Maximum albums whose parts are remembered over restarts: Telegram can repeat far fewer."""
 KEPT_WHOLE = 20
-"""Albums that are remembered with their content, so that an edited caption finds its pictures."""
+"""Maximum albums remembered with their content, so that an edited caption finds its pictures."""
 
 
 @dataclass(slots=True)
@@ -92,7 +92,7 @@ class MediaGroups:
                 try:
                     self.gather(name, message)
                 except UNREADABLE:
-                    continue  # somebody edited the file
+                    continue  # the file was edited
 
     def gather(self, name: str, message: Json) -> MediaGroup | None:
         """Put a part where it belongs; None when its album has ended without it."""
@@ -127,7 +127,7 @@ class MediaGroups:
         return f"{mine}{part}" if is_long(message) else None
 
     async def keep(self) -> None:
-        """Have all that was gathered on disk.
+        """Write the gathered parts to disk.
 
         Raises:
             DiskError: it cannot be written; the part must come again.
@@ -140,7 +140,7 @@ class MediaGroups:
         return list(self._open.values())
 
     def open_of(self, chat: int, sender: int) -> Sequence[MediaGroup]:
-        """What a person is sending in a chat: their next message ends it."""
+        """Return the open groups of a person in a chat: their next message ends them."""
         return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
 
     def text_with(self, message: Json) -> str | None:

@@ -1,4 +1,4 @@
-"""What a delivery consists of in Telegram: texts and files, in the order in which they are sent."""
+"""The parts of a delivery in Telegram: texts and files, in the order in which they are sent."""
 
 from collections.abc import Awaitable, Callable
 
@@ -17,12 +17,12 @@ from goclaw.events import Delivery
 from goclaw.records import record
 
 MAX_PARTS = 4
-"""Messages in a row that people still read; a longer text is its beginning and a document with the whole."""
+"""Maximum consecutive messages; a longer text is sent as its beginning and a document with the whole."""
 BEGINNING_UNITS = 1_000
 WHOLE_BELOW = "…\n\n(This is the beginning. The whole text is in the file below.)"
 WHOLE_NAME = "answer.md"
 MAX_UPLOAD = 50 * 1024 * 1024
-"""Bytes that a bot may upload (Bot API, sendDocument)."""
+"""Maximum bytes that a bot may upload (Bot API, sendDocument)."""
 
 NO_CAPTION = RenderedMessage("")
 

@@ -1,6 +1,6 @@
 """The poll loop: an update is acknowledged to Telegram only after it is durable, with everything that came before it.
 
-The library's own Updater raises the offset first and handles later; a crash in between loses what people wrote. Polling
+The library's own Updater raises the offset first and handles later; a crash in between loses messages. Polling
 goes on while something is not durable yet (a slow disk): with an offset that stays behind it, so that Telegram repeats
 it, which is passed over.
 """
@@ -37,7 +37,7 @@ MAX_PAUSE = 30.0
 MAX_CONFLICT_PAUSE = 60.0
 """Longer than any poll lives at Telegram's side (50 s): the other poller's last one is over by then."""
 MAX_FLOOD_PAUSE = 3600.0
-"""However long an answer says that we must wait: nobody is deaf for days because of one number."""
+"""Maximum seconds to wait, whatever an answer says: one number must not stop the bot for days."""
 SILENCE = 120.0
 """Seconds without a finished poll after which the client is rebuilt (openclaw's watchdog has the same)."""
 MAX_POLL = 70.0
@@ -45,19 +45,22 @@ MAX_POLL = 70.0
 FIRST_LOOK, MAX_LOOK = 0.1, 0.5
 """Seconds before the next poll while something is not durable yet: growing, because it may be a disk in trouble."""
 IDLE_SECONDS = 6 * 24 * 3600.0
-"""After a week without updates Telegram may continue with smaller ids (Bot API, Update): before that the offset is
-forgotten, which only makes it send the unconfirmed again."""
+"""Seconds without updates after which the offset is forgotten.
+
+After a week without updates Telegram may continue with smaller ids (Bot API, Update). Forgetting the offset only makes
+it send unconfirmed updates again.
+"""
 
 Updates = Sequence[dict[str, Any]]
 Take = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Stalled(Exception):
-    """A poll went on for so long that nothing can be expected of it."""
+    """A poll that took too long to expect an answer."""
 
 
 class UpdateAcks:
-    """Which updates are durable, and up to where they may be acknowledged."""
+    """Durability of updates, and the offset up to which they may be acknowledged."""
 
     def __init__(self) -> None:
         self.offset: int | None = None
@@ -85,8 +88,10 @@ class UpdateAcks:
             self.settled.set()
 
     def acknowledged(self, offset: int | None) -> None:
-        """A poll with this offset was answered: nothing before it comes again. One with an older offset may be on its
-        way until then."""
+        """Note that a poll with this offset was answered: no update before it comes again.
+
+        A poll with an older offset may be under way until then.
+        """
         if offset is not None:
             self._seen = {seen for seen in self._seen if seen >= offset}
 
@@ -110,7 +115,7 @@ class Poller:
         self._pause = 0.0
         self._look = FIRST_LOOK
         self._probe = True
-        """The next poll asks for an answer at once: it shows that the connection works before anybody writes."""
+        """The next poll asks for an answer at once: it shows that the connection works before a message comes."""
         self._began_at = -GAP
         self._last_finished = self._last_news = clock.monotonic()
         self._webhook_removed = False
@@ -152,7 +157,7 @@ class Poller:
         return True
 
     def _silence(self) -> float:
-        """Seconds since a poll finished, whatever its answer was."""
+        """Seconds since the last finished poll, successful or not."""
         return self._clock.monotonic() - self._last_finished
 
     async def _take(self, take: Take, update: dict[str, Any]) -> None:
@@ -207,7 +212,7 @@ class Poller:
         return await self._bot.do_api_request("getUpdates", api_kwargs=parameters, read_timeout=seconds + ANSWER_MARGIN)
 
     async def _bounded(self, asking: Awaitable[Any]) -> Any:
-        """An answer, unless the watchdog's time is over first: then the request is cancelled, whatever it does."""
+        """Return an answer; cancel the request when the watchdog's time is over."""
         poll = asyncio.ensure_future(asking)
         try:
             if not await done_within(self._clock, max(SILENCE - self._silence(), MAX_POLL), poll):
@@ -233,9 +238,9 @@ class Poller:
         await self._clock.sleep(pause)
 
     async def _remove_webhook(self) -> bool:
-        """Take back the polls that a webhook keeps from us, once: whoever sets it again has a reason to.
+        """Delete a webhook that blocks polling, once: if it is set again, that has a reason.
 
-        What waits at Telegram stays there: `drop_pending_updates` is not given.
+        Updates that wait at Telegram stay there: `drop_pending_updates` is not given.
         """
         if self._webhook_removed:
             return False
@@ -250,7 +255,7 @@ class Poller:
 
 
 def checked(found: Any) -> Updates:
-    """The updates in an answer, in order; what is none among them is passed over, so that the rest is not held up.
+    """Return the updates in an answer, in order; other items are skipped, so that the rest is not held up.
 
     Raises:
         NetworkError: the answer is no list of updates.

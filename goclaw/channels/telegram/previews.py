@@ -1,7 +1,7 @@
-"""Shows what a turn has written so far: in a draft, which any message replaces, or in a message that grows.
+"""Previews of a turn's text: in a draft, which any message replaces, or in a message that grows.
 
 Drafts exist in private chats only; elsewhere, and where the server knows none, one message is sent and edited until
-the answer is edited into it. All of this is for show: what fails is tried again later with what is new by then, and
+the answer is edited into it. All of this is for show: a failure is retried later with the text of that moment, and
 never holds up an answer.
 """
 
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 DRAFT_SECONDS = 0.3
 EDIT_SECONDS = 1.0
 GROUP_SECONDS = 3.0
-"""Between two versions of a preview. Groups take twenty messages a minute, edits included."""
+"""Seconds between two versions of a preview. Groups take twenty messages a minute, edits included."""
 KEEP_SECONDS = 25.0
-"""After that a draft is sent again, changed or not: Telegram shows one for thirty seconds."""
+"""Seconds after which a draft is sent again, changed or not: Telegram shows one for thirty seconds."""
 UNKNOWN_SECONDS = 3600.0
-"""How long a server is not asked again for what it does not know: drafts, a Stop button."""
+"""Seconds before a server is asked again for a feature it does not know: drafts, a Stop button."""
 NOTHING = RenderedMessage("…")
-"""What a growing message says while there is neither text nor tool."""
+"""The text of a live message without text or tool yet."""
 MANY_CHATS = 1_000
 
 
@@ -109,11 +109,11 @@ class Previews:
             log.info("telegram: a preview stays beside its answer: %s", error.message)
 
     def _drafted(self, view: TurnView) -> bool:
-        """Whether a turn is shown in a draft: one whose message has begun to grow goes on in that."""
+        """Whether a turn is shown in a draft: once it has a live message, that one is used."""
         return view.target.is_private and view.message_id is None and not view.lost and self._drafts.wait() == 0.0
 
     async def _content(self, view: TurnView, *, draft: bool) -> RenderedMessage | None:
-        """What is to be seen; None for nothing."""
+        """Return the content to show; None for nothing."""
         chunks = await rendered(view.text)
         if not chunks and not view.line():
             return None if view.shown is None else RenderedMessage("") if draft else NOTHING
@@ -146,7 +146,7 @@ class Previews:
         """Send or edit the message that grows. False: not now."""
         if view.lost:
             return False
-        # The answer to an earlier message must not come to stand below this one.
+        # The answer to an earlier message must not end up below this one.
         waits = view.message_id is None and self._limiter.owes(view.target.chat)
         if waits or not self._limiter.spare(view.target.chat):
             view.changed.set()
@@ -194,5 +194,5 @@ class Previews:
 
 
 def draft_id(turn: str) -> int:
-    """A number that names a turn's draft; Telegram wants it to be positive and not zero."""
+    """Return the number that names a turn's draft; Telegram requires it to be positive."""
     return zlib.crc32(turn.encode()) % 0x7FFFFFFF + 1

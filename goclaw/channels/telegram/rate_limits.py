@@ -1,7 +1,7 @@
-"""How fast we may speak: Telegram's limits per chat, per group and over all, and its wishes to wait.
+"""Telegram's rate limits per chat, per group and in total, and its requests to wait.
 
-Every limit is a sliding window, because that is how Telegram counts. A wish to wait holds back one chat only; one that
-was said to something for show (a draft, the typing sign) holds back only what is for show there, never an answer.
+Every limit is a sliding window, because that is how Telegram counts. A request to wait (429) holds back one chat only;
+one for a preview (a draft, the typing sign) holds back only previews there, never an answer.
 """
 
 import math
@@ -12,7 +12,7 @@ from goclaw.config.schema import TelegramSettings
 
 GROUP_SECONDS = 60.0
 MANY_CHATS = 1_000
-"""Beyond this many chats, those that were quiet are forgotten."""
+"""Maximum chats remembered; beyond that, quiet ones are dropped."""
 
 
 class SlidingWindow:
@@ -24,7 +24,7 @@ class SlidingWindow:
         self._times: deque[float] = deque()
 
     def free(self, now: float) -> int:
-        """How many events fit now."""
+        """Return the number of events that fit now."""
         while self._times and self._times[0] <= now - self._seconds:
             self._times.popleft()
         return self._count - len(self._times)
@@ -65,7 +65,7 @@ class RateLimiter:
         self._take(chat)
 
     async def cool(self, chat: int) -> None:
-        """Return when Telegram does not want us to wait with `chat`: for what does not count as a message."""
+        """Wait until Telegram accepts calls for `chat` again: for calls that do not count as messages."""
         while (wait := self._held.get(chat, 0.0) - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 

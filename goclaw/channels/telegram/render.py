@@ -1,6 +1,6 @@
-"""Markdown into what Telegram takes: plain text and entities, cut into messages.
+"""Rendering of Markdown to Telegram's plain text and entities, cut into messages.
 
-The conversion itself is telegramify-markdown's. Around it stand what it leaves open: what it would drop (raw HTML,
+The conversion itself is telegramify-markdown's; this module adds the rest: markup it would drop (raw HTML,
 footnotes, links to files) is escaped first, a text that would lose words all the same is shown as it was written,
 entities are put into an order that Telegram accepts, and long texts are cut where it hurts least.
 """
@@ -19,11 +19,11 @@ from telegramify_markdown.entity import MessageEntity
 from goclaw.records import record
 
 MAX_UNITS = 4096
-"""UTF-16 code units in one message (Bot API, sendMessage)."""
+"""Maximum UTF-16 code units in one message (Bot API, sendMessage)."""
 MAX_CAPTION_UNITS = 1024
-"""The same for the caption of a file."""
+"""Maximum UTF-16 code units in the caption of a file."""
 MAX_ENTITIES = 100
-"""Entities in one message; what comes after is shown without formatting, as Telegram itself does."""
+"""Maximum entities in one message; later ones are shown without formatting, as Telegram itself does."""
 
 # Code spans and fenced blocks: nothing in them is escaped.
 _CODE = re.compile(
@@ -79,7 +79,7 @@ class RenderedMessage:
 
 
 def _symbols() -> RenderConfig:
-    """How headings, lists and tasks look: as in a book, without pictograms."""
+    """Return the symbols of headings, lists and tasks: as in a book, without pictograms."""
     config = RenderConfig.isolated()
     symbol = config.markdown_symbol
     symbol.heading_level_1 = symbol.heading_level_2 = symbol.heading_level_3 = symbol.heading_level_4 = ""
@@ -205,7 +205,7 @@ def quotes(marks: Iterable[Mark]) -> set[Mark]:
 
 
 def uncrossed(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
-    """The spans in Telegram's order; one that would leave the span around it is cut at that one's end."""
+    """Sort spans in Telegram's order, cutting one that leaves the span around it at the end of that span."""
     waiting = [(_outer_first(span), number, span) for number, span in enumerate(spans)]
     heapq.heapify(waiting)
     around: list[EntitySpan] = []
@@ -246,7 +246,7 @@ def split(text: str, spans: list[EntitySpan], limit: int) -> Iterator[RenderedMe
 
 
 def blocks_of_code(text: str, spans: Iterable[EntitySpan]) -> Iterator[range]:
-    """Where the blocks of code stand in `text`, in characters."""
+    """Yield the ranges of code blocks in `text`, in characters."""
     at_units, at = 0, 0
     for span in spans:
         if span.mark.type == "pre" and span.start >= at_units:
@@ -256,9 +256,9 @@ def blocks_of_code(text: str, spans: Iterable[EntitySpan]) -> Iterator[range]:
 
 
 def pieces(text: str, limit: int, code: Sequence[range] = ()) -> Iterator[str]:
-    """`text` in pieces of at most `limit` units, cut between blocks, lines or words where one ends late enough.
+    """Yield `text` in pieces of at most `limit` units, cut between blocks, lines or words where one ends late enough.
 
-    `code` are the places of blocks of code: each of these is one block, whatever blank lines are in it.
+    `code` are the ranges of code blocks: each of these is one block, blank lines included.
     """
     start = 0
     while start < len(text):

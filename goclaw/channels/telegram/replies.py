@@ -1,7 +1,7 @@
-"""What a message refers to: where it was forwarded from, and what it answers, with its files.
+"""References of a message: the origin of a forward, and the replied-to message with its files.
 
-The bot's own words and the sender's are said to be that; those of others are material. The words that a message quotes
-in a `blockquote` are never its author's.
+Words of the bot and of the sender are labelled as such; those of others are untrusted material. The words that a
+message quotes in a `blockquote` are never its author's.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from goclaw.messages import Piece, Provenance, SourceKind
 from goclaw.records import record
 
 YOURS, THEIRS = "your message", "the sender's own message"
-"""How the model is told whose words are answered, where that is itself or the person who writes."""
+"""Labels for the model of a replied-to message by the model itself or by the sender."""
 
 
 @record
@@ -38,7 +38,7 @@ class RepliedMessage:
 
     @property
     def words(self) -> str:
-        """Where what it says comes from, for the model."""
+        """The origin of its text, for the model."""
         if self.provenance.is_own:
             return self.author
         by = "" if self.provenance.kind is SourceKind.FORWARDED else "a message by "
@@ -46,10 +46,10 @@ class RepliedMessage:
 
 
 def answered_by(message: Json, me: int) -> RepliedMessage | None:
-    """What a message answers; None: nothing.
+    """Return the message that `message` replies to; None if it is no reply.
 
     Args:
-        message: as Telegram has it.
+        message: as Telegram sends it.
         me: the bot's own id.
     """
     sender = message.get("from", {}).get("id")
@@ -58,7 +58,7 @@ def answered_by(message: Json, me: int) -> RepliedMessage | None:
     answered = message.get("reply_to_message")
     # Every message of a topic "answers" the service message that opened it.
     if answered is None or "forum_topic_created" in answered:
-        # A quote without its message is somebody's.
+        # A quote without its message is of unknown origin.
         return RepliedMessage({}, "somebody", Provenance()) if "quote" in message else None
     if origin := forwarded_from(answered):
         return RepliedMessage(answered, f"a message {origin}", Provenance(SourceKind.FORWARDED))
@@ -80,7 +80,7 @@ def _written(content: Json, author: Json | None, name: str, sender: object, me: 
 
 
 def quotes_in(message: Json, me: int) -> list[Piece]:
-    """What a message answers, in a line: the part that it quotes, else the beginning."""
+    """Return the replied-to text in a line: the quoted part, else the beginning."""
     answered = answered_by(message, me)
     if answered is None:
         return []
@@ -121,7 +121,7 @@ def _parts(message: Json, answered: RepliedMessage) -> Iterator[tuple[str, bool]
 
 
 def files_answered(messages: Sequence[Json], me: int) -> tuple[tuple[Attachment, ...], list[Piece]]:
-    """The files of what is answered, and a line for what of it cannot be opened."""
+    """Return the files of replied-to messages, and a line for each that cannot be opened."""
     for message in messages:
         answered = answered_by(message, me)
         if answered and answered.content:
@@ -132,9 +132,9 @@ def files_answered(messages: Sequence[Json], me: int) -> tuple[tuple[Attachment,
 
 
 def forwarded_from(message: Json) -> str:
-    """Where a message was forwarded from, in words; empty: its sender wrote it.
+    """Return the origin of a forwarded message, in words; empty: its sender wrote it.
 
-    What was picked from another bot's answers (`@bot …`) is that bot's text.
+    A result picked from another bot (`@bot …`) is that bot's text.
     """
     origin = message.get("forward_origin")
     if origin is None and (bot := message.get("via_bot")):
@@ -143,7 +143,7 @@ def forwarded_from(message: Json) -> str:
 
 
 def origin_name(origin: Json) -> str:
-    """Who first wrote a forwarded message."""
+    """Return the name of a forwarded message's author."""
     if chat := origin.get("sender_chat") or origin.get("chat"):
         return _title(chat)
     return name_of(origin.get("sender_user", {})) or str(origin.get("sender_user_name") or "somebody")

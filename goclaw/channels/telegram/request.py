@@ -1,6 +1,6 @@
-"""python-telegram-bot's way to the network, on the daemon's shared aiohttp session instead of httpx.
+"""python-telegram-bot's HTTP transport, on the daemon's shared aiohttp session instead of httpx.
 
-What the library throws together is kept apart here, because a delivery depends on it: a request that never left
+It distinguishes failures that the library merges, because a delivery depends on it: a request that was not sent
 (`Unsent`), one whose answer was lost (`Unanswered`), and flood control (`Flood`). No error holds a URL: URLs of the
 Bot API hold the token.
 """
@@ -20,7 +20,7 @@ from goclaw.net import open_client
 
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
-"""How long Telegram may take to answer an ordinary call; `getUpdates` brings its own time."""
+"""Seconds for Telegram's answer to an ordinary call; `getUpdates` brings its own timeout."""
 UPLOAD_SECONDS = 120.0
 TOO_MANY_REQUESTS = 429
 CLIENT_ERROR = 400
@@ -36,7 +36,7 @@ class Unanswered(NetworkError):
 
 
 class Flood(TelegramError):
-    """Telegram wants us to wait (429). The library's own `RetryAfter` warns of its own future on every use."""
+    """Telegram's flood control (429). The library's own `RetryAfter` warns of its own future on every use."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"Telegram asks to wait {seconds:g} s")
@@ -164,17 +164,17 @@ def form_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | Non
         return data.json_parameters
     form = aiohttp.FormData(data.json_parameters)
     for name, (file_name, content, mime) in data.multipart_data.items():
-        # As a file: bytes of this length would be written in one piece, and hold up everybody else.
+        # As a file: bytes of this length would be written in one piece, and hold up the event loop.
         file = io.BytesIO(content) if isinstance(content, bytes) else content
         form.add_field(name, file, filename=file_name, content_type=mime)
     return form
 
 
 def read_json(payload: bytes) -> Any:
-    """What an answer says; None when it is no JSON.
+    """Parse an answer; None if it is invalid JSON.
 
-    Python's reader takes what the quick one refuses (half a character, a NaN): one such message must not hold up all
-    that come with it.
+    Python's parser accepts what the quick one refuses (half a character, a NaN): one such message must not hold up all
+    others in the answer.
     """
     try:
         return orjson.loads(payload)

@@ -1,7 +1,7 @@
-"""Deliveries: messages in order, files, reactions, edits; and what each failure means for the next try.
+"""Sending of deliveries: messages in order, files, reactions, edits; and the meaning of each failure for the next try.
 
-A delivery of several messages goes on where it stopped, also in the next run of the daemon: what is there already says
-the `Handover`.
+A delivery of several messages resumes where it stopped, also in the next run of the daemon: the `Handover` knows
+the parts that arrived.
 """
 
 import logging
@@ -45,9 +45,9 @@ NOTES = {
     Doubt.RESTART: "(sent again after a restart)\n\n",
     Doubt.SILENCE: "(sent again: the first try may have arrived)\n\n",
 }
-"""What stands in front of a part that may be there already."""
+"""The mark in front of a part that may have arrived already."""
 MOVE_SECONDS = 0.1
-"""Pause before a delivery goes to the group's new id."""
+"""Seconds before a delivery goes to the group's new id."""
 
 
 class Sender:
@@ -251,10 +251,10 @@ def _reaction_of(delivery: Delivery) -> str:
 
 
 def message_id_of(delivery: Delivery) -> int:
-    """The message that a reaction, an edit or a removal is about.
+    """Return the id of the message that a reaction, an edit or a removal refers to.
 
     Raises:
-        DeliveryError: there is none.
+        DeliveryError: it is missing.
     """
     try:
         return int(delivery.message_id or "")

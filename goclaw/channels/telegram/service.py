@@ -1,4 +1,4 @@
-"""What Telegram tells beside messages: groups that move, chats that are closed to us or open again, the Stop button.
+"""Telegram's service updates: migrated groups, chats that block or unblock the bot, the Stop button, reactions.
 
 Readers of raw updates: each returns nothing where an update is not of its kind, and raises one of
 `inbound.UNREADABLE` where it is, but has an unknown shape.
@@ -13,10 +13,12 @@ from goclaw.records import record
 
 STOP = "/stop"
 MAX_SIGN = 16
-"""Characters of an emoji; families of people have about ten."""
+"""Maximum characters of an emoji; families of people have about ten."""
 GONE = frozenset({"left", "kicked"})
-"""Of a chat member's status (Bot API, ChatMember): one with these is not in the chat. In a private chat
-`kicked` is how a person blocks the bot."""
+"""Statuses of a chat member that is not in the chat (Bot API, ChatMember).
+
+In a private chat `kicked` is how a person blocks the bot.
+"""
 
 
 @record
@@ -38,7 +40,7 @@ class Membership:
 
 
 def move_of(message: Json) -> ChatMigration | None:
-    """The move that a service message tells of; both chats get one."""
+    """Return the migration in a service message; both chats get one."""
     here = number(message["chat"]["id"]) if "migrate_to_chat_id" in message or "migrate_from_chat_id" in message else 0
     if "migrate_to_chat_id" in message:
         move = ChatMigration(here, number(message["migrate_to_chat_id"]))
@@ -62,10 +64,10 @@ def membership_of(update: Json) -> Membership | None:
 
 
 def reaction_of(update: Json, terms: Terms) -> Inbound | None:
-    """A person's change of their reactions to a message; whose message that is, is not said."""
+    """Return a person's change of their reactions to a message; the update does not name the message's author."""
     changed = update["message_reaction"]
     chat, person = changed["chat"], changed.get("user")
-    # Without a user somebody reacted in the name of a chat: nobody.
+    # Without a user the reaction was made in the name of a chat.
     if person is None or person.get("is_bot") or not is_open(chat, terms):
         return None
     before, now = _signs(changed["old_reaction"]), _signs(changed["new_reaction"])

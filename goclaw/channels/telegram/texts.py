@@ -1,4 +1,4 @@
-"""The words of a message of Telegram's, and what lies behind parts of them. Places are counted in UTF-16 units."""
+"""The text of a Telegram message, and its entities. Offsets are counted in UTF-16 units."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 Json = Mapping[str, Any]
 
 MAX_QUOTE = 500
-"""Characters of a message that is referred to that are passed on."""
+"""Maximum characters passed on of a referenced message."""
 MAX_LINK = 2_048
-"""Characters of an address behind a text; longer ones are cut."""
+"""Maximum characters of a link's address; longer ones are cut."""
 QUOTATIONS = ("blockquote", "expandable_blockquote")
 """Entities by which the author of a message marks words of others."""
 
@@ -59,7 +59,7 @@ def backwards(entities: Sequence[Json]) -> Sequence[Json]:
 
 
 def quoted_and_not(text: str, entities: Sequence[Json]) -> Iterator[tuple[str, bool]]:
-    """The pieces of a text with their targets; True: its author marked this one as a quotation."""
+    """Yield the pieces of a text with their targets; True: its author marked the piece as a quotation."""
     units, at = _units(text), 0
     marked = sorted(place(entity) for entity in entities if entity["type"] in QUOTATIONS)
     for start, end in [*marked, (len(units) // 2, len(units) // 2)]:
@@ -75,7 +75,7 @@ def quoted_and_not(text: str, entities: Sequence[Json]) -> Iterator[tuple[str, b
 
 
 def place(entity: Json) -> tuple[int, int]:
-    """Where an entity begins, and the first unit behind it."""
+    """Return the beginning of an entity, and the first unit behind it."""
     start = int(entity["offset"])
     return start, start + int(entity["length"])
 

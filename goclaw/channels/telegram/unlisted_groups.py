@@ -1,6 +1,6 @@
-"""Groups that are not in `telegram.groups`: nothing is heard there. The operator learns their numbers, to list them.
+"""Groups that are not in `telegram.groups`: their messages are ignored. The operator gets their ids, to list them.
 
-Anybody can put a bot into a group, so only an admin who does so is told in private; else there is a line in the log.
+Any person can put a bot into a group, so only an admin who does so gets a private message; else there is a log line.
 """
 
 import logging
@@ -13,13 +13,13 @@ from goclaw.events import Actor, Alerts
 log = logging.getLogger(__name__)
 
 SAID_SECONDS = 60.0
-"""A group where people write is named in the log once in this time."""
+"""Seconds between two log lines about the same group."""
 MAX_GROUPS = 1_000
-"""Groups that are remembered for that."""
+"""Maximum groups remembered for that."""
 
 
 class UnlistedGroups:
-    """Told of what happens in groups that are not listed."""
+    """Log lines and alerts about groups that are not listed."""
 
     def __init__(self, is_admin: Callable[[Actor], bool], alerts: Alerts, clock: Clock) -> None:
         self._is_admin = is_admin
@@ -28,7 +28,7 @@ class UnlistedGroups:
         self._said: dict[int, float] = {}
 
     def heard(self, chat: int) -> None:
-        """Somebody wrote there."""
+        """Log that a message came from the group, once in a while."""
         now = self._clock.monotonic()
         if now - self._said.get(chat, -SAID_SECONDS) < SAID_SECONDS:
             return
@@ -40,7 +40,7 @@ class UnlistedGroups:
         )
 
     def joined(self, chat: int, by: int) -> None:
-        """Somebody put the bot there."""
+        """Report that the bot was put into the group."""
         log.warning("telegram: %d put the bot into group %d, which is not listed in telegram.groups", by, chat)
         if self._is_admin(Actor(f"{CHANNEL}:{by}", CHANNEL)):
             self._alerts.tell(

@@ -1,7 +1,7 @@
-"""Everything that Telegram tells us, one update at a time: when `take` returns, the update may be acknowledged.
+"""The handler of all Telegram updates, one at a time: when `take` returns, the update may be acknowledged.
 
 Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
-an album or a long text wait for each other, on disk (see `albums`).
+an album or a long text wait for each other, on disk (see `media_groups`).
 """
 
 import asyncio
@@ -51,9 +51,9 @@ ALLOWED_UPDATES = [
     "my_chat_member",
     "stopped_message_generation",
 ]
-"""Kinds of updates that are asked for; each one listed here is handled below."""
+"""Kinds of updates to request; each one listed here is handled below."""
 MAX_COURTESIES = 50
-"""Answers to presses, and reactions, that are under way at once: beyond that a button just goes on blinking."""
+"""Maximum concurrent answers to presses, and reactions: beyond that a button just goes on blinking."""
 
 
 class Reachability(Protocol):
@@ -70,7 +70,7 @@ class Reachability(Protocol):
 
 @record
 class UpdatePorts:
-    """What taking in stands on."""
+    """The services that the handler uses."""
 
     gateway: GatewayPort
     bot: Bot
@@ -80,14 +80,14 @@ class UpdatePorts:
     moved: ChatMigrations
     reach: Reachability
     accepted: Callable[[Inbound, Acceptance], None]
-    """Told what became of each message."""
+    """Called with the outcome of each message."""
     turn_of_draft: Callable[[int], str]
     """The turn that is shown in a draft; empty for none."""
     groups: Mapping[int, int]
-    """Those where the bot may answer, each with how many messages before one to it it is told of."""
+    """Groups where the bot may answer, each with the number of earlier messages it reads before one to it."""
     unlisted: UnlistedGroups
     ack_reaction: str
-    """What each message that will be answered gets as soon as it is on disk; empty: nothing."""
+    """The reaction to each message that will be answered, as soon as it is on disk; empty: no reaction."""
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     """Starts a task that lives as long as the channel runs."""
 
@@ -133,10 +133,11 @@ class UpdateHandler:
             task.cancel()
 
     async def take(self, update: Json) -> None:
-        """Have one raw update made durable; one that is not for us needs nothing.
+        """Make one raw update durable; skip one that is not for the bot.
 
-        Whatever it holds, this only raises what the gateway raises: then it was not taken and must come again. The same
-        update may come again and again, also while it is being taken.
+        Whatever the update holds, this only raises what the gateway raises: then it was not taken and must come again.
+        The same
+        update may come repeatedly, also while it is being taken.
         """
         for kind, handle in self._kinds.items():
             if kind in update:
@@ -226,7 +227,7 @@ class UpdateHandler:
         with reading():
             inbound = stop_of(update, self._terms_without_name())
             draft = number(update["stopped_message_generation"]["draft_id"])
-        # Not the next turn, when the one that was shown there has just ended.
+        # Not the next turn, when the displayed one has just ended.
         if self._ports.turn_of_draft(draft):
             await self._accept(inbound)
 
@@ -240,7 +241,7 @@ class UpdateHandler:
             self._best_effort(self._ports.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
 
     def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
-        """Make a request that nothing waits for, and whose failure is only logged."""
+        """Make a request in the background; a failure is only logged."""
 
         async def tried() -> None:
             try:

@@ -1,4 +1,4 @@
-"""Files that go out, each as what people can look at or listen to in the chat; whatever else as a document."""
+"""Upload of files, each as media that people can look at or listen to in the chat; all others as a document."""
 
 import logging
 from collections.abc import Callable
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 PHOTOS = frozenset({".jpg", ".jpeg", ".png", ".webp"})
 MAX_PHOTO = 10 * 1024 * 1024
-"""Bytes that Telegram takes as a photo; a larger picture goes as a document (Bot API, sendPhoto)."""
+"""Maximum bytes of a photo; a larger picture goes as a document (Bot API, sendPhoto)."""
 HEAD = 64
 """Bytes at whose beginning an Ogg file names its codec."""
 
@@ -34,7 +34,7 @@ async def upload(bot: Bot, file: File, target: ChatTarget, keyboard: InlineKeybo
 
 
 def kind_of(file: File) -> str:
-    """What Telegram shows a file as: the parameter's name of its send method (`sendVoice` takes `voice` …)."""
+    """Return Telegram's kind of a file: the parameter's name of its send method (`sendVoice` takes `voice` …)."""
     ending, head = PurePath(file.name).suffix.lower(), file.content[:HEAD]
     if ending in PHOTOS and len(file.content) <= MAX_PHOTO:
         return "photo"

@@ -1,4 +1,4 @@
-"""The state of a turn that people in Telegram wait for: what it has written, and what they see."""
+"""The displayed state of a turn that people in Telegram wait for: its text so far, and what they see."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from goclaw.records import record
 from goclaw.redact import mask, printable
 
 MAX_LINE = 80
-"""Characters of a tool's line: one line on most telephones, two on small ones."""
+"""Maximum characters of a tool's line: one line on most telephones, two on small ones."""
 LOOKED_AT = 4_000
-"""Characters of an argument that can matter for its line, with a secret that begins in it."""
+"""Maximum characters of an argument that can matter for its line, with a secret that begins in it."""
 
 
 @record
@@ -24,7 +24,7 @@ class Preview:
 
     message_id: int
     shown: RenderedMessage | None
-    """What it says now; None where that is not known."""
+    """Its current content; None where unknown."""
 
 
 @dataclass(eq=False)
@@ -44,17 +44,17 @@ class TurnView:
     starts_anew: bool = False
     """The next text is the begin of another message: the model used a tool in between."""
     above: str = ""
-    """What stays above the next text, in the same message (`AssistantMessage.deferred`)."""
+    """Text that stays above the next one, in the same message (`AssistantMessage.deferred`)."""
     settling: bool = False
-    """What is written is on its way as a delivery of its own: nothing more may be shown in its message."""
+    """The text is being delivered: nothing more may be shown in its message."""
     ahead: int = 0
     """Deliveries of such texts that went out before the event that they were recorded had come."""
     tools: dict[str, str] = field(default_factory=dict)
     """A line for each call that runs, the latest last."""
     outcome: str = ""
-    """What came of the latest call, where it says so; shown until something else goes on."""
+    """The outcome of the latest call, if it has one; shown until the next event."""
     todos: str = ""
-    """How far the list of what is to be done is."""
+    """Progress of the to-do list."""
     shown: RenderedMessage | None = None
     shown_at: float = 0.0
     message_id: int | None = None
@@ -116,24 +116,24 @@ class TurnView:
         self.changed.set()
 
     def tool_finished(self, call_id: str, hint: str = "") -> None:
-        """It runs no longer; `hint`: what came of it, in its own words."""
+        """Note the end of a call; `hint`: its outcome, in its own words."""
         self.tools.pop(call_id, None)
         self.outcome = said("✓", hint) if hint else ""
         self.changed.set()
 
     def todos_changed(self, todos: Sequence[Todo]) -> None:
-        """There is another list of what is to be done; an empty one takes it away."""
+        """Note another to-do list; an empty one removes it."""
         done = sum(todo.status == "completed" for todo in todos)
         doing = next((f"; now: {todo.content}" for todo in todos if todo.status == "in_progress"), "")
         self.todos = said("☑", f"{done} of {len(todos)} done{doing}") if todos else ""
         self.changed.set()
 
     def line(self) -> str:
-        """The one line about tools, below the one about what is to be done."""
+        """Return the line about tools, below the one about the to-do list."""
         return "\n".join(filter(None, (self.todos, next(reversed(self.tools.values()), self.outcome))))
 
     def end(self) -> None:
-        """Nothing more is to be shown."""
+        """End the view: nothing more is shown."""
         self.ended.set()
         self.changed.set()
 

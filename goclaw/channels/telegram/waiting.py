@@ -1,4 +1,4 @@
-"""Waiting for one thing, but not for ever."""
+"""A bounded wait for one awaitable."""
 
 import asyncio
 from typing import Any

@@ -1,7 +1,7 @@
-"""Telegram calls us: in place of the poll loop, for those who have a public https address.
+"""The webhook: Telegram calls the daemon in place of the poll loop; it needs a public https address.
 
-The secret is checked before anything of the body is read, and 200 is said only when the update is durable; whatever
-else is said makes Telegram send the update again. What comes with the secret but is no update can only be a fault of
+The secret is checked before anything of the body is read, and 200 is returned only when the update is durable; any
+other status makes Telegram send the update again. A body with the secret that is no update can only be a fault of
 Telegram's or of a proxy's, which no repetition mends: it is logged and acknowledged.
 """
 
@@ -28,14 +28,14 @@ log = logging.getLogger(__name__)
 
 HEADER = "X-Telegram-Bot-Api-Secret-Token"
 SECRET_FILE = "telegram__webhook__secret"  # noqa: S105 - a name, no secret
-"""In `secrets/` of the state folder: the next start reads it as `telegram.webhook.secret`."""
+"""File name in `secrets/` of the state folder: the next start reads it as `telegram.webhook.secret`."""
 CONNECTIONS = 20
-"""Calls that Telegram makes at once; those of one chat it makes one after the other."""
+"""Maximum concurrent calls of Telegram; those of one chat it makes one after the other."""
 FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
 """Seconds before the address is registered again after trouble: doubled each time, up to this."""
 LOOK_SECONDS = 120.0
-"""Between two questions to Telegram how its calls fare: only Telegram knows of those that do not arrive."""
+"""Seconds between two checks of the webhook's state: only Telegram knows of calls that do not arrive."""
 ALERT = "telegram:webhook"
 
 Take = Callable[[dict[str, Any]], Awaitable[None]]
@@ -95,7 +95,7 @@ class Webhook:
         return f"webhook, last update {self._clock.monotonic() - self._last_update:.0f} s ago"
 
     async def _register(self) -> None:
-        """Tell Telegram where we are, until it has heard; what waits there stays waiting for us."""
+        """Register our address with Telegram until it succeeds; waiting updates stay for us."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -162,7 +162,7 @@ class Webhook:
 
 
 def kept_secret(state_dir: Path) -> str:
-    """The secret of this installation; made at the first call, readable for nobody else.
+    """Return the secret of this installation; created at the first call, readable for its owner only.
 
     Raises:
         StateError: the file can be neither read nor made.
