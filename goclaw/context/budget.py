@@ -1,6 +1,6 @@
-"""The token budget of a model's next request: what holds how much of the window, and what would help.
+"""The token budget of a model's next request: what uses the window, and what would help.
 
-Estimates, as everywhere before a provider has counted. Nothing here changes a context.
+All numbers are estimates until a provider has counted. Nothing here changes a context.
 """
 
 from collections.abc import Iterator, Sequence
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from goclaw.records import record
 
 LARGE_SHARE = 0.25
-"""Of the window; a part of the prompt that takes more is worth making smaller."""
+"""Share of the window; a part of the prompt that takes more is worth making smaller."""
 LARGE_SHARE_OF_FULL = 0.125
-"""The same where no conversation fits."""
+"""The same share where no conversation fits."""
 LEAST_ROOM = 512
 """Tokens for a question, a call with its result and an answer: with less, each turn pushes out the one before it."""
 
 
 @record
 class ContextBudget:
-    """How the next request divides a model's window. All numbers are tokens."""
+    """The division of a model's window by the next request. All numbers are tokens."""
 
     spec: str
     """The model, `provider:name`."""
@@ -33,17 +33,17 @@ class ContextBudget:
     conversation: int = 0
     """The messages and the summary of what was before them."""
     messages: int = 0
-    """How many messages that are."""
+    """The number of messages."""
     index: int = 0
     """The lines of the prompt that name other tools."""
     indexed: int = 0
-    """How many lines that are."""
+    """The number of lines."""
     profile: str = ""
-    """How much of its tools the model is shown (`tools.profile`), as it came out; empty: not known."""
+    """The resolved size of the tools' descriptions (`tools.profile`); empty: unknown."""
 
     @property
     def overhead(self) -> int:
-        """What is taken before anything is said."""
+        """The tokens taken before any message."""
         return self.prompt + self.tools + self.index + self.notes
 
     @property
@@ -82,7 +82,7 @@ class ContextBudget:
         yield "Free", max(0, self.window - self.used - self.reserve), ""
 
     def sentence(self) -> str:
-        """What uses the window, in one sentence."""
+        """Describe the use of the window in one sentence."""
         held = [f"{name.lower()} {tokens:,}" for name, tokens, _ in self._parts() if tokens and name in self._named()]
         taken = " and ".join(filter(None, (", ".join(held[:-1]), held[-1]))) if held else "nothing"
         if self.fits:
@@ -92,11 +92,11 @@ class ContextBudget:
         return f"The window of {self.window:,} tokens is too small for a conversation: {taken} {rest}."
 
     def _named(self) -> Sequence[str]:
-        """The parts that the sentence names: a window that is too small is so whatever was said."""
+        """Return the parts to name in the sentence; the conversation only where the window is large enough for one."""
         return ("Prompt", "Tools", "Index", "Notes", "Reserve", *(["Conversation"] if self.fits else []))
 
     def explained(self) -> str:
-        """What uses the window, and what would help, a line each."""
+        """Describe the use of the window, and what would help, a line each."""
         return "\n".join([self.sentence(), "What helps:", *(f"- {line}" for line in self.advice())])
 
     def line(self) -> str:
@@ -104,7 +104,7 @@ class ContextBudget:
         return " ".join([self.sentence(), "What helps:", *self.advice()])
 
     def advice(self) -> Sequence[str]:
-        """What would help, a sentence each, the most useful first; never empty."""
+        """Return advice, a sentence each, the most useful first; never empty."""
         return [*self._larger_window(), *self._smaller_parts()] or ["There is room; nothing needs to be done."]
 
     def _larger_window(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How far the estimate of tokens is off for a model, learnt from the provider's own counts."""
+"""Calibration of token estimates per model, learnt from the provider's own counts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,13 +8,13 @@ from goclaw.llm.base import Finished
 from goclaw.llm.estimate import estimate_message
 
 MIN_FACTOR, MAX_FACTOR = 0.4, 3.0
-"""No real tokenizer is further off; what a provider counts beyond that is nonsense and must teach nothing."""
+"""Limits of the factor: no real tokenizer is further off; a count beyond that is wrong and must teach nothing."""
 NEWS = 0.02
 """A change below this is not worth a write."""
 LEAST_TOKENS = 500
-"""Of a shorter request the fixed parts (marks of roles, the provider's own prompt) say more than the text."""
+"""Minimum tokens to learn from: in a shorter request the fixed parts (role marks, the provider's prompt) dominate."""
 WEIGHT = 0.25
-"""Of the newest count: a change of language or of tools shows within a few answers."""
+"""Weight of the newest count: a change of language or of tools shows within a few answers."""
 
 
 class Calibration:
@@ -25,7 +25,7 @@ class Calibration:
         self._kept = dict(self._scales)
 
     def of(self, spec: str) -> float:
-        """What an estimate for the model `spec` is to be multiplied with."""
+        """Return the factor for estimates for the model `spec`."""
         return self._scales.get(spec, 1.0)
 
     def take(self, done: Finished, window: Window, overhead: int) -> None:

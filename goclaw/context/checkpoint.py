@@ -1,4 +1,4 @@
-"""A checkpoint: what a conversation was about up to a point, made in the background before the context is full."""
+"""A checkpoint: a summary of a conversation up to a point, made in the background before the context is full."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 @record
 class Checkpoint:
-    """What is kept of one."""
+    """A stored checkpoint."""
 
     summary: str
     topics: tuple[str, ...] = ()

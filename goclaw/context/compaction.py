@@ -1,4 +1,4 @@
-"""Shortens a window: a summary takes the place of the older part, the newer part stays as it is.
+"""Compaction of a window: a summary replaces the older part, the newer part stays as it is.
 
 The summary comes from the first source that works: a checkpoint, the chain of `models.summary`, the main model, and
 when no source answers, a stub that says what is missing and leaves a summary owed. Nothing is removed from the store.
@@ -32,21 +32,21 @@ from goclaw.store.transcripts import StoredCompaction
 from goclaw.supervise import background
 
 EMERGENCY_KEEP_PERCENT = 40
-"""Without a summary more of the conversation is kept, since nothing stands for the rest."""
+"""Share kept without a summary: larger, since nothing stands for the rest."""
 FIRST_SHARE = 0.6
-"""Of the time that is left, what one source may take while another could follow."""
+"""Share of the remaining time for one source while another could follow."""
 CHECKPOINT_SHARE = 0.5
-"""Of the context's tokens, what a checkpoint must cover to be taken for its summary (goclaw-facts, "Compaction")."""
+"""Share of the context's tokens that a checkpoint must cover to serve as its summary (goclaw-facts, "Compaction")."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
 PROSE_SHARE = 0.75
-"""Of a summary that is too long, what its text may take; the rest is for the names that are kept word for word."""
+"""Share of a summary that is too long for its text; the rest is for the names that are kept word for word."""
 _STUB = re.compile(r"([\d,]+) earlier messages are not shown here, and no summary of them could be made yet\.")
 
 _OUR_LINE = re.compile(r"\A<context>[^\n]*</context>\n")
 
 
 class SummarySource(StrEnum):
-    """Where a summary came from, in the words of `/compact`."""
+    """The source of a summary, in the words of `/compact`."""
 
     CHECKPOINT = "checkpoint"
     LLM = "LLM"
@@ -64,7 +64,7 @@ class Summarizer:
 
 @record
 class Basis:
-    """What stands before the kept part: the last real summary, and every message that it does not cover."""
+    """The context before the kept part: the last real summary, and every message that it does not cover."""
 
     summary: str
     messages: Sequence[Message]
@@ -81,7 +81,7 @@ class ReadyCheckpoint:
 
 @record
 class SummaryPorts:
-    """What the writing of a summary stands on."""
+    """The services that writing a summary uses."""
 
     clock: Clock
     spent: Spent
@@ -91,7 +91,7 @@ class SummaryPorts:
 
 @record
 class CompactionPorts:
-    """What a compaction stands on."""
+    """The services that a compaction uses."""
 
     keep: Callable[[StoredCompaction], Awaitable[bool]]
     """Stores the result and shortens the window; False: the context was cleared or forgotten meanwhile."""
@@ -102,16 +102,16 @@ class CompactionPorts:
 
 @record
 class CompactionGoal:
-    """How far a window is to be shortened."""
+    """The goal of a compaction: how far to shorten the window."""
 
     tokens_before: int
-    """What the window takes now, overhead included."""
+    """Tokens that the window takes now, overhead included."""
     overhead: int
     """Estimated tokens of the system prompt and the tools."""
     budget: int
     """Estimated tokens that the kept messages may take at most."""
     instructions: str = ""
-    """A person's wish for the summary (`/compact keep the phone numbers`)."""
+    """A person's instructions for the summary (`/compact keep the phone numbers`)."""
     checkpoint: ReadyCheckpoint | None = None
     first_kept: int = 0
     """Row of the first message to keep; then a summary is written or nothing is done. 0: what the settings say."""
@@ -153,7 +153,7 @@ async def compact(
         basis = await _basis(window, entries, split, ports)
         source, summary = await summarized(basis, summarizers, wanted, ports.summary)
     if source is SummarySource.EMERGENCY and job.first_kept:
-        return None  # nothing forces it: what nobody could summarise stays
+        return None  # optional compaction: messages without a summary stay
     if source is SummarySource.EMERGENCY:
         split = split_at(entries, EMERGENCY_KEEP_PERCENT, settings.min_messages, job.budget) or split
         summary = await asyncio.to_thread(_stub, window, split, job.longest_summary)
@@ -177,19 +177,19 @@ class SummaryRequest:
     """A summary that is asked for."""
 
     seconds: float
-    """How long it may take in all while a person waits, else each source."""
+    """Seconds in all while a person waits, else for each source."""
     wish: str = ""
     longest: int = MAX_SUMMARY
     """Estimated tokens; a summary that is longer is cut."""
     somebody_waits: bool = True
     in_one: bool = False
-    """By one request, whatever must be left out for it."""
+    """Use one request, whatever must be left out for it."""
 
 
 async def summarized(
     basis: Basis, summarizers: Sequence[Summarizer], wanted: SummaryRequest, ports: SummaryPorts
 ) -> tuple[SummarySource, str]:
-    """The first summary that is written in time; the source is EMERGENCY where none is.
+    """Return the first summary written in time; the source is EMERGENCY where no source wrote one.
 
     While a person waits, a source that could be followed by another leaves it time: peers that let a slow summariser
     use all of it never came to ask the main model.
@@ -239,7 +239,7 @@ def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: i
         if room < 0:
             break
         split -= 1
-    split = min(split, len(entries) - 1)  # whatever its size, the last message is what the model must answer to
+    split = min(split, len(entries) - 1)  # of any size, the last message is what the model must answer to
     asked = next(
         (index for index in reversed(range(len(entries))) if isinstance(entries[index].message, UserMessage)), 0
     )
@@ -251,7 +251,7 @@ def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: i
 
 
 async def _basis(window: Window, entries: Sequence[ContextEntry], split: int, ports: CompactionPorts) -> Basis:
-    """What the summary is about. A stub is never summarised again: the store still has what it stands for."""
+    """Return the material of a summary. A stub is never summarised again: the store has the messages behind it."""
     if window.owed:
         return await ports.originals(entries[split].row)
     return Basis(window.summary, [entry.message for entry in entries[:split]])
@@ -276,9 +276,9 @@ async def _by_checkpoint(
 
 
 def _spoken(messages: Sequence[Message]) -> list[str]:
-    """What people and the assistant said, the latest first: results are full of names that are never used again."""
+    """Return the words of people and the assistant, latest first: results are full of names never used again."""
     said = [message for message in reversed(messages) if isinstance(message, UserMessage | AssistantMessage)]
-    # The line about time and sender is ours: its dates would be kept as if somebody had named them.
+    # The line about time and sender is ours: its dates would be kept as if a person had named them.
     return [_OUR_LINE.sub("", message.text) for message in said]
 
 

@@ -1,6 +1,6 @@
-"""How well summaries go: after a few failures in a row the summary chain is left alone for a while.
+"""The health of summaries: after a few consecutive failures the summary chain is paused for a while.
 
-Then one trial is let through: it works and all is well again, or the chain is left alone for as long once more. The
+Then one trial is let through: if it works all is well again, else the chain is paused for as long once more. The
 numbers are those of `/status` (goclaw-facts, "Compaction"): three failures, thirty minutes.
 """
 
@@ -15,7 +15,7 @@ RESET_MINUTES = 30.0
 
 
 class Trouble(IntEnum):
-    """How badly summaries go. People are told when it gets worse, and when all is well again."""
+    """The trouble with summaries. People are informed when it gets worse, and when all is well again."""
 
     NONE = 0
     FAILING = 1
@@ -39,7 +39,7 @@ class CompactionHealth:
     reason: str = ""
     """Why the chain's latest attempt failed, for people; empty: it did not."""
     told: Trouble = Trouble.NONE
-    """What people were told last."""
+    """The trouble that people were last informed of."""
     _failed_at: float | None = None
     _trial: bool = False
 
@@ -50,7 +50,7 @@ class CompactionHealth:
 
     @property
     def counted(self) -> int:
-        """The failures that people are told of: none once the rest is over, whatever the trial will bring."""
+        """The failures to show to people: 0 once the pause is over, whatever the trial will bring."""
         return self.failures if self.failures < self.threshold or self.degraded else 0
 
     @property
@@ -85,7 +85,7 @@ class CompactionHealth:
         self.reason = "" if worked else reason
 
     def state(self) -> dict[str, Any]:
-        """What outlives a restart, as JSON data."""
+        """Return the state that outlives a restart, as JSON data."""
         return {
             "failures": self.failures,
             "failed_at": self._failed_at,

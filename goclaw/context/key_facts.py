@@ -1,6 +1,6 @@
-"""What a summary must not lose: names that only help word for word, such as paths, addresses and identifiers.
+"""Key facts that a summary must keep: names that only help word for word, such as paths, addresses and identifiers.
 
-A model that summarises may drop them, and a summary of that summary cannot bring them back. Those that are missing are
+A model that summarises may drop them, and a summary of that summary cannot bring them back. Missing ones are
 put below its text.
 """
 
@@ -11,21 +11,21 @@ from goclaw.redact import MASK, mask
 
 MAX_NAMES = 60
 MAX_CHARACTERS = 2_400
-"""About 600 tokens: enough for a project's files, little beside the summary itself."""
+"""Maximum characters of the list, about 600 tokens: enough for a project's files, little beside the summary itself."""
 MAX_NAME = 120
 SHORTEST_NAME = 3
 HEAD = "Kept word for word:"
 
 MAX_READ = 400_000
-"""Characters that are looked at in all: what half of a large window holds, in less than a second whatever they are."""
+"""Maximum characters searched: what half of a large window holds, in less than a second for any text."""
 
 MAX_FOUND = 1_000
-"""Names: more than a summary can mention and the list below it hold."""
+"""Maximum names: more than a summary can mention and the list below it hold."""
 
 # Word by word, and only words of a bounded length: no text can make this slow.
 _WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|\S+")
 _SIGNS = re.compile(r"[`/@#_+\d-]|\.\w")
-"""Every name has one of these; most words have none."""
+"""Every name has one of these characters; most words do not."""
 # Each alternative begins where nothing that it could begin with comes before: one try per word, not one per letter.
 _NAME = re.compile(
     r"""

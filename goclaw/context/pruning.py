@@ -1,7 +1,7 @@
-"""Makes what tools answered smaller: the cheapest way to room, and one that loses no word of a person.
+"""Pruning of tool results: the cheapest way to make room, and one that loses no word of a person.
 
-What is thinned is thinned in the window only; the store keeps every result whole. A window that is loaded anew is
-thinned in the same places (`PrunedView`), so that the part that a provider has cached stays byte for byte.
+Results are pruned in the window only; the store keeps every result whole. A window that is loaded anew is
+pruned in the same places (`PrunedView`), so that the part that a provider has cached stays byte for byte.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,9 @@ from goclaw.messages import AssistantMessage, Message, ToolResult
 from goclaw.records import record
 
 LATEST_RESULTS = 6
-"""Results that are never thinned, and every result of the latest answer besides: the model is working with them."""
+"""Results that are never pruned, and every result of the latest answer besides: the model is working with them."""
 HEAD = 400
-"""Characters that are left of a thinned result: enough to know again what it was."""
+"""Characters left of a pruned result: enough to recognise it."""
 WINDOW_SHARE = 4
 """One result takes at most a quarter of the model's window."""
 
@@ -36,7 +36,7 @@ class ContextEntry:
         object.__setattr__(self, "tokens", estimate_message(self.message) + TOKENS * count_of(self.message))
 
     def marked(self, markers: ContentMarkers) -> Message:
-        """The message as it is sent. Always the same object: models keep what they made of it."""
+        """Return the message as it is sent. Always the same object: models cache their encoding of it."""
         if self._marked and self._marked[0] is markers:
             return self._marked[1]
         marked = markers.around(self.message, self.row)
@@ -46,10 +46,10 @@ class ContextEntry:
 
 @record
 class PrunedView:
-    """Which parts of a context are shown smaller than they are stored."""
+    """The parts of a context that are shown smaller than they are stored."""
 
     thinned_before: int = 0
-    """Results in rows before this one are thinned."""
+    """Results in rows before this one are pruned."""
     no_tools_to: int = 0
     """Tool calls and results up to this row are left out (`/cleartool`)."""
 

@@ -1,7 +1,7 @@
-"""Makes any sequence of messages one that every provider accepts.
+"""Repair of a sequence of messages so that every provider accepts it.
 
 A crash, a /stop or a cut may leave a tool call without its result, or a result without its call; providers answer that
-with an error on every later request, for ever. Repairs touch what is sent, never what is stored.
+with an error on every later request, forever. Repairs touch what is sent, never what is stored.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 
 INTERRUPTED = '{"error": "interrupted: this call has no recorded result"}'
-"""Stands in for the result of a call that never got one."""
+"""Stands in for the missing result of a call."""
 NO_RESULT = "calls without a result"
 NO_CALL = "results without a call"
 EMPTY = "empty answers"
@@ -55,7 +55,7 @@ def repair(messages: Sequence[Message]) -> tuple[list[Message], Counter[str]]:
 
 
 def in_words(repairs: Counter[str]) -> str:
-    """What was done, for the log."""
+    """Describe repairs for the log."""
     return ", ".join(f"{count} {what}" for what, count in sorted(repairs.items()))
 
 
@@ -67,5 +67,5 @@ def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) 
         if isinstance(message, AssistantMessage):
             break
         if isinstance(message, ToolResult):
-            found.setdefault(message.call_id, message)  # should a call have two, the first is what really came of it
+            found.setdefault(message.call_id, message)  # should a call have two results, the first is the real one
     return [found.get(call.id) for call in answer.calls]

@@ -1,14 +1,14 @@
-"""What room a conversation has in a model's window.
+"""The room for a conversation in a model's window.
 
-In a small window prompt and tools take a large part: there the marks at which something is made beside the turns, and
-what a compaction leaves, are shares of the room, not of the whole. And there the model that summarises is as a rule the
-one that answers, on a machine that does one thing at a time: it is asked for nothing else while a person waits.
+In a small window prompt and tools take a large part: there the marks at which something is made in the background, and
+what a compaction leaves, are shares of the room, not of the whole. And there the model that summarises is usually the
+one that answers, on a machine that does one thing at a time: it gets no other request while a person waits.
 """
 
 from goclaw.config.schema import CompactionSettings
 
 SMALL_WINDOW = 16_384
-"""Tokens; larger ones hold what a summary is worth waiting for."""
+"""Tokens up to which a window is small; larger ones hold what a summary is worth waiting for."""
 RESERVE_SHARE = 4
 """The reserve is never more than a quarter of the window: a small local model must have room to work in."""
 KEPT_SHARE = 2

@@ -1,4 +1,4 @@
-"""Makes what a model answered fit for the journal and the store, whatever it wrote.
+"""Sanitizing of a model's answer for the journal and the store.
 
 Models and their servers send half characters, numbers beyond 64 bits and arguments nested a thousand levels deep. None
 of that may cost the user the answer.
@@ -13,9 +13,9 @@ from goclaw.llm.base import INVALID_JSON
 from goclaw.messages import AssistantMessage, ToolCall
 
 MAX_NAME = 1_000
-"""Characters of a call's name and id."""
+"""Maximum characters of a call's name and id."""
 _LEVELS_AROUND = 10
-"""How much deeper than here arguments lie in a journaled step."""
+"""Levels by which arguments lie deeper in a journaled step than here."""
 
 
 def sound_text(text: str) -> str:
@@ -24,7 +24,7 @@ def sound_text(text: str) -> str:
 
 
 def sound(answer: AssistantMessage) -> AssistantMessage:
-    """The answer as it can be kept. Arguments that cannot are marked, so that the model is told."""
+    """Return a storable answer. Arguments that cannot be stored are marked, so that the model can correct them."""
     native = answer.native if answer.native and _fits(answer.native.content) else None
     return AssistantMessage(sound_text(answer.text), _apart(map(_sound_call, answer.calls)), native)
 

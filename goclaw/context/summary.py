@@ -1,6 +1,7 @@
-"""Has a model write a summary: in one piece where its window is large enough, else in pieces, and then of the pieces.
+"""Writing of a summary by a model: in one piece where its window is large enough, else in several steps.
 
-Everything that is wrong with an answer is a `SummaryFailed` with its reason in words, so that the next source is asked.
+In steps the material is cut into pieces, each is summarised, and then the summaries are. Any fault of an answer is a
+`SummaryFailed` with its reason in words, so that the next source is asked.
 """
 
 import asyncio
@@ -15,30 +16,30 @@ from goclaw.records import record
 from goclaw.redact import mask
 
 SHORTEST_SUMMARY = 40
-"""Characters. Anything shorter is taken for nonsense and the next source is asked."""
+"""Minimum characters. Anything shorter is taken for nonsense and the next source is asked."""
 MAX_SUMMARY = 2_048
-"""Tokens that a summary should have at most; four pages say what matters of any conversation."""
+"""Maximum tokens of a summary; four pages say what matters of any conversation."""
 MAX_ANSWER = 8_192
-"""Tokens that an answer may take at most: some models think before they write, and that counts."""
+"""Maximum tokens of an answer: some models think before they write, and that counts."""
 ANSWER_SHARE = 8
 """An answer takes no more than an eighth of the window of the model that writes it, so that pieces surely shrink."""
 TOKENS_PER_WORD = 1.5
-"""Models are told a length in words, for they cannot count tokens."""
+"""Tokens per word: models are asked for a length in words, for they cannot count tokens."""
 SHARES_OF_WINDOW = (0.75, 0.4)
-"""How much of the model's window is counted on, and how much when that was too much: the sizes are estimates."""
+"""Shares of the model's window to use, first, and after that was too much: the sizes are estimates."""
 SMALLEST_ROOM = 1_000
-"""Tokens that a model must have for the material, else cutting it into pieces makes no sense."""
+"""Minimum tokens of a model's room for the material, else cutting it into pieces makes no sense."""
 MAX_PIECES = 64
-"""More would take a small model hours."""
+"""Maximum pieces: more would take a small model hours."""
 MAX_ROUNDS = 3
-"""Pieces, pieces of those, and once more: who is not done then does not shorten what it reads."""
+"""Maximum rounds: pieces, pieces of those, and once more; a model that needs more does not shorten its input."""
 CUT_HERE = "[The rest of this summary is left out: it was longer than it may be.]"
 WORD_BREAK = 100
 """Characters in which the end of a cut text is moved back to the end of a word: half a number is a wrong one."""
 SHORTEST_EXCERPT = 24
-"""Tokens of a message of which only the beginning is read: with less it says nothing."""
+"""Minimum tokens of a message that is cut: a shorter beginning says nothing."""
 EXCERPT = 1_500
-"""Characters of one tool result, and of the arguments of one call, that the summariser reads."""
+"""Maximum characters of one tool result, and of the arguments of one call, in the summariser's input."""
 
 SYSTEM = """You write the memory of a long conversation between people and an assistant that has tools.
 Whoever reads your summary continues the conversation without seeing what you read. Keep, word for word where it
@@ -60,14 +61,14 @@ class SummaryTooLong(SummaryFailed):
 
 @record
 class Material:
-    """What is to be summarised."""
+    """The material of a summary."""
 
     before: str
     """The summary of what came earlier."""
     told: Sequence[str]
     """The conversation, a text per message (see `told`)."""
     wish: str = ""
-    """What a person asks of the summary."""
+    """A person's instructions for the summary."""
     longest: int = MAX_SUMMARY
     """Tokens that the summary should have at most."""
     in_one: bool = False
@@ -75,10 +76,10 @@ class Material:
 
 
 UNMARKED = ContentMarkers()
-"""Marks without an id: what stands between them cannot imitate them."""
+"""Marks without an id: the text between them cannot imitate them."""
 
 Spent = Callable[[Finished], Awaitable[None]]
-"""Told of every answer, so that it is paid for in the books."""
+"""Called with every answer, so that its cost is booked."""
 
 
 async def write_summary(material: Material, model: ChatModel, spent: Spent) -> str:
@@ -93,10 +94,10 @@ async def write_summary(material: Material, model: ChatModel, spent: Spent) -> s
 async def ask_about(
     material: Material, model: ChatModel, system: str, order: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY
 ) -> str:
-    """What `model` answers to `order` about the material, which is made to fit its window.
+    """Return the answer of `model` to `order` about the material, which is made to fit its window.
 
     Raises:
-        SummaryFailed: it gave no answer that can be used.
+        SummaryFailed: it gave no usable answer.
     """
     for share in SHARES_OF_WINDOW:
         try:
@@ -180,7 +181,7 @@ def _excerpt(text: str) -> str:
 
 
 def _room(model: ChatModel, share: float) -> int:
-    """Tokens of material that one request to `model` may carry."""
+    """Return the tokens of material that one request to `model` may carry."""
     room = int(model.context_window * share) - estimate_text(SYSTEM) - answer_tokens(model)
     if room < SMALLEST_ROOM:
         raise SummaryFailed(f"the window of {model.spec} is too small for the job")
@@ -188,7 +189,7 @@ def _room(model: ChatModel, share: float) -> int:
 
 
 def _wishes(material: Material, model: ChatModel) -> str:
-    # Half of what it may answer, for a summary that is cut is none.
+    # Half of its answer's limit, for a cut summary is useless.
     words = int(min(material.longest, answer_tokens(model) // 2) / TOKENS_PER_WORD)
     wish = f"\n\nThe user asks of the summary: {material.wish}" if material.wish else ""
     return f"Write at most {words} words.{wish}"
@@ -242,7 +243,7 @@ def _cut(text: str, room: int) -> Iterable[tuple[str, int]]:
 
 
 def answer_tokens(model: ChatModel) -> int:
-    """Tokens that one answer of a summariser may take."""
+    """Return the maximum tokens of a summariser's answer."""
     return min(MAX_ANSWER, model.context_window // ANSWER_SHARE)
 
 

@@ -1,6 +1,6 @@
-"""Marks around text from outside the conversation, as the model reads it: it must not pass for a person's words.
+"""Marks around untrusted content, as the model reads it: text from outside must not pass for a person's words.
 
-The sender's own earlier words and the agent's have none: a line of ours beside them says whose they are.
+The sender's own earlier words and the agent's have none: a line of ours beside them names their author.
 
 Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
 same way forever, so that what a provider has cached stays byte for byte.
@@ -15,12 +15,12 @@ from goclaw.messages import Foreign, Message, ToolResult, UserMessage
 from goclaw.records import record
 
 ID_LENGTH = 8
-"""Letters of four bits each. What would be taken for a mark is written differently as well."""
+"""Letters of four bits each. Text that would be taken for a mark is written differently as well."""
 MAX_ORIGIN = 100
 TOKENS = 24
-"""About what the two marks of one piece cost."""
+"""The approximate tokens of the two marks of one piece."""
 OF_THE_SENDER = "the sender's own voice"
-"""Origin of what the sender spoke: a machine wrote it down, but it is said to us."""
+"""Origin of the sender's speech: transcribed by a machine, but said to the agent."""
 
 _MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)", re.IGNORECASE)
 _REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
@@ -30,7 +30,10 @@ _LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
 
 @record
 class ContentMarkers:
-    """What marks are made with: the installation's key (`store.migrations`). Without one the marks have no id."""
+    """The marks around untrusted content, made with the installation's key (`store.migrations`).
+
+    Without a key the marks have no id.
+    """
 
     key: bytes = b""
 
@@ -93,7 +96,7 @@ def no_reminder(text: str) -> str:
 
 
 def count_of(message: Message) -> int:
-    """How many pieces of a message get marks."""
+    """Return the number of marked pieces of a message."""
     match message:
         case ToolResult():
             return int(message.foreign)
