@@ -1,4 +1,4 @@
-"""Tells people that a background task of theirs has ended: a line in their chat, a notice in terminals."""
+"""Notices that a person's background task has ended: a line in their chat, an event in terminals."""
 
 import logging
 
@@ -15,7 +15,7 @@ _MAX_LABEL = 200
 
 
 async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
-    """To where the task was started from; a delivery that the disk refuses is told to the log only."""
+    """Send the notice to where the task was started from; a delivery that the disk refuses is only logged."""
     label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
     text = f"Background task {info.id} (`{label}`) {info.end}."
     if work.address.channel != LOCAL:

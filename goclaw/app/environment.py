@@ -1,4 +1,4 @@
-"""What tools stand on: enough for `goclaw tool run`, and a part of the daemon."""
+"""The environment of tools: enough for `goclaw tool run`, and a part of the daemon."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ async def as_it_is(workspace: Workspace) -> None:
 
 @dataclass(slots=True)
 class Environment:
-    """What tools stand on. Implements `toolkit.base.ToolEnvironment`."""
+    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
 
     config: Config
     clock: Clock

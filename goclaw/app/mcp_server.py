@@ -1,6 +1,6 @@
-"""The daemon's listener for MCP clients. Its library is loaded in a thread, and only where the configuration wants it.
+"""The daemon's listener for MCP clients. Its library is loaded in a thread, and only if configured.
 
-A port that is taken ends nothing: the log and the status say so, and it is tried again.
+A port that is taken ends nothing: it is logged, shown in the status, and retried.
 """
 
 import asyncio
@@ -41,9 +41,9 @@ from goclaw.tokens import open_tokens
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
-"""Between two looks at what nobody tells."""
+"""Seconds between two checks for changes without events."""
 AGAIN_SECONDS = 30.0
-"""After which a port that was taken is tried again."""
+"""Seconds until a port that was taken is tried again."""
 
 
 async def serve_mcp(app: App, gateway: Gateway) -> None:
@@ -96,7 +96,7 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
 
 
 def _standing(app: App) -> object:
-    """What of the status changes without a turn: faults, channels, what waits."""
+    """Return the part of the status that changes without a turn: faults, channels, queues."""
     foundation = app.foundation
     return (
         dict(foundation.alerts.open()),
@@ -115,7 +115,7 @@ class OfTheDaemon:
     def __init__(
         self, bus: Bus, gateway: Gateway, transcripts: Transcripts, clock: Clock, standing: Callable[[], object]
     ) -> None:
-        """`standing`: what of the status nobody tells when it changes; to be compared with what it was."""
+        """`standing`: returns the part of the status that changes without events; compared with its earlier value."""
         self._bus = bus
         self._gateway = gateway
         self._transcripts = transcripts
@@ -162,7 +162,7 @@ async def _until_the_end(seen: "asyncio.Queue[Changed | None]") -> AsyncIterator
 
 
 async def _follow(events: AsyncIterator[TurnEvent], known: set[str], seen: "asyncio.Queue[Changed | None]") -> None:
-    """What events of turns change of what can be read, until the bus cuts us off."""
+    """Queue the changes of readable resources from the events of turns, until the bus disconnects."""
     async for event in events:
         match event:
             case MessageStored(session=session):

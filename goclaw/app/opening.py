@@ -185,7 +185,7 @@ async def _open_engine(
 
 
 def _asking(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
-    """What questions to people stand on."""
+    """Return the ports for questions to people."""
     return QuestionPorts(
         access=foundation.access,
         audit=foundation.environment.audit,
@@ -214,7 +214,7 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 async def _open_channels(stack: AsyncExitStack, foundation: Foundation) -> dict[str, Channel]:
-    """The channels that the configuration wants."""
+    """Open the channels that the configuration enables."""
     config, ports = foundation.config, foundation.ports
     channels: dict[str, Channel] = {}
     for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():

@@ -1,4 +1,4 @@
-"""What the daemon consists of, once it is open."""
+"""The parts of the open daemon."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -29,17 +29,17 @@ from goclaw.users import Users
 
 @dataclass(slots=True)
 class McpState:
-    """How the listener for MCP clients is."""
+    """The state of the listener for MCP clients."""
 
     line: str = ""
-    """For people; empty: nothing to tell."""
+    """A line for people; empty: nothing to report."""
     port: int = 0
-    """Where it listens now; 0: nowhere."""
+    """The port it listens on; 0: none."""
 
 
 @record
 class Foundation:
-    """What everything else stands on."""
+    """The parts that all others use."""
 
     config: Config
     clock: Clock
@@ -53,7 +53,7 @@ class Foundation:
     alerts: AlertDesk
     """Takes faults that need the operator."""
     routes: Routes
-    """What the HTTP listener serves beside its own pages."""
+    """The routes of the HTTP listener beside its own pages."""
     vitals: Callable[[], Mapping[str, str]]
     """Lines that the process around adds to the status: name and text."""
     counts: Callable[[], Mapping[str, float]]
@@ -64,14 +64,14 @@ class Foundation:
 
 @record
 class App:
-    """The running daemon, for those who started it."""
+    """The running daemon, for the code that started it."""
 
     foundation: Foundation
     channels: Mapping[str, Channel]
     models: Models
     registry: Registry
     sources: Sources
-    """Where the registry's tools come from, and what of it does not work."""
+    """The sources of the registry's tools, and their faults."""
     sessions: Sessions
     journal: Journal
     engine: Lanes
@@ -81,4 +81,4 @@ class App:
     """Whether messages are taken now."""
     stuck: StuckTurns
     mcp_server: McpState = field(default_factory=McpState)
-    """How the listener for MCP clients is."""
+    """The state of the listener for MCP clients."""

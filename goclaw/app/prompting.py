@@ -1,4 +1,4 @@
-"""Slash commands as they are now: those of the catalogue and of packages, and the prompts of MCP servers."""
+"""The current slash commands: those of the catalogue and of packages, and the prompts of MCP servers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ class LiveCommands(Mapping[str, Command]):
 
 
 async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:
-    """The prompt's text becomes the message that the turn is about; what the server wrote of it is marked as that."""
+    """Submit the prompt's text as the message of a turn; the server's text in it is marked as foreign."""
     try:
         pieces = await prompt.say(context.arguments)
     except ToolError as error:

@@ -1,4 +1,4 @@
-"""The daemon's part in publishing: it has registries told, and tells the operator what of it fails."""
+"""The daemon's part in publishing: it updates registries, and reports failures to the operator."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep_published(app: App) -> None:
-    """Tell registries of what is published, until cancelled. Without the MCP server none is told, which is said."""
+    """Update registries about published items, until cancelled. Without the MCP server it only reports why not."""
     config, clock = app.foundation.config, app.foundation.clock
     for place, why in hindrances(config):
         app.sources.report(place, why)

@@ -1,4 +1,4 @@
-"""Which tools the quickstart of a workspace tells of, and when it is written: when the workspace is first used."""
+"""The quickstart of a workspace: the tools in it, and its writing when the workspace is first used."""
 
 import logging
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ async def furnish(foundation: Foundation, shelf: ToolListing, workspace: Workspa
 
 
 def told_in(root: Path, foundation: Foundation, shelf: ToolListing) -> Sequence[ListedTool]:
-    """What everybody who works there may read of: what comes with GoClaw, and of the rest what each of them may use.
+    """Return the tools for the quickstart: GoClaw's own, and others that every user of the workspace may use.
 
-    A tool of the operator's own that somebody may not use is nothing that they should learn of.
+    A tool of the operator's own must stay unknown to a person who may not use it.
     """
     people = [user.key for user in foundation.users.all() if foundation.environment.root(user.key) == root]
     actors = [Actor(key, "quickstart") for key in people]

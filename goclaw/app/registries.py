@@ -1,4 +1,4 @@
-"""The daemon's part in what registries list: it has catalogues fetched, and tells the operator what of it fails."""
+"""The daemon's part in registries: it has catalogues fetched, and reports failures to the operator."""
 
 import asyncio
 from functools import partial
@@ -9,7 +9,7 @@ from goclaw.plugins import load
 from goclaw.registries.sync_ports import SyncPart, SyncPorts
 
 AFTER = 1.0
-"""Seconds after the start: nobody waits for a catalogue, and what was fetched before is there already."""
+"""Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
 
 
 async def keep_registries(app: App) -> None:

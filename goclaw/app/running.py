@@ -1,4 +1,4 @@
-"""The running daemon: what was left is taken up, then the world is let in; it winds down in the opposite order."""
+"""The running daemon: it resumes unfinished work, then opens channels and listeners; they close in reverse."""
 
 import logging
 import math
@@ -42,17 +42,17 @@ log = logging.getLogger(__name__)
 
 PRUNE_SECONDS = 24 * 3600.0
 OWNER = Actor("tui:start", "start", owner=True)
-"""For whom the room in the model's window is measured at the start: whoever has all tools."""
+"""The actor for whom the room in the model's window is measured at the start: one with all tools."""
 TOOLS_AFTER = 1.0
 """Seconds: two threads share one interpreter, and the channels' first look outside comes first."""
 SPILL_SECONDS = 7 * 24 * 3600.0
-"""How long a long output can be opened again."""
+"""Seconds for which a long output can be opened again."""
 
 
 async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None:
-    """Everything is open: take up what was left, then let the world in. Ends in the opposite order.
+    """Resume unfinished work, then open channels and listeners. They end in the opposite order.
 
-    What was left comes first, so that nobody's new message overtakes an old one of the same session. `alone` keeps the
+    Unfinished work comes first, so that no new message overtakes an old one of the same session. `alone` keeps the
     HTTP listener closed: for a command that opens the state for a moment.
     """
     foundation = app.foundation
@@ -124,7 +124,7 @@ async def _tools(app: App) -> None:
 
 
 async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> RemoteTerminals:
-    """Where terminals come in over TCP, on the listener that opens next."""
+    """Open the entry for terminals over TCP, on the listener that opens next."""
     foundation = app.foundation
     tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
     if not tokens.any() and not is_loopback(foundation.config.http.host):
@@ -212,13 +212,13 @@ def _pairing(app: App) -> Pairing:
 
 
 def _rights(app: App, actor: Actor) -> str:
-    """What an actor may do, in words, for /whoami."""
+    """Describe an actor's rights, for /whoami."""
     tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
     return f"Role: {app.foundation.access.role(actor)}\nTools: {tools}"
 
 
 async def _prune(app: App) -> None:
-    """Forget what nobody can ask for any more, once a day."""
+    """Delete expired records once a day."""
     while True:
         try:
             await app.journal.prune(app.foundation.clock.now())

@@ -1,8 +1,8 @@
-"""The daemon winds down: nothing comes in any more, what runs may end for a while, the rest goes on at the next start.
+"""The daemon's shutdown: input stops, running work gets a while to end, the rest resumes at the next start.
 
-The order as a whole: the HTTP listener and the channels take nothing more in (their services keep it), no turn begins,
-turns that run end or are cut, deliveries go out, then the parts close in reverse. Terminals stay until after that, so
-that `/stop` works meanwhile; what is written there is kept for the next start.
+The order as a whole: the HTTP listener and the channels accept nothing more (their services keep it), no turn begins,
+running turns end or are cut, deliveries go out, then the parts close in reverse. Terminals stay until after that, so
+that `/stop` works meanwhile; messages written there are kept for the next start.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from goclaw.gateway import Gateway
 log = logging.getLogger(__name__)
 
 GRACE_SECONDS = 10.0
-"""What running turns and deliveries get to end when the daemon is asked to; the rest is taken up at the next start."""
+"""Seconds for running turns and deliveries to end at shutdown; the rest resumes at the next start."""
 FLUSH_SECONDS = 3.0
-"""What is kept of it for deliveries."""
+"""Seconds of these that are kept for deliveries."""
 
 
 async def wind_down(app: App, gateway: Gateway) -> None:

@@ -1,4 +1,4 @@
-"""How the daemon stands: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
+"""The daemon's status: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -18,11 +18,11 @@ LATE_MS = 100
 """Milliseconds by which the event loop may be late before `/status` says so: less is not felt."""
 NOT_CONNECTED = "not connected; `goclaw setup` connects a bot"
 LOOK_SECONDS = 5.0
-"""Between two looks for faults that are not reported where they happen."""
+"""Seconds between two checks for faults that are not reported where they happen."""
 
 
 async def details(app: App, session: str) -> Details:
-    """What the status of a session says beside the session."""
+    """Return the daemon's details for the status of a session."""
     foundation = app.foundation
     disk, readiness = await foundation.disk.use(), await app.probe.look()
     vitals, alerts = foundation.vitals(), foundation.alerts.open()
@@ -47,7 +47,7 @@ async def details(app: App, session: str) -> Details:
         lines["MCP"] = app.mcp_server.line
     lines |= _of_the_tools(app)
     if alerts:
-        # Whoever may ask for the status need not know whom it is about.
+        # A person who may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"
     counts = dict(foundation.counts())
     health = {
