@@ -1,8 +1,8 @@
-"""The seam between turns and whatever makes them durable.
+"""The interface between turns and the engine that makes them durable.
 
 Embedded (`lanes`): one SQLite journal and one asyncio task per session. Every session is a lane: one turn at a time, in
-order of arrival. A turn that is cut (kill -9, power, an upgrade) is run again from its journal: what a step recorded is
-read back instead of being done a second time.
+order of arrival. A turn that is cut (kill -9, power, an upgrade) is run again from its journal: the recorded outcome of
+a step is read back instead of repeating the step.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,12 +18,12 @@ from goclaw.store.database import BoundStatement
 T = TypeVar("T")
 
 TurnKind = Literal["message", "compact"]
-"""What a lane is asked to do: answer a message, or compact the session's context."""
+"""The kinds of turns: answer a message, or compact the session's context."""
 
 
 @record
 class Step(Generic[T]):
-    """What a step yielded."""
+    """The outcome of a step."""
 
     value: T
     rows: tuple[int, ...] = ()
@@ -50,7 +50,7 @@ class RunningTurn:
     session: str
     turn: str
     parked: bool
-    """It waits for a person, who was told, or for the disk."""
+    """It waits for a person, who was notified, or for the disk."""
     doing: tuple[str, ...]
     """Its steps that are being done: `model:2`, `tool:2:<call id>`."""
 
@@ -89,7 +89,7 @@ class Turn(Protocol):
     ) -> Step[T]:
         """Do `run` unless the journal has its outcome, and record the outcome together with `rows(outcome)`.
 
-        A cancellation while the outcome is being recorded is raised when that is done: what is on disk is known.
+        A cancellation while the outcome is being recorded is raised afterwards: the caller knows what is on disk.
 
         Args:
             name: the step's key within the turn: `model:2`, `tool:2:<call id>`. Never a running count of calls, which
@@ -97,7 +97,7 @@ class Turn(Protocol):
             run: does the work.
             codec: turns the outcome into JSON and back.
             rows: statements for the same transaction.
-            kept: told of the step as soon as it is recorded or read back, also when the turn is being cancelled.
+            kept: called with the step as soon as it is recorded or read back, also when the turn is being cancelled.
             unknown: makes the step run at most once: `run` calls `intend` before what must not happen twice, and if
                 a crash cut it after that, this is the outcome.
         """
@@ -112,15 +112,15 @@ class Turn(Protocol):
         ...
 
     def followers(self, *, past_others: bool) -> Sequence[Inbound]:
-        """What waits behind this turn and may join it: of the same person and from the same place, in order.
+        """Return the waiting messages that may join this turn: of the same person and from the same place, in order.
 
         Args:
-            past_others: also what waits behind other people's messages, which it then overtakes.
+            past_others: also those behind other people's messages, which they then overtake.
         """
         ...
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        """Have `told` called whenever a message comes to wait behind this turn; None: no longer."""
+        """Call `told` whenever a message is queued behind this turn; None stops that."""
         ...
 
     async def join(
@@ -134,10 +134,10 @@ class Turn(Protocol):
         kept: Callable[[Step[T]], None],
         at: float,
     ) -> Step[T]:
-        """A step that takes one of the followers into this turn: the transaction that records it settles the message.
+        """Run a step that takes a follower into this turn: the transaction that records it settles the message.
 
-        A message of which that was not recorded, whatever the reason, waits on and has a turn of its own. One that was
-        edited while `run` was at work joins as it is now.
+        A message whose step was not recorded, for any reason, waits on and has a turn of its own. One that was
+        edited while `run` was at work joins in its latest version.
         """
         ...
 
@@ -153,17 +153,18 @@ class Turn(Protocol):
 
 
 Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
-"""Does a turn's work and returns what is to be delivered at its end."""
+"""Does a turn's work and returns the deliveries at its end."""
 
 
 class Engine(Protocol):
     """Durable turns."""
 
     async def submit(self, inbound: Inbound, kind: TurnKind = "message", *, interrupt: bool = False) -> bool:
-        """Journal a message and put it into its session's lane; durable when this returns. False: it was there.
+        """Journal a message and queue it in its session's lane; durable when this returns. False: it was known.
 
-        With `interrupt` it takes the place of the turn that runs, if that is of the same person and from the same
-        place: that turn is stopped, and the message comes before whatever waits. The stop is as durable as the message.
+        With `interrupt` it replaces the running turn, if that is of the same person and from the same
+        place: that turn is stopped, and the message goes to the front of the queue. The stop is as durable as the
+        message.
         """
         ...
 
@@ -176,13 +177,13 @@ class Engine(Protocol):
         ...
 
     async def cancel(self, session: str, patience: float | None = None, by: Inbound | None = None) -> bool:
-        """Stop the turn that runs; returns when it has ended and the lane is free. False: none ran.
+        """Stop the running turn; returns when it has ended and the lane is free. False: no turn ran.
 
         `by` is the message that orders it: known as soon as the stop is on disk, so that it stops nothing else when it
         is delivered again.
 
-        With `patience` it returns after so many seconds though the turn has not ended (`running` tells). The lane is
-        free only when it has, whatever that takes: two turns of one session never overlap.
+        With `patience` it returns after so many seconds even if the turn has not ended (see `running`). The lane is
+        free only when it has, however long that takes: two turns of one session never overlap.
         """
         ...
 
@@ -195,7 +196,7 @@ class Engine(Protocol):
         ...
 
     def waiting(self, session: str) -> int:
-        """How many messages wait behind it."""
+        """Return the number of messages waiting in a session."""
         ...
 
     def alone(self, session: str) -> AbstractContextManager[bool]:

@@ -1,4 +1,4 @@
-"""What becomes of stamps on disk when somebody sets the wall clock: they go with it, so that ages stay true.
+"""Correction of stamps on disk when the wall clock is set: they are moved with it, so that ages stay true.
 
 A machine without a battery for its clock boots years or days back, takes messages, and then learns the time. Without
 this, an answer promised a minute before would count as days old and be dropped at the next start (`outbox`), and ids
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
 JUMP_SECONDS = 60.0
-"""Less is how clocks are kept right; nothing here is judged by the minute."""
+"""Minimum seconds of a change: smaller ones keep clocks right, and nothing here is judged by the minute."""
 
 
 def _moved(table: Table, column: Column[float]) -> Statement:
@@ -41,7 +41,7 @@ class ClockChange:
         self._clock = clock
         self._began = clock.now()
         self._offset = self._began - clock.awake_or_not()
-        """Of the wall clock to one that nobody can set."""
+        """Offset of the wall clock to the clock that cannot be set."""
 
     async def run(self) -> None:
         """Look again and again, until cancelled."""

@@ -1,7 +1,7 @@
-"""A delivery on its way: how much of it is there, and whether the next part may be there unrecorded. Kept in its row.
+"""The progress of a delivery, kept in its row: its arrived parts, and whether the next may have arrived unrecorded.
 
-Implements `channels.base.Handover`: the channel says when it sends a part and when the part is there. What is on disk
-is never ahead of the chat, and behind it by one part at most: the one that is marked as being sent.
+Implements `channels.base.Handover`: the channel reports when it sends a part and when the part arrived. The record on
+disk is never ahead of the chat, and behind it by one part at most: the one that is marked as being sent.
 """
 
 from sqlite3 import Row
@@ -73,7 +73,7 @@ class DeliveryProgress:
 
 
 def parcel_of(row: Row, database: Database) -> DeliveryProgress:
-    """What an earlier run of the daemon left undelivered."""
+    """Return the progress of a delivery that an earlier run of the daemon left undelivered."""
     parts = _PARTS.from_json(row["progress"]) if row["progress"] else ()
     doubt = Doubt.RESTART if row["state"] == "sending" else Doubt.NONE
     return DeliveryProgress(_DELIVERY.from_json(row["body"]), database, parts, doubt)

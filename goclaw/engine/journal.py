@@ -1,4 +1,4 @@
-"""The journal: what came in, and what each turn has done so far."""
+"""The journal: incoming messages, and the recorded steps of each turn."""
 
 import asyncio
 import json
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
+"""Seconds for which the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
 
 LOOK_BACK = 2_000
-"""Rows of the inbox among which the older version of an edited message is looked for: there is no index of them."""
+"""Rows of the inbox searched for the older version of an edited message: there is no index of them."""
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ANSWER: Codec[str] = Codec(str)
@@ -112,7 +112,7 @@ class JournaledTurn:
     interrupts: bool = False
     """It came to take another turn's place."""
     behind: "deque[JournaledTurn]" = field(default_factory=deque)
-    """What waits in the same lane, the next one first; the lane's own queue."""
+    """The turns waiting in the same lane, the next one first; the lane's own queue."""
     silent: bool = True
     """This run of the daemon has recorded none of its steps."""
     doing: dict[str, None] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class JournaledTurn:
     """This run of the daemon has begun it."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
     _unrecorded: dict[str, Any] = field(default_factory=dict)
-    """What steps yielded that the disk then refused: they are not run again."""
+    """Outcomes of steps that the disk then refused: the steps are not run again."""
 
     @property
     def begun(self) -> bool:
@@ -183,7 +183,7 @@ class JournaledTurn:
             if self._may_join(turn):
                 found.append(turn.inbound)
             elif not past_others or turn.inbound.actor.key == self.inbound.actor.key:
-                break  # nobody's own messages overtake each other
+                break  # messages of one person never overtake each other
         return found
 
     def watch(self, told: Callable[[], None] | None) -> None:
@@ -226,7 +226,7 @@ class JournaledTurn:
         return self.kind == "message" and not (self.begun or self.stopping or self.settling)
 
     def is_older_version(self, edited: Inbound) -> bool:
-        """Whether an edited message is to take the place of this one."""
+        """Whether an edited message replaces this one."""
         mine = self.inbound
         return self.untouched and bool(edited.ref) and edited.ref == mine.ref and continues(edited, mine)
 
@@ -234,7 +234,7 @@ class JournaledTurn:
         return other.untouched and self.kind == "message" and continues(other.inbound, self.inbound)
 
     async def read_again(self) -> None:
-        """See what is on disk of it, before it is run once more in this run of the daemon."""
+        """Reload the recorded steps before retrying the turn."""
         self._recorded = await self._journal.steps_by_now(self.id)
 
     async def intend(self, name: str) -> None:
@@ -260,7 +260,7 @@ class Journal:
         self._closed = False
 
     async def submit(self, inbound: Inbound, kind: TurnKind, *, instead_of: Sequence[str] = ()) -> bool:
-        """Make a message durable, and with it the stop of the turns whose place it takes. False: its id is known.
+        """Make a message durable, and with it the stop of the turns it replaces. False: its id is known.
 
         Callers that name turns ask `knows` before: a redelivered message must not stop anything.
         """
@@ -420,7 +420,7 @@ class Journal:
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 
     async def steps_by_now(self, turn: str) -> dict[str, tuple[str, str | None]]:
-        """The same behind all that was handed in: what an end has cut off may still be on its way to the disk."""
+        """Return a turn's recorded steps after all pending writes: a cut step may still be on its way to the disk."""
         await self._database.write()
         return await self.steps(turn)
 

@@ -29,15 +29,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CLOSE_SECONDS = (3.0, 1.0, 1.0)
-"""What ends with the daemon is told to so often, and gets so long each time: at the second time it does not wait for
-what ignores it any more (see `health.unresponsive_tasks`)."""
+"""Seconds for work to end at shutdown, each time it is asked to.
+
+From the second time on, work that ignores it is left behind (see `health.unresponsive_tasks`).
+"""
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 """Words for the user when a handler failed in an unforeseen way."""
 
 
 Delayed = Callable[[Inbound, StateError], Awaitable[None]]
-"""Told when the turn of a message has to wait for the disk, at every try."""
+"""Called when a message's turn has to wait for the disk, at every try."""
 
 FIRST_PAUSE = 0.5
 MAX_PAUSE = 10.0
@@ -55,11 +57,11 @@ class _Lane:
         """Set when the turn that runs has ended, its journal included."""
 
     def running(self) -> list[JournaledTurn]:
-        """The turn that can be stopped, if there is one; one whose end is being recorded cannot."""
+        """Return the turn that can be stopped, if any; one whose end is being recorded cannot."""
         return [self.turn] if self.turn and self.work and not self.work.done() else []
 
     def first(self) -> list[JournaledTurn]:
-        """What waits, but comes before what merely waits."""
+        """Return the waiting turns that go before the others."""
         return list(takewhile(lambda turn: turn.comes_first, self.waiting))
 
     def push(self, turn: JournaledTurn) -> None:
@@ -167,11 +169,11 @@ class Lanes:
         return min((turn.inbound.received_at for lane in self._lanes.values() for turn in lane.waiting), default=None)
 
     def busy(self) -> int:
-        """How many lanes have work."""
+        """The number of lanes with work."""
         return len(self._lanes)
 
     def delayed(self) -> int:
-        """How many turns wait for the disk."""
+        """The number of turns that wait for the disk."""
         return sum(lane.delayed for lane in self._lanes.values())
 
     async def idle(self, *, but_parked: bool = False) -> None:
@@ -212,7 +214,7 @@ class Lanes:
         return replaced
 
     async def _see_stopped(self, lane: _Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
-        """Journal that turns were told to end, and wait until what runs has."""
+        """Journal that turns were stopped, and wait until the running one has ended."""
         ended = lane.ended
         settled = [self._journal.settled(by, self._clock.now())] if by else []
         for turn in told:
@@ -245,7 +247,7 @@ class Lanes:
         return True
 
     def _replaced_by(self, inbound: Inbound) -> list[JournaledTurn]:
-        """The turns whose place a message takes: the one that runs, and what was to take that one's place."""
+        """Return the turns that a message replaces: the running one, and those that were to replace it."""
         lane = self._lanes.get(inbound.session)
         turns = [*lane.running(), *lane.first()] if lane else []
         return [turn for turn in turns if turn.kind == "message" and continues(inbound, turn.inbound)]
@@ -328,7 +330,7 @@ class Lanes:
             lane.delayed = False
 
     async def _result(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
-        """What the handler wants to be delivered; None when it was cut by /stop."""
+        """Return the deliveries of the handler; None when /stop cut it."""
         work: asyncio.Task[Sequence[Delivery]]
         work = lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
         try:
@@ -351,7 +353,7 @@ class Lanes:
 
 
 async def _nobody_told(inbound: Inbound, error: StateError) -> None:
-    """Tell no one that a turn waits."""
+    """Ignore that a turn waits."""
 
 
 def _name(session: str) -> str:

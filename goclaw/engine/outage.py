@@ -1,6 +1,6 @@
-"""What people hear while nothing can be stored: once each, past the outbox, which stores what it sends.
+"""Notices to people while nothing can be stored: once each, past the outbox, which stores what it sends.
 
-The operator hears it as an alert. Whoever writes meanwhile is told once that the message waits, either with us (it is
+The operator gets an alert. A person who writes meanwhile is informed once that the message waits, either with us (it is
 in the journal) or where it came from (it is not acknowledged, and comes again).
 """
 
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 FAULT = "database"
 """The key of the alert."""
 AGAIN_SECONDS = 300.0
-"""Trouble that comes back this soon is the same trouble to those who were told."""
+"""Seconds within which returning trouble counts as the same, for people who were informed."""
 TELL_SECONDS = 10.0
-"""A chat that cannot be reached by then hears nothing: the message itself waits, which matters more."""
+"""Seconds after which a notice is dropped: the message itself waits, which matters more."""
 ANY_FAULT = "I cannot store anything just now"
 KEPT = "Your message is kept, and I answer it as soon as that is mended."
 NOT_KEPT = "I take your message in as soon as that is mended; you need not send it again."
 
 
 class Outage:
-    """Knows who was told."""
+    """The people informed of an outage."""
 
     def __init__(
         self, channels: Mapping[str, Channel], notice: Callable[[Notice], None], alerts: Alerts, clock: Clock
@@ -73,7 +73,7 @@ class Outage:
                 log.warning("%s:%s could not be told: %s", address.channel, address.chat, error)
 
     def _forget_who_heard_of_another(self) -> None:
-        """Who was told of trouble that is over, and did not come back soon."""
+        """Forget the people informed of trouble that is over, and did not come back soon."""
         soon = min(self._over, self._clock.monotonic() - AGAIN_SECONDS)
         self._told = {key: at for key, at in self._told.items() if at >= soon}
 

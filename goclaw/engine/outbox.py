@@ -1,8 +1,8 @@
-"""The outbox: what was promised to a chat gets there, in order, once.
+"""The outbox: promised deliveries reach their chat, in order, once.
 
-A delivery is a row, committed together with the end of the turn that made it. The channel says through a `Handover`
-when it sends a part and when the part is there; both are in the row. A row found `sending` at start has one part that
-may or may not have arrived: that one is sent once more, and says so. This is the one window in which a message can
+A delivery is a row, committed together with the end of the turn that made it. The channel reports through a `Handover`
+when it sends a part and when the part arrived; both are in the row. A row found `sending` at start has one part that
+may or may not have arrived: that part is sent once more, and marked. This is the only window in which a message can
 arrive twice; a service without idempotency keys leaves no better way.
 """
 
@@ -34,20 +34,20 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Chat = tuple[str, str]
-"""A channel and a chat of it."""
+"""The name of a channel and a chat there."""
 
 FIRST_PAUSE = 1.0
 MAX_PAUSE = 60.0
 """Seconds between tries: doubled each time, up to this."""
 GIVE_UP_SECONDS = 24 * 3600.0
-"""An answer that could not be delivered for a day is dropped with a log line: it is out of date by then."""
+"""Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
 UNFORESEEN_TRIES = 5
-"""How often a delivery may fail in a way that no channel should; then it makes room for those behind it."""
+"""Maximum unforeseen failures of a delivery; then it makes room for those behind it."""
 KEEP_SECONDS = 7 * 24 * 3600.0
-"""How long a delivery's receipt is remembered, so that the same id is not sent again."""
+"""Seconds for which a delivery's receipt is remembered, so that the same id is not sent again."""
 
 WORD = ":refused"
-"""How the id of the word about a refused delivery ends."""
+"""Suffix of the id of the notice about a refused delivery."""
 
 _DELIVERY: Codec[Delivery] = Codec(Delivery)
 _RECEIPT: Codec[Receipt] = Codec(Receipt)
@@ -92,7 +92,7 @@ class Outbox:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
         self._early: list[DeliveryProgress] | None = []
-        """What was promised before `resume`, which finds it in the database, too."""
+        """Deliveries promised before `resume`, which finds them in the database, too."""
 
     def row(self, delivery: Delivery) -> BoundStatement:
         """The INSERT for the transaction that promises the delivery."""
@@ -151,7 +151,7 @@ class Outbox:
         return len(rows)
 
     async def sent_as(self, address: Address, message_id: str) -> Sequence[Delivery]:
-        """What was delivered with this message of a chat; nothing: the message is not ours, or an old one."""
+        """Return the deliveries of this message of a chat; empty for other people's messages, and for old ones."""
         quoted = json.dumps(message_id)
         rows = await self._database.read(_OF_MESSAGE(at_channel=address.channel, in_chat=address.chat, quoted=quoted))
         return [_DELIVERY.from_json(row["body"]) for row in rows if row["body"]]
@@ -161,7 +161,7 @@ class Outbox:
         await self._database.write(_PRUNE(before=self._clock.now() - KEEP_SECONDS))
 
     def waiting(self) -> int:
-        """How many deliveries are under way or wait."""
+        """Return the number of deliveries under way or waiting."""
         return sum(len(queue) for queue in self._queues.values())
 
     async def flush(self, seconds: float) -> bool:
@@ -208,7 +208,7 @@ class Outbox:
             receipt.set_result(outcome)
         else:
             receipt.set_exception(outcome)
-            receipt.exception()  # whoever waited may have gone
+            receipt.exception()  # the waiting caller may have gone
 
     def _queue(self, parcels: Sequence[DeliveryProgress]) -> None:
         for parcel in parcels:
@@ -226,7 +226,7 @@ class Outbox:
             queue.append(parcel)
 
     async def _drain(self, key: Chat, queue: deque[DeliveryProgress]) -> None:
-        # Begun by the turn of the first delivery, but not for that one alone: its ids belong in no other's log lines.
+        # Begun by the turn of the first delivery, but not for that turn alone: its ids belong in no other's log lines.
         clear_contextvars()
         while queue:
             parcel = queue[0]
@@ -287,9 +287,9 @@ class Outbox:
         self._receive(delivery.id, receipt)
 
     async def _fail(self, delivery: Delivery, reason: str, *, known: bool = False, tell: bool = False) -> None:
-        """Give it up; `known`: the channel has logged why; `tell`: the chat can hear of it."""
+        """Give up a delivery; `known`: the channel has logged why; `tell`: the chat can be informed."""
         self._unforeseen.pop(delivery.id, None)
-        # Whoever waits for the receipt says so himself; a person who waits would hear nothing at all.
+        # A caller that waits for the receipt reports the failure; a person who waits would learn nothing at all.
         word = word_about(delivery, reason) if tell and delivery.id not in self._receipts else ()
         log.log(
             logging.INFO if known else logging.ERROR,
@@ -303,7 +303,7 @@ class Outbox:
 
 
 def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:
-    """What a chat is told in place of a message that it cannot have; nothing in place of such a word itself."""
+    """Return the notice to a chat about an undeliverable message; empty for such a notice itself."""
     if delivery.action != "send" or delivery.id.endswith(WORD):
         return ()
     text = f"A message could not be delivered here: {reason}. Its text is kept; `goclaw tui` shows the conversation."
@@ -311,7 +311,7 @@ def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:
 
 
 def _ids(delivery: Delivery) -> Mapping[str, str]:
-    """What log lines about a delivery carry."""
+    """Return the ids for log lines about a delivery."""
     of_turn = {"turn": delivery.turn, "session": delivery.session}
     return {"delivery": delivery.id, **{name: value for name, value in of_turn.items() if value}}
 
