@@ -1,4 +1,4 @@
-"""What a slash command is, and what it may use."""
+"""The definition of a slash command, and the services it may use."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field
@@ -18,7 +18,7 @@ from goclaw.toolkit.tool_listing import ToolListing
 
 @record
 class CommandPorts:
-    """What commands stand on; `app` fills it in."""
+    """The services that commands use; `app` fills them in."""
 
     access: Access
     sessions: Sessions
@@ -31,13 +31,13 @@ class CommandPorts:
     report: Callable[[Inbound, str], Awaitable[None]]
     """Send a later answer to where a command came from."""
     rights: Callable[[Actor], str]
-    """What an actor may do, in words."""
+    """Describes an actor's rights."""
     tools: ToolListing
     """The tools, and what of them does not work."""
     readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
     """The sessions that an actor may read, the latest first."""
     pairing: Pairing | None = None
-    """How strangers become users; None where there is no such thing."""
+    """Pairing of new users; None where it is unavailable."""
     memory: MemoryPort = field(default_factory=NoMemory)
 
 
@@ -47,7 +47,7 @@ class CommandContext:
 
     inbound: Inbound
     arguments: str
-    """What stands behind the command's name."""
+    """The text behind the command's name."""
     ports: CommandPorts
 
     @property
@@ -61,7 +61,7 @@ class CommandContext:
 
 @record
 class Reply:
-    """A command's answer: a text at once, or a turn whose end is the answer."""
+    """A command's answer: a text at once, or a turn that ends with the answer."""
 
     text: str = ""
     turn: str = ""

@@ -1,4 +1,4 @@
-"""`/forget`: delete this conversation for ever. A person says it twice, the second time with a code."""
+"""`/forget`: delete this conversation forever. A person says it twice, the second time with a code."""
 
 from datetime import datetime
 
@@ -19,7 +19,7 @@ KEPT = (
 
 async def _forget(context: CommandContext) -> Reply:
     ports, session = context.ports, context.session
-    # Whoever acts for somebody else is no person who could mean it.
+    # An actor on behalf of others is no person who could mean it.
     if context.actor.behalf or not ports.access.authorize(context.actor, "session.own", session).allowed:
         return Reply(NOT_YOURS)
     if not context.arguments:

@@ -3,7 +3,7 @@
 from goclaw.commands.base import Command, CommandContext, Reply
 
 FIRST = ("help", "status", "stop", "clear", "compact", "model")
-"""What people need most, in this order; all others follow as the catalogue has them."""
+"""The commands that people need most, in this order; all others follow as the catalogue has them."""
 
 
 async def _help(context: CommandContext) -> Reply:

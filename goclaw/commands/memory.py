@@ -1,4 +1,4 @@
-"""`/memory [reindex]`: how memory stands; admins are told how much everybody has, and can have its index made anew."""
+"""`/memory [reindex]`: the state of the memory; for admins the sizes of all users, and rebuilding of the index."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.errors import StateError

@@ -1,7 +1,7 @@
-"""`/model [NAME]`: which model answers in this session, and another one in its place.
+"""`/model [NAME]`: show which model answers in this session, or choose another one.
 
-Everybody may choose among the configured models for a session of their own; any other one costs somebody's money or
-machine, and is for admins.
+All users may choose among the configured models for a session of their own; any other model uses another person's money
+or machine, and is for admins.
 """
 
 import difflib
@@ -64,7 +64,7 @@ async def _told(context: CommandContext) -> str:
 
 
 def _named(text: str, choices: Sequence[AvailableModel]) -> str:
-    """The full name that somebody means: a known one may go without its provider."""
+    """Return the full name of a model; a known one may go without its provider."""
     full = [choice.spec for choice in choices if choice.spec == text]
     short = [choice.spec for choice in choices if choice.spec.partition(":")[2] in (text, f"{text}:latest")]
     return [*full, *short, text][0]

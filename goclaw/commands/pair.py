@@ -11,7 +11,7 @@ ELSEWHERE = "Others read here, too. Tell me in our private chat."
 
 async def _pair(context: CommandContext) -> Reply:
     ports, actor, pairing = context.ports, context.actor, context.ports.pairing
-    # Whoever acts for somebody else is no person who could mean it.
+    # An actor on behalf of others is no person who could mean it.
     if actor.behalf or not ports.access.authorize(actor, "command.admin", "pair").allowed:
         return Reply(NOT_YOURS)
     if context.inbound.address.reply_to is not None or ports.access.is_group(context.session):

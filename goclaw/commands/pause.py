@@ -1,4 +1,4 @@
-"""`/pause`: hold the turn that runs, before its next request or tool call. For whoever may `/stop` it."""
+"""`/pause`: pause the running turn before its next request or tool call. For people who may `/stop` it."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.commands.stop import NOTHING_RUNS

@@ -1,4 +1,4 @@
-"""`/resume`: let a turn go on that `/pause` holds. For whoever may `/stop` it."""
+"""`/resume`: resume a turn that `/pause` holds. For people who may `/stop` it."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.commands.pause import MAY_NOT_STOP

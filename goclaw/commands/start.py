@@ -1,4 +1,4 @@
-"""`/start`: what Telegram sends when somebody opens the chat for the first time."""
+"""`/start`: sent by Telegram when a person opens the chat for the first time."""
 
 from goclaw.commands.base import Command, CommandContext, Reply
 

@@ -1,13 +1,13 @@
-"""`/stop`: end the turn that runs. Works at any time, whatever hangs, and is answered at once.
+"""`/stop`: end the running turn. Works at any time, whatever hangs, and is answered at once.
 
-Background tasks go on, and the answer says so; `/stop tasks` ends those of whoever says it, and no turn.
+Background tasks go on, and the answer says so; `/stop tasks` ends the sender's tasks, and no turn.
 """
 
 from goclaw.commands.base import Command, CommandContext, Reply
 from goclaw.tasks.base import Owner
 
 ANSWER_SECONDS = 0.15
-"""How long the answer waits for the turn's end: who says stop is answered within 0.2 s, and most turns end in 0.05."""
+"""Seconds the answer waits for the turn's end: /stop is answered within 0.2 s, and most turns end in 0.05."""
 
 NOTHING_RUNS = "Nothing is running."
 

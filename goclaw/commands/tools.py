@@ -21,7 +21,7 @@ async def _tools(context: CommandContext) -> Reply:
     # By these two a model finds the others; a person has the whole list here.
     listed = [shown for shown in shelf.of(context.actor) if shown.name not in (TOOL_SEARCH, TOOL_CALL)]
     blocks = [overview(listed), LEGEND] if listed else ["You may use no tools."]
-    # What is broken is for whoever can mend it, and in a group others read along.
+    # Faults are for people who can mend them, and in a group others read along.
     alone = context.inbound.address.reply_to is None
     oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed
     if alone and oversees and (faults := fault_lines(shelf.faults)):
