@@ -1,4 +1,4 @@
-"""The agents as people are shown them on the command line."""
+"""Descriptions of agents for people on the command line."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which agents there are: those of `agents.kinds`, or, where there are none, one that is built in; and `main`."""
+"""The configured agents: those of `agents.kinds`, or a built-in one where there are none; and `main`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
@@ -11,7 +11,7 @@ from goclaw.errors import ToolError
 from goclaw.records import record
 
 GENERAL = "general"
-"""The kind that is there without configuration, and that is meant where several are and none is named."""
+"""The built-in kind, and the default where several are configured and the call names none."""
 AGENT_TOOL = "agent"
 """The tool that starts agents."""
 
@@ -20,7 +20,7 @@ that you are given is the whole task: you know nothing of the conversation that 
 questions unless you have a tool to ask with. Do the task with your tools, and end with an answer that stands for
 itself: what you found or did, where (paths, lines), and what is left open or failed. The one that reads it sees nothing
 else of your work."""
-"""What such an agent is told beyond what every agent is."""
+"""The prompt of a subagent beyond that of every agent."""
 
 
 @record
@@ -44,10 +44,10 @@ class Kinds:
         object.__setattr__(self, "_known", dict(self.config.agents.kinds) or built_in)
 
     def named(self, name: str) -> Kind:
-        """The kind with this name; empty: the only one, or `general`.
+        """Return the kind with this name; empty: the only one, or `general`.
 
         Raises:
-            ToolError: there is none; the message names those that there are.
+            ToolError: it is unknown; the message names the known ones.
         """
         known = self._known
         wanted = name or (next(iter(known)) if len(known) == 1 else GENERAL)
@@ -82,7 +82,7 @@ class Kinds:
         ]
 
     def listed(self, may: Callable[[str], bool]) -> str:
-        """What the model is told of them; empty where there is nothing to choose from. `may`: be started."""
+        """Return the list of kinds for the model; empty where there is no choice. `may`: whether one may be started."""
         known = {name: kind for name, kind in self._known.items() if may(name)}
         if not self.config.agents.kinds or not known:
             return ""

@@ -1,6 +1,6 @@
-"""One turn: ask the model, run what it asks for, feed the results back, until it has nothing more to ask.
+"""The loop of one turn: ask the model, run its calls, feed the results back, until it makes no more calls.
 
-Every step goes through the journal (see `TurnSteps`), so the same code runs a turn for the first time and takes it up
+Every step goes through the journal (see `TurnSteps`), so the same code runs a turn for the first time and resumes it
 after a crash. Limits, /stop and failures leave by exception.
 """
 
@@ -15,7 +15,7 @@ from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 
 
 class TurnSteps(Protocol):
-    """What the loop does, as journaled steps; the window and the events are kept up to date behind it."""
+    """The actions of the loop, as journaled steps; the window and the events are kept up to date behind it."""
 
     async def hear(self) -> None:
         """Put the user's message into the transcript."""
@@ -30,7 +30,7 @@ class TurnSteps(Protocol):
         ...
 
     async def goes_on(self, number: int) -> bool:
-        """Tell whether the `number`-th answer was cut and its rest is asked for; the model knows so then."""
+        """Return whether the `number`-th answer was cut and its rest is requested; the model is informed then."""
         ...
 
     @property
@@ -82,7 +82,7 @@ async def _use_all(turn: TurnSteps, number: int, calls: Sequence[ToolCall]) -> l
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(use(call)) for call in calls]
     except ExceptionGroup as failures:
-        raise failures.exceptions[0] from failures  # whoever ends the turn knows errors, not groups
+        raise failures.exceptions[0] from failures  # the code that ends the turn knows errors, not groups
     if refused:
         raise refused[0]
     return [result for task in running for result in task.result()]

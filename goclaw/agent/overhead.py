@@ -1,6 +1,6 @@
-"""What a request holds before anything is said: system prompt and tools, put together and measured.
+"""The overhead of a request: system prompt and tools, put together and measured.
 
-A turn, `/context`, the doctor, the setup and the daemon's start measure by this alone, so that they agree.
+A turn, `/context`, the doctor, the setup and the daemon's start all measure with this, so that they agree.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ def starts_agents(tools: Sequence[ToolSpec]) -> bool:
 
 
 def system_prompt(base: str, settings: AgentSettings, offering: Offering, *about: str) -> str:
-    """The whole system prompt of an agent.
+    """Return the whole system prompt of an agent.
 
     Args:
-        base: what every agent of the workspace is told.
+        base: the common prompt of the workspace's agents.
         settings: the agent's own.
-        offering: the tools that it is shown.
-        about: what it is told of its task and of other agents; empty texts are left out.
+        offering: the tools in its requests.
+        about: texts on its task and on other agents; empty ones are left out.
     """
     return "\n\n".join(filter(None, (base, *about, settings.prompt.strip(), offering.index)))
 
@@ -64,13 +64,13 @@ def measured(
 def of_a_new_conversation(
     config: Config, spec: str, window: int, base: str, usable: Sequence[ToolSpec]
 ) -> ContextBudget:
-    """Estimate what the first request of the main agent holds, where no daemon knows more.
+    """Estimate the main agent's first request, where no daemon runs.
 
     Args:
         config: the configuration.
         spec: the model, `provider:name`.
         window: tokens of its window.
-        base: what every agent of the workspace is told.
+        base: the common prompt of the workspace's agents.
         usable: the tools that the agent may use.
     """
     settings = config.agents.main

@@ -14,16 +14,19 @@ from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.consent import DENIED_MARK
 
 MAX_DENIALS = 3
-"""After so many denials in a turn a model that tries on does not understand what it is told."""
+"""Denials in a turn after which it ends: a model that goes on does not understand them."""
 MISSING = "missing required fields: "
-"""How the error of a call begins that lacks arguments, where the policy says what becomes of it."""
+"""The first words of the error about missing arguments, where the policy handles it."""
 _MISSING_MARK = f'{{"error": "{MISSING}'
 ALIKE = 0.8
-"""How much two calls have in common that are the same one in other words (`difflib`)."""
+"""Similarity from which two calls count as the same one in other words (`difflib`)."""
 _COMPARED = 2_000
-"""Characters of a call that are compared."""
+"""Maximum characters compared of a call."""
 _SHORT, _PIECE = 200, 5
-"""Up to so many of them letter by letter, which of longer ones can take many seconds; else in pieces of so many."""
+"""Maximum characters that are compared letter by letter, and the length of the pieces of longer texts.
+
+Letter by letter, longer texts can take many seconds.
+"""
 
 
 class RunPolicy:
@@ -76,7 +79,7 @@ class RunPolicy:
         return Planning(self.rules.plan)
 
     def before(self, calls: Sequence[ToolCall]) -> None:
-        """Check what the model asks for before any of it runs.
+        """Check the calls of an answer before any of them runs.
 
         Raises:
             LimitReached: too many calls, or the same one over and over.
@@ -102,11 +105,11 @@ class RunPolicy:
         return any(call.name == denied.name and _alike(call, denied) for denied in self._denied)
 
     def after(self, results: Sequence[ToolResult]) -> None:
-        """Count failures and denials, also those of a turn that is taken up again.
+        """Count failures and denials, also those of a resumed turn.
 
         Raises:
             LimitReached: too many calls failed one after the other, people said no too often, or one lacked arguments
-                and the policy wants the turn to end then.
+                and the policy ends the turn then.
         """
         for call, result in zip(self._asked_for, results, strict=False):
             if result.content.startswith(DENIED_MARK):
@@ -145,7 +148,7 @@ class RunPolicy:
 
 
 class Planning:
-    """The time of one answer: whatever is asked for it again counts into it, what is done between that does not."""
+    """The time of one answer: repeated requests for it count, the work between them does not."""
 
     def __init__(self, cap: Cap | None) -> None:
         self._cap = cap
@@ -184,7 +187,7 @@ def _alike(one: ToolCall, other: ToolCall) -> bool:
 
 
 def _share(some: str, others: str) -> float:
-    """How many of the pieces of two texts are the same, 0 to 1."""
+    """Return the share of pieces that two texts have in common, 0 to 1."""
     one, other = (Counter(text[at : at + _PIECE] for at in range(len(text) - _PIECE + 1)) for text in (some, others))
     return 2 * (one & other).total() / max(1, one.total() + other.total())
 

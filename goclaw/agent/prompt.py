@@ -1,4 +1,4 @@
-"""What the model is told before the conversation: who it is, and the workspace's own files.
+"""The system prompt: who the agent is, and the workspace's own files.
 
 The text changes only when a file changes, so that providers can cache it. What changes with every message (time,
 sender, channel) travels with that message instead, see `envelope`.
@@ -26,18 +26,18 @@ FILES = (
     "BOOTSTRAP.md",
     "MEMORY.md",
 )
-"""Read from the workspace, in this order (goclaw-facts, "Workspace files")."""
+"""Files read from the workspace, in this order (goclaw-facts, "Workspace files")."""
 
 FILE_LIMIT = 20_000
-"""Characters of one file that reach the model: about 5,000 tokens, so that no file can crowd the rest out."""
+"""Maximum characters of one file in the prompt: about 5,000 tokens, so that no file can crowd the rest out."""
 MAX_BYTES = 4 * FILE_LIMIT + 4
-"""Enough for one character more than the limit, whatever the script."""
+"""Bytes to read: enough for one character more than the limit, in any script."""
 
 NAME_LIMIT = 64
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-"""A file that holds nothing else, as the templates of most do, tells the model nothing."""
+"""A comment. A file of comments only, as most templates are, says nothing to the model."""
 CONTEXT, CONTEXT_END = "<context>", "</context>"
-"""Around what GoClaw says at the beginning of a person's message."""
+"""The tags around GoClaw's own words at the beginning of a person's message."""
 
 BASE = """You are the assistant behind GoClaw, a gateway that connects people's chats to you.
 You have tools; use them when they help, and say plainly what you did and what failed. Answer in the language of the
@@ -66,7 +66,7 @@ class SystemPrompt:
 
 
 def _stamps(root: Path) -> dict[str, tuple[int, int]]:
-    """Which of the files exist, with what tells a changed one."""
+    """Return the existing files, each with the stamp that changes with it."""
     found: dict[str, tuple[int, int]] = {}
     for name in FILES:
         try:
@@ -81,7 +81,7 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
     parts = [BASE]
     for name in names:
         try:
-            # The same text for everybody: a link to somebody's notes is no part of it.
+            # The same text for all users: a link to one person's notes is no part of it.
             content = await workspace.seen_by("").use(name, lambda opened: opened.file.read(MAX_BYTES))
         except ToolError:
             continue  # not a regular file, or gone since: the prompt does without it

@@ -1,4 +1,4 @@
-"""Which agent the configuration wants to answer a message (`agents.routes`). Pure: nothing here knows rights."""
+"""Routing of messages to agents by the configuration (`agents.routes`). Pure: nothing here knows rights."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,14 +17,14 @@ def command_in(inbound: Inbound) -> str:
 
 
 def by_command(routes: Sequence[RouteSettings], command: str, user: str, places: Sequence[str]) -> RouteSettings | None:
-    """The first route for a command of somebody in a session or chat (`places`: its names)."""
+    """Return the first route for a command of a user in a session or chat (`places`: its names)."""
     return next(
         (route for route in routes if command and route.command == command and _fits(route, user, places)), None
     )
 
 
 def commands_of(routes: Sequence[RouteSettings], user: str) -> Iterator[tuple[str, str]]:
-    """The commands that lead somebody to an agent, with whose name, wherever they may be given."""
+    """Yield the commands that lead a user to an agent, with its name, regardless of the place."""
     return ((route.command, route.agent) for route in routes if route.command and _any(route.user, [user]))
 
 

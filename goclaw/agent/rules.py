@@ -1,4 +1,4 @@
-"""What an agent's policy says for a turn, with `limits` for what it leaves open, and the key behind each number."""
+"""The rules of a turn: an agent's policy, completed by `limits`, and the key behind each number."""
 
 from collections.abc import Iterator
 from dataclasses import field
@@ -9,7 +9,7 @@ from goclaw.llm.base import CachePoints
 from goclaw.records import record
 
 MAIN = "agents.main.policy"
-"""Where the policy stands of the agent that answers people."""
+"""The configuration key of the main agent's policy."""
 
 
 @record
@@ -22,7 +22,7 @@ class Cap:
 
 @record
 class TurnRules:
-    """What holds for one turn."""
+    """The rules of one turn."""
 
     tool_calls: Cap
     failed_calls: Cap
@@ -70,7 +70,7 @@ class TurnRules:
 
 
 def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, place: str = MAIN) -> TurnRules:
-    """The rules of an agent whose policy stands at `place` in the configuration."""
+    """Return the rules of an agent with its policy at `place` in the configuration."""
     own = policy or RunPolicySettings.model_construct()
     timing = own.timing
     budget = _first((own.time_budget, f"{place}.time_budget"), (timing.budget, f"{place}.timing.budget"))
