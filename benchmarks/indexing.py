@@ -101,7 +101,7 @@ class _Stage:
     async def check(self, count: int) -> None:
         """Whether all is there."""
         name = name_of(self.workspace)
-        found = len(await self.index.read(lambda shelf: notes.files(shelf, name, "")))
+        found = len(await self.index.read(lambda corpus: notes.files(corpus, name, "")))
         if found != count:
             raise RuntimeError(f"{found} of {count} notes are in the index")
 
@@ -160,8 +160,8 @@ def _make(root: Path, count: int) -> None:
         (folder / f"note{number}.md").write_text(f"# Note {number}\n\n" + "\n\n".join(sections) + "\n", "utf-8")
 
 
-def _has(shelf: sqlite3.Connection, word: str) -> bool:
-    return bool(shelf.execute("SELECT 1 FROM note_words WHERE note_words MATCH ?", (f'"{word}"',)).fetchall())
+def _has(corpus: sqlite3.Connection, word: str) -> bool:
+    return bool(corpus.execute("SELECT 1 FROM note_words WHERE note_words MATCH ?", (f'"{word}"',)).fetchall())
 
 
 def _lateness(late: list[float]) -> dict[str, object]:

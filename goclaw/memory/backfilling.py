@@ -1,7 +1,7 @@
-"""Gives every text of the index its vector, in the background.
+"""Background embedding of every text in the index.
 
-Nobody waits for it: what has no vector yet is found by its words. What is stored stays, so a restart goes on where the
-last one ended. Another model's vectors are made beside those that serve, and take their place when they are complete.
+Searches do not wait for it: a text without a vector is found by its words. Stored vectors stay, so a restart resumes
+where the last run ended. Another model's vectors are made beside those in use and replace them once complete.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from goclaw.errors import EmbeddingError
 from goclaw.memory.embedding import Embedding
 from goclaw.memory.index import units
 from goclaw.memory.index.database import IndexFile
-from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.schema import Corpus
 from goclaw.memory.index.units import Count, Missing, VectorModel
 from goclaw.memory.similar import Similar
 from goclaw.records import record
@@ -28,26 +28,27 @@ SETTLE, SETTLE_AT_MOST = 2.0, 15.0
 running conversation changes with each message."""
 PAUSE = 0.25
 MAX_PAUSE = 2.0
-"""The pause after a batch, as a part of the time that it took, and its bound: others want the machine, too."""
+"""The pause after a batch, as a fraction of the time the batch took, and its upper bound in seconds.
+The pause leaves CPU time to other tasks."""
 REPORT_SECONDS = 60.0
 """Between two lines in the log about how far it is."""
 WORTH_TELLING = 100
-"""Texts without a vector that the log tells of at once: a conversation that goes on has a few every minute."""
+"""Texts without a vector that are logged at once: a running conversation has a few every minute."""
 TRIES = 3
 """How often a text is tried alone before the others get their turn."""
 TIDY_SECONDS = 3_600.0
-"""Between two looks for vectors that nobody needs any more, and for texts that were left out."""
+"""Seconds between two removals of unused vectors, after which skipped texts are tried again."""
 LEFT_OUT_AT_MOST = 0.01
-"""The part of all texts that may have no vector when a model takes another's place: some no model can read."""
+"""The share of all texts that may lack a vector when a model takes over: some texts no model can read."""
 PORTION = 500
-"""Rows that one transaction drops."""
+"""Rows that one transaction deletes."""
 COUNTED_AT_ONCE = 4_000
-"""Units that are counted in one step: 20 ms."""
+"""Units counted in one step: 20 ms."""
 
 
 @dataclass(slots=True)
 class _Gaps:
-    """Spans of ids on a shelf that were not looked at yet, the newest last."""
+    """Spans of ids in a corpus that were not looked at yet, the newest last."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
     known: int = 0
@@ -66,15 +67,15 @@ class _Gaps:
 
 @record
 class _Batch:
-    shelf: Shelf
+    corpus: Corpus
     texts: Sequence[Missing]
     down_to: int
 
 
 class Backfilling:
-    """See the module. `run` works for as long as it is awaited.
+    """The background task that embeds missing texts: `run` works for as long as it is awaited.
 
-    `beside` is entered with the model that serves while another's vectors are made: queries need its embedder still.
+    `beside` is entered with the model in use while another's vectors are made: queries still need its embedder.
     """
 
     def __init__(
@@ -90,20 +91,20 @@ class Backfilling:
         self._similar = similar
         self._clock = clock
         self._beside = beside
-        self._gaps = {shelf: _Gaps() for shelf in units.SHELVES}
+        self._gaps = {corpus: _Gaps() for corpus in units.CORPORA}
         self._for: tuple[str, int] = ("", -1)
-        """The model, and the generation of the index, for which those hold."""
-        self._shelf_first = 0
+        """The model, and the generation of the index, that those hold for."""
+        self._corpus_first = 0
         self._fails = 0
         self._left_out = False
         self._tidied = float("-inf")
         self._count = Count(0, 0)
         self.filling = False
-        """Texts are being embedded."""
+        """Whether texts are being embedded."""
 
     @property
     def count(self) -> Count:
-        """Units that have a vector of the embedder's model, and all of them: as it was known last."""
+        """Return the number of units with a vector of the embedder's model and of all units, as last known."""
         return self._count if self._for[1] == self._index.generation else Count(0, 0)
 
     async def run(self) -> None:
@@ -135,7 +136,7 @@ class Backfilling:
             await self._clock.sleep(SETTLE)
 
     async def _fill(self, model: str) -> bool:
-        """Embed what has no vector of the model; False: its embedder has gone meanwhile."""
+        """Embed texts without a vector of the model; return False if its embedder has gone meanwhile."""
         self.filling = False
         serving = await self._begin(model)
         async with self._beside(serving) if serving.name != model else nullcontext():
@@ -171,7 +172,7 @@ class Backfilling:
         return True
 
     async def _begin(self, model: str) -> VectorModel:
-        """Make the model known, have the vectors that serve at hand; returns whose they are."""
+        """Register the model and make the vectors in use available; return the model in use."""
         if self._for != (model, self._index.generation):
             self._for = (model, self._index.generation)
             self._count = Count(0, 0)
@@ -184,39 +185,39 @@ class Backfilling:
         return serving
 
     async def _take_over(self, model: str, former: str) -> None:
-        """All texts have their vectors: they serve from now on."""
+        """Switch to the model whose vectors are now complete."""
         if self._count.units - self._count.embedded <= LEFT_OUT_AT_MOST * self._count.units:
             await self._index.write(partial(units.switch, name=model))
             await self._similar.serve(model)
             log.info("searches use the vectors of %s from now on, those of %s go", model, former)
 
     async def _next(self, model: str) -> _Batch | None:
-        """Some texts without a vector; the shelves take turns, and new texts go first on theirs."""
+        """Return some texts without a vector; the corpora take turns, new texts first."""
         limit = self._embedding.batch if not self._fails else 1
-        self._shelf_first += 1
-        for offset in range(len(units.SHELVES)):
-            shelf = units.SHELVES[(self._shelf_first + offset) % len(units.SHELVES)]
-            gaps = self._gaps[shelf]
-            gaps.reach(await self._index.read(partial(units.newest, shelf=shelf)))
+        self._corpus_first += 1
+        for offset in range(len(units.CORPORA)):
+            corpus = units.CORPORA[(self._corpus_first + offset) % len(units.CORPORA)]
+            gaps = self._gaps[corpus]
+            gaps.reach(await self._index.read(partial(units.newest, corpus=corpus)))
             while gaps.spans:
-                look = partial(units.missing, shelf=shelf, model=model, span=gaps.spans[-1], limit=limit)
+                look = partial(units.missing, corpus=corpus, model=model, span=gaps.spans[-1], limit=limit)
                 looked = await self._index.read(look)
                 if looked.missing:
-                    return _Batch(shelf, looked.missing, looked.down_to)
+                    return _Batch(corpus, looked.missing, looked.down_to)
                 gaps.looked(looked.down_to)
         return None
 
     async def _embed(self, model: str, batch: _Batch) -> bool:
-        """Embed a batch and keep its vectors; False: the embedder is another one by now."""
+        """Embed a batch and store its vectors; return False if the embedder has changed meanwhile."""
         try:
             found = await self._embedding.embed([each.text for each in batch.texts])
         except EmbeddingError:
-            # It says itself what is wrong, and the next call waits. One text may be what it cannot bear.
+            # The embedder reports its fault itself, and the next call waits. A single text may be the cause.
             self._fails += 1
             if self._fails > TRIES and len(batch.texts) == 1:
                 self._left_out = True
                 self._fails = 1
-                self._gaps[batch.shelf].looked(batch.down_to)
+                self._gaps[batch.corpus].looked(batch.down_to)
             return self._embedding.name in ("", model)
         if self._embedding.name != model or self._for != (model, self._index.generation):
             return False
@@ -224,23 +225,23 @@ class Backfilling:
         kept = {each.sha256: vector for each, vector in zip(batch.texts, found, strict=True)}
         await self._index.write(partial(units.store, model=model, vectors=kept))
         await self._similar.take(model, list(kept))
-        self._gaps[batch.shelf].looked(batch.down_to)
+        self._gaps[batch.corpus].looked(batch.down_to)
         self._count = Count(min(self._count.embedded + len(kept), self._count.units), self._count.units)
         return True
 
     async def counted(self, model: str) -> Count:
-        """Units that have a vector of the model, and all of them."""
+        """Count the units with a vector of the model, and all units."""
         embedded = every = 0
-        for shelf in units.SHELVES:
-            newest = await self._index.read(partial(units.newest, shelf=shelf))
+        for corpus in units.CORPORA:
+            newest = await self._index.read(partial(units.newest, corpus=corpus))
             for first in range(1, newest + 1, COUNTED_AT_ONCE):
                 span = (first, first + COUNTED_AT_ONCE - 1)
-                found = await self._index.read(partial(units.count, shelf=shelf, model=model, span=span))
+                found = await self._index.read(partial(units.count, corpus=corpus, model=model, span=span))
                 embedded, every = embedded + found.embedded, every + found.units
         return Count(embedded, every)
 
     async def _tidy(self, model: str) -> None:
-        """Drop what nobody needs any more; texts that were left out get another try."""
+        """Delete unused vectors, and give skipped texts another try."""
         if any(each.name != model for each in await self._index.read(units.models)):
             while await self._index.write(partial(units.drop_others, kept=[model], limit=PORTION)):
                 await self._clock.sleep(0)
@@ -256,7 +257,7 @@ class Backfilling:
             self._forget_looks()
 
     def _forget_looks(self) -> None:
-        self._gaps = {shelf: _Gaps() for shelf in units.SHELVES}
+        self._gaps = {corpus: _Gaps() for corpus in units.CORPORA}
         self._left_out = False
 
 

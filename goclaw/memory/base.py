@@ -1,4 +1,4 @@
-"""What memory is to those who use it: what searches find, the files, and the port that finds them.
+"""The interface of memory: search results, files, and the port that searches.
 
 Two things are searched: notes, which are Markdown files in a workspace, and talk, which is every message of the
 transcripts.
@@ -13,7 +13,7 @@ from goclaw.records import record
 from goclaw.workspace import USERS, Workspace
 
 QUOTES = 20
-"""Quotes of a search of conversations where nobody says how many: messages are short, and the budget holds them."""
+"""Default number of quotes in a search of conversations: messages are short, and the budget limits them."""
 
 Mode = Literal["hybrid", "keyword"]
 """How passages were found: by words and by meaning, or by words alone."""
@@ -24,13 +24,13 @@ class Score:
     """How well a passage answers."""
 
     score: float
-    """Comparable within one search only: 1 is the best passage of it."""
+    """Comparable within one search only: 1 is its best passage."""
     keyword: float
-    """The part of the query's terms that come together there."""
+    """The share of the query's terms that occur together there."""
     cosine: float
-    """The similarity of the meaning; 0 where only words were looked at."""
+    """The similarity of the meaning; 0 where only words were compared."""
     weak: bool
-    """No term of the query stands in it or beside it, and its meaning is not near: probably no answer."""
+    """No term of the query occurs in it or beside it, and its meaning is not near: probably no answer."""
 
 
 @record
@@ -64,30 +64,30 @@ class TranscriptLine:
 
 @record
 class Quote:
-    """A message that answers a query, with what was said around it."""
+    """A message that answers a query, with the messages around it."""
 
     session: str
     lines: Sequence[TranscriptLine]
     """In the order in which they were said."""
     row: int
-    """Which of them answers."""
+    """The row of the answering message."""
     score: Score
 
 
 @record
 class NoteResults:
-    """What a search of notes found."""
+    """The results of a search of notes."""
 
     mode: Mode
     hits: Sequence[NoteHit]
     """The best first."""
     more: bool = False
-    """There was more than the limits let through."""
+    """Whether the limits cut off further results."""
 
 
 @record
 class TranscriptResults:
-    """What a search of conversations found."""
+    """The results of a search of conversations."""
 
     mode: Mode
     quotes: Sequence[Quote]
@@ -97,20 +97,20 @@ class TranscriptResults:
 
 @record
 class TranscriptQuery:
-    """What is looked for in conversations."""
+    """A query over conversations."""
 
     query: str
     sessions: Sequence[str]
-    """The only ones that are looked into."""
+    """The only sessions that are searched."""
     phrase: bool = False
-    """The query's very words, in that order, and nothing else."""
+    """Search for the exact phrase only."""
     speaker: str = ""
-    """Only what was said by whoever has this name, or the actor key."""
+    """Only messages of the speaker with this name or actor key."""
     since: date | None = None
     until: date | None = None
-    """Only what was said on these days or between them (UTC)."""
+    """Only messages of these days or between them (UTC)."""
     but_turn: str = ""
-    """The turn whose messages are not meant: the one that asks."""
+    """The turn whose messages are left out: the one that asks."""
 
 
 @record
@@ -137,21 +137,21 @@ class Talk:
 
 @record
 class MemoryStatus:
-    """How memory stands."""
+    """The state of memory."""
 
     files: int
     conversations: int
     passages: int
-    """Of both."""
+    """Passages of notes and conversations together."""
     embedder: str
-    """Whose vectors serve; empty: none, words alone are searched."""
+    """The embedder whose vectors are in use; empty: none, only words are searched."""
     trouble: str = ""
-    """Why the embedder does not serve now."""
+    """Why the embedder is unavailable now."""
     embedded: int = 0
     to_embed: int = 0
-    """How many texts have their vectors, and how many in all should."""
+    """The number of texts with a vector, and of all texts that should have one."""
     coming: str = ""
-    """The model whose vectors are being made beside those that serve."""
+    """The model whose vectors are being made beside those in use."""
     details: Sequence[str] = field(default=())
 
 
@@ -159,62 +159,62 @@ class MemoryPort(Protocol):
     """Search over the memory files of a workspace, and over conversations."""
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
-        """The best passages of files that `actor_key` may see, at most `limit`, and within `memory.budget`.
+        """Return the best passages of files that `actor_key` may see, at most `limit`, and within `memory.budget`.
 
-        Any text is a valid query. What was written before the call is found by it, where no more than
-        `sweeping.SWEPT_AT_ONCE` files are searched; else within two seconds.
+        Any text is a valid query. Files written before the call are found, where no more than
+        `file_indexer.SWEPT_AT_ONCE` files are searched; else within two seconds.
         """
         ...
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
-        """The files that are searched for `actor_key`, sorted by path."""
+        """Return the files that are searched for `actor_key`, sorted by path."""
         ...
 
     async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        """The best passages of conversations, at most `limit`, and within `memory.budget`.
+        """Return the best passages of conversations, at most `limit`, and within `memory.budget`.
 
-        What was said before the call is found by it, unless very much waits to be taken in.
+        Messages stored before the call are found, unless a large backlog waits for indexing.
 
         Raises:
-            ToolError: there are no transcripts at hand.
+            ToolError: no transcripts are available.
         """
         ...
 
     async def talks(self) -> Sequence[Talk]:
-        """The conversations that can be searched.
+        """Return the conversations that can be searched.
 
         Raises:
-            ToolError: there are no transcripts at hand.
+            ToolError: no transcripts are available.
         """
         ...
 
     async def forget(self) -> bool:
-        """Have nothing of conversations that have gone from the transcripts, in any file of the index.
+        """Remove deleted conversations from every file of the index.
 
-        False: it could not be done now; the log says why.
+        Returns False if that is impossible now; the log says why.
         """
         ...
 
     async def status(self) -> MemoryStatus:
-        """How memory stands."""
+        """Return the state of memory."""
         ...
 
     async def reindex(self) -> None:
-        """Make the index anew in the background, from the files and the transcripts; vectors of the same texts stay."""
+        """Rebuild the index in the background, from the files and the transcripts; vectors of unchanged texts stay."""
         ...
 
 
 def notes_folder(key: str) -> str:
-    """Where the notes for one person lie, relative to the workspace."""
+    """Return the folder of one person's notes, relative to the workspace."""
     return f"{USERS}/{key}"
 
 
 def owner_of(path: str) -> str:
-    """Whose file `path` (relative to the workspace) is: an actor's key, or empty for everybody's.
+    """Return the actor key of a file's owner; empty for a shared file. `path` is relative to the workspace.
 
-    A file directly in `memory/users` is in nobody's folder; its own name is its owner, which no actor's key is.
+    A file directly in `memory/users` is in no user's folder; its owner is its own name, which is no actor's key.
     """
-    # Without case, because some file systems find `Memory/Users` under this name, too.
+    # Without case, because some file systems also find `Memory/Users` under this name.
     if not path.casefold().startswith(f"{USERS}/"):
         return ""
     return path.split("/")[2]

@@ -1,6 +1,6 @@
-"""Cuts Markdown into passages of about 200 tokens that know their headings and lines, and conversations likewise.
+"""Splitting of Markdown and conversations into passages of about 200 tokens that know their headings and lines.
 
-Sizes are those measured best for keyword and vector search alike (256 tokens is what small embedders read).
+The sizes measured best for keyword and vector search alike (small embedders read 256 tokens).
 """
 
 import re
@@ -11,9 +11,9 @@ from goclaw.records import record
 CHUNK_TOKENS = 200
 OVERLAP_TOKENS = 40
 MESSAGES = 3
-"""Of a window over a conversation at most: one vector of many short messages is near to none of them."""
+"""Messages per window over a conversation: one vector of many short messages is near to none of them."""
 MAX_HEADING = 200
-"""Characters. Every passage below a heading repeats it: what is longer is text that begins with its sign."""
+"""Characters of a heading. Every passage below repeats it; a longer one is text that begins with `#`."""
 BYTES_PER_TOKEN = 4
 """The usual estimate; in UTF-8 bytes, so that scripts with more tokens per character count for more."""
 
@@ -51,14 +51,14 @@ class _Line:
 
 @record
 class Seam:
-    """Where a window begins that still grows: all that is needed to go on cutting."""
+    """The state needed to continue cutting at the last, growing window."""
 
     line: int
     """Place of the message."""
     piece: int
     """Which of the message's pieces."""
     repeated: int
-    """How many of the window's first pieces are the end of the one before."""
+    """How many of the window's first pieces repeat the end of the previous window."""
 
 
 @record
@@ -66,11 +66,11 @@ class GrowingConversation:
     """Windows of a conversation that goes on."""
 
     full: list[Chunk]
-    """They stay as they are."""
+    """Complete windows, which no longer change."""
     open: list[Chunk]
-    """The last one, which still grows; none where nothing was said in it."""
+    """The last window, which still grows; empty where it has no messages."""
     seam: Seam | None
-    """Where that one begins."""
+    """Where the last window begins."""
 
 
 @record
@@ -83,7 +83,7 @@ class _Piece:
 
 
 def chunk_markdown(text: str) -> list[Chunk]:
-    """The passages of a Markdown text in order. A passage never reaches over a heading; blank text has none."""
+    """Return the passages of a Markdown text in order. No passage crosses a heading; blank text has none."""
     chunks: list[Chunk] = []
     path: list[tuple[int, str]] = []
     section: list[_Line] = []
@@ -101,21 +101,21 @@ def chunk_markdown(text: str) -> list[Chunk]:
 
 
 def chunk_messages(messages: Iterable[tuple[int, str]]) -> list[Chunk]:
-    """Windows over conversations: passages whose lines are messages, and whose line numbers are the messages' places.
+    """Return windows over conversations: passages whose lines are messages, and whose line numbers are their places.
 
     Args:
-        messages: places in order, each with the text that it is embedded as. A window reaches over no missing place.
+        messages: places in order, each with the text that it is embedded as. No window crosses a missing place.
     """
     grown = grow_windows(messages)
     return grown.full + grown.open
 
 
 def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) -> GrowingConversation:
-    """The same, of a conversation that goes on: what comes out is what cutting all of it at once would give.
+    """Return the windows of a growing conversation, the same as from cutting all of it at once.
 
     Args:
         messages: from the one at the seam on; without a seam, from the first.
-        seam: what the last call has given.
+        seam: the seam returned by the last call.
     """
     full: list[Chunk] = []
     packing = _Packing("", seam.repeated if seam else 0, MESSAGES)
@@ -133,7 +133,7 @@ def grow_windows(messages: Iterable[tuple[int, str]], seam: Seam | None = None) 
 
 
 def split_message(text: str) -> Iterator[tuple[int, int]]:
-    """Parts of a message that are passages of their own: the first character of each, and the one behind the last."""
+    """Return the passages of one message as pairs: the index of the first character, and the one after the last."""
     if len(text) * _MAX_BYTES <= CHUNK_TOKENS * BYTES_PER_TOKEN:
         yield 0, len(text)
         return
@@ -149,14 +149,14 @@ def split_message(text: str) -> Iterator[tuple[int, int]]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines as editors count them: those of a hit are lines of this list."""
+    """Return lines as editors count them: those of a hit are lines of this list."""
     # No regular expression: one over megabytes would keep every other thread waiting.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """The lines, headings recognised except inside fenced code."""
+    """Return the lines, headings recognised except inside fenced code."""
     fence = ""
     for number, line in enumerate(lines_of(text), start=1):
         found = _FENCE.fullmatch(line)
@@ -170,14 +170,14 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _title(rest: str) -> str:
-    """What a heading says: what stands behind its marks, without those that close it."""
+    """Return the text of a heading without its opening and closing marks."""
     title = rest.strip()
     bare = title.rstrip("#")
     return bare.rstrip() if not bare or bare[-1].isspace() else title
 
 
 def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: bool) -> Iterator[Chunk]:
-    """The passages between two headings; the first of `lines` stands for the heading itself."""
+    """Return the passages between two headings; the first of `lines` stands for the heading itself."""
     heading = " > ".join(title for _, title in path if title)
     if any(line.text.strip() for line in lines):
         yield from _pack(heading, lines)
@@ -186,22 +186,22 @@ def _section(path: Sequence[tuple[int, str]], lines: Sequence[_Line], *, alone: 
 
 
 class _Packing:
-    """Puts pieces together to passages, one after the other."""
+    """A builder that joins pieces to passages, one after the other."""
 
     def __init__(self, heading: str, repeated: int = 0, most: int = 0) -> None:
         self._heading = heading
         self._most = most
-        """Lines that a passage has at most; 0: as many as its tokens allow."""
+        """Maximum lines of a passage; 0: as many as its tokens allow."""
         self._held: list[_Piece] = []
         self._repeated = repeated
-        """How many of the first held ones are in the passage before, too."""
+        """How many of the first held pieces also end the previous passage."""
 
     @property
     def _has_more(self) -> bool:
         return len(self._held) > self._repeated
 
     def add(self, piece: _Piece) -> Iterator[Chunk]:
-        """Take one; the passage that is full with it comes out."""
+        """Add a piece; yield the passage that it completes, if any."""
         if self._has_more and self._is_full(piece):
             yield from _joined(self._heading, self._held)
             self._held = _tail(self._held)
@@ -217,12 +217,12 @@ class _Packing:
         return tokens > CHUNK_TOKENS or (bool(self._most) and len(lines) > self._most)
 
     def rest(self) -> Iterator[Chunk]:
-        """What is not full yet."""
+        """Yield the passage that is not full yet, if any."""
         if self._has_more:
             yield from _joined(self._heading, self._held)
 
     def seam(self) -> Seam | None:
-        """Where the rest begins."""
+        """Return where the rest begins."""
         return Seam(self._held[0].line, self._held[0].number, self._repeated) if self._held else None
 
 
@@ -245,7 +245,7 @@ def _tokens(text: str) -> int:
 
 
 def _tail(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """The last pieces that together stay within the overlap."""
+    """Return the last pieces that together stay within the overlap."""
     room = OVERLAP_TOKENS
     for index in range(len(pieces) - 1, -1, -1):
         room -= pieces[index].tokens

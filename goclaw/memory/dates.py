@@ -1,7 +1,7 @@
-"""Times that a query names, and how well a day fits them. Pure; the caller gives the day it is asked on.
+"""Times that a query names, and how well a day fits them. Pure; the caller passes today's date.
 
-People tell of a thing on the day itself or soon after, so the days behind a named time count, too, but less. The worths
-were measured together with the rest of the recipe (`benchmarks/recall`, `ranking` has the weight of the whole).
+People mention an event on the day itself or soon after, so the days after a named time count, too, but less. The
+weights were measured together with the rest of the recipe (`benchmarks/recall`; `ranking` has the weight of the whole).
 """
 
 import re
@@ -11,12 +11,12 @@ from datetime import UTC, date, datetime, timedelta
 from goclaw.records import record
 
 DAY_WORTH, MONTH_WORTH, YEAR_WORTH = 1.0, 0.6, 0.2
-"""What a day within a named day, month or year is worth: the narrower, the more it says."""
+"""The weights of a day within a named day, month or year: the narrower the period, the more it says."""
 LATER_WORTH = 0.2
-"""What the days behind a named month are worth."""
+"""The weight of the days after a named month."""
 DAYS_AFTER_A_DAY = 3
 DAYS_AFTER_A_MONTH = 15
-"""How long people go on telling of it."""
+"""Days after a named month during which people still mention it."""
 
 _MONTHS = "january february march april may june july august september october november december"
 _NUMBERS = {word: number for number, name in enumerate(_MONTHS.split(), 1) for word in (name, name[:3])} | {"sept": 9}
@@ -30,31 +30,31 @@ _MONTH = re.compile(
 )
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _AMBIGUOUS = frozenset(("may", "march", "mar", "jan"))
-"""Months that are other words or names as well: they count beside a number or a word of time only."""
+"""Months that are other words or names as well: they count only beside a number or a word of time."""
 _RELATIVE = re.compile(r"\b(today|yesterday|(?:this|last)\s+(?:week|month|year))\b")
 
 _FIRST, _LAST = datetime(2, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
-"""A year from where dates end, so that there are days before and behind each."""
+"""A year from the limits of dates, so that there are days before and after each."""
 
 
 def moment(at: float) -> datetime:
-    """Epoch seconds in UTC. Anybody may give a file any time: what no date can say becomes the nearest that can."""
+    """Convert epoch seconds to UTC. A file can have any time: one out of range becomes the nearest date."""
     return datetime.fromtimestamp(min(max(at, _FIRST.timestamp()), _LAST.timestamp()), UTC)
 
 
 @record
 class NamedTime:
-    """A time as a query names it; a part that it leaves open is None."""
+    """A time named in a query; a part left open is None."""
 
     year: int | None = None
     month: int | None = None
     day: int | None = None
 
     def fit(self, told: date) -> float:
-        """How well something that was told on `told` fits: 0 to 1."""
+        """Return how well something mentioned on `told` fits: 0 to 1."""
         if self.month is None:
             return YEAR_WORTH if told.year == self.year else 0.0
-        # Without a year, the latest such time before it was told.
+        # Without a year: the latest such time before it was mentioned.
         years = [self.year] if self.year is not None else [told.year, told.year - 1]
         return max(self._fit_in(year, self.month, told) for year in years)
 
@@ -71,23 +71,23 @@ class NamedTime:
 
 @record
 class DateRange:
-    """Days that a query names by their distance from today; both ends belong to it."""
+    """Days that a query names by their distance from today, both ends included."""
 
     first: date
     last: date
 
     def fit(self, told: date) -> float:
-        """How well something that was told on `told` fits: 0 to 1."""
+        """Return how well something mentioned on `told` fits: 0 to 1."""
         if self.first <= told <= self.last:
             return DAY_WORTH
         return LATER_WORTH if self.last < told <= self.last + timedelta(days=DAYS_AFTER_A_DAY) else 0.0
 
 
 def named_times(query: str, today: date) -> list[NamedTime | DateRange]:
-    """The times that a query names, in no order; a text without any has none.
+    """Return the times that a query names, unordered; empty if it names none.
 
-    Read are English names of months with a day or a year beside them, ISO dates, years, and days counted from `today`
-    (`yesterday`, `last month`).
+    Recognised are English names of months with a day or a year beside them, ISO dates, years, and days counted from
+    `today` (`yesterday`, `last month`).
     """
     text = query.lower()
     times: list[NamedTime | DateRange] = [_span(match[1], today) for match in _RELATIVE.finditer(text)]
@@ -99,7 +99,7 @@ def named_times(query: str, today: date) -> list[NamedTime | DateRange]:
 
 
 def fit(times: Sequence[NamedTime | DateRange], told: date) -> float:
-    """How well `told` fits the best of the times; 0 when the query names none."""
+    """Return how well `told` fits the best of the times; 0 when the query names none."""
     return max((time.fit(told) for time in times), default=0.0)
 
 

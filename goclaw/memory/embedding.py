@@ -1,7 +1,7 @@
-"""The embedder as memory has it: looked for and opened in the background, and asked for a query only so long.
+"""The embedder of memory: found and opened in the background, with a deadline for queries.
 
-That there is none is no trouble: words alone are searched then. One that fails is left alone for a while, and in
-`trouble` stands why. Which vectors serve, and which are missing, is `backfilling`'s business.
+Having none is no error: only words are searched then. One that fails is not called for a while, and `trouble` says why.
+Which vectors are in use, and which are missing, is decided by `backfilling`.
 """
 
 import asyncio
@@ -22,36 +22,36 @@ from goclaw.supervise import ends_within, unless_unforeseen
 log = logging.getLogger(__name__)
 
 DEADLINE = 0.3
-"""Seconds that a search waits for the vector of its query; then words serve."""
+"""Seconds that a search waits for the vector of its query; then it uses words alone."""
 FIRST_PAUSE, MAX_PAUSE = 2.0, 300.0
-"""Seconds for which an embedder that failed is left alone: doubled at each failure, up to this."""
+"""Seconds for which a failed embedder is not called: doubled at each failure, up to this."""
 LOOK_AGAIN = 600.0
-"""Seconds between two looks for an embedder where there is none: somebody may start one."""
+"""Seconds between two looks for an embedder while there is none: one may be started meanwhile."""
 SLOW = f"it did not answer within {DEADLINE:g} s; until it does, words alone are searched"
 
 Choice = Callable[[], Awaitable[str]]
-"""Which embedder is wanted now, as `kind:model`; empty: none. See `embedders.open.choose_embedder`."""
+"""Returns the embedder to use now, as `kind:model`; empty: none. See `embedders.open.choose_embedder`."""
 Opener = Callable[[str], AbstractAsyncContextManager[Embedder]]
-"""Opens one by such a name; raises ConfigError or EmbeddingError. See `embedders.open.open_embedder`."""
+"""Opens an embedder by such a name; raises ConfigError or EmbeddingError. See `embedders.open.open_embedder`."""
 
 
 @record
 class Embedders:
-    """Where embedders come from."""
+    """The source of embedders."""
 
     choose: Choice
     open: Opener
 
 
 def configured(config: Config, clock: Clock) -> Embedders:
-    """Those of the catalogue, as the configuration wants them."""
+    """Return the embedders of the catalogue that the configuration selects."""
     return Embedders(partial(choose_embedder, config), partial(open_embedder, config=config, clock=clock))
 
 
 class Embedding:
-    """One embedder, or none yet. `run` finds and holds it; until then `query` is None and `embed` waits.
+    """One embedder, or none yet. `run` finds and holds it; until then `query` returns None and `embed` waits.
 
-    Nothing is looked for before somebody wants it.
+    The search for an embedder begins with the first use.
     """
 
     def __init__(self, choice: Choice, opener: Opener, clock: Clock) -> None:
@@ -63,32 +63,32 @@ class Embedding:
         self._open = asyncio.Event()
         self._looked = asyncio.Event()
         self._query: asyncio.Task[bytes | None] | None = None
-        """The one that is being asked, perhaps for a search that has gone on without it: then it is late."""
+        """The query in progress, possibly of a search that went on without it: then it is late."""
         self._late = False
         self._pause = FIRST_PAUSE
         self._quiet_until = float("-inf")
         self.spec = ""
-        """What was opened, as `kind:model`."""
+        """The embedder that was opened, as `kind:model`."""
         self.trouble = ""
-        """Why it does not serve now, in words."""
+        """Why it is unavailable now, in words."""
 
     @property
     def name(self) -> str:
-        """Whose vectors it makes; empty while it is not open."""
+        """Return the name of the model; empty while it is not open."""
         return self._embedder.name if self._embedder else ""
 
     @property
     def is_looking(self) -> bool:
-        """Whether nobody knows yet if there is one."""
+        """Return whether the search for an embedder has not ended yet."""
         return self._wanted.is_set() and not self._looked.is_set()
 
     @property
     def batch(self) -> int:
-        """How many texts are best given at once."""
+        """Return how many texts are best embedded per call."""
         return self._embedder.batch if self._embedder else 1
 
     async def run(self) -> None:
-        """Look for the embedder, open it and hold it open: for a background task. Never returns."""
+        """Find the embedder, open it and hold it open: for a background task. Never returns."""
         await self._wanted.wait()
         try:
             while True:
@@ -102,14 +102,14 @@ class Embedding:
         await self._open.wait()
 
     async def query(self, text: str) -> bytes | None:
-        """The vector of a text that asks; None when it is not to be had in time.
+        """Return the vector of a query; None when it is not available in time.
 
-        An embedder that loads goes on with it: the next query may be in time.
+        An embedder that is loading continues to load: the next query may be in time.
         """
         self._wanted.set()
         deadline = self._clock.monotonic() + DEADLINE
         while self._query and not self._query.done():
-            # One that is late already says enough: nobody waits for the embedder then, until it has answered.
+            # One late query is enough evidence: further ones skip the embedder until it has answered.
             if self._late or not await self._ends_by(self._query, deadline):
                 return None
         self._late = False
@@ -119,10 +119,10 @@ class Embedding:
         return task.result() if await self._ends_by(task, deadline) else None
 
     async def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """Vectors of texts that answer, when no query waits and a pause after a failure is over.
+        """Return vectors of stored texts, once no query waits and a pause after a failure is over.
 
         Raises:
-            EmbeddingError: not now; the next call waits before it asks again.
+            EmbeddingError: the embedder failed; the next call waits before it tries again.
         """
         await self._open.wait()
         while (left := self._quiet_until - self._clock.monotonic()) > 0:
@@ -132,7 +132,7 @@ class Embedding:
         return await self._answer(texts, query=False)
 
     async def _held(self) -> float:
-        """Open it, until it cannot be used any more. Returns the seconds until the next try."""
+        """Hold the embedder open until it fails. Returns the seconds until the next try."""
         try:
             spec = await self._choice()
             if not spec:
@@ -167,7 +167,7 @@ class Embedding:
         if self._embedder is None:
             raise EmbeddingError("the embedder was closed")
         try:
-            # It may be somebody else's server, and finds nothing by a secret.
+            # It may be a third party's server, and needs no secret to find anything.
             vectors = await self._embedder.embed([mask(text) for text in texts], query=query)
         except EmbeddingError as error:
             self._failed(str(error))

@@ -19,21 +19,21 @@ from goclaw.memory.ranking import Ranked
 from goclaw.memory.searching import is_weak
 
 WITH_NEIGHBOURS = 3
-"""As many of the best hits come with the messages beside them."""
+"""How many of the best hits are shown with the messages beside them."""
 SURROUNDINGS = 2
-"""How far from a hit what is left of the budget may go."""
+"""How far from a hit the rest of the budget may be spent."""
 ALWAYS_LOOKED_AT, LEAST_TOKENS = 20, 10
-"""So many hits are looked at, and as many more as would fit if each had so few tokens."""
+"""Hits that are always considered, and the tokens per hit from which the number of further ones is estimated."""
 CUT = " …"
-"""Stands where a passage that is over the budget by itself was cut."""
+"""Marks where a passage that exceeds the budget by itself was cut."""
 
 
 def quotes(
     connection: sqlite3.Connection, ranked: Sequence[Ranked], scope: Scope, limit: int, budget: int
 ) -> tuple[list[Quote], bool]:
-    """At most `limit` quotes of at most `budget` tokens in all, the best first; and whether there would be more.
+    """Return at most `limit` quotes of at most `budget` tokens in all, the best first; and whether there are more.
 
-    Quotes that touch are one, known by the best hit in it. Nothing outside of the scope is shown, beside a hit neither.
+    Quotes that touch become one, known by its best hit. Nothing outside of the scope is shown, not even beside a hit.
     """
     best = _looked_at(ranked, budget)
     around = {place for hit in best for place in (hit.place, *_beside(hit.place, 1), *_beside(hit.place, 2))}
@@ -62,9 +62,10 @@ def quotes(
 def hits(
     connection: sqlite3.Connection, ranked: Sequence[Ranked], limit: int, budget: int
 ) -> tuple[list[NoteHit], bool]:
-    """At most `limit` excerpts of files of at most `budget` tokens in all, the best first; and whether there is more.
+    """Return at most `limit` excerpts of files of at most `budget` tokens in all, the best first; and whether there are
+    more.
 
-    Passages that follow one another below one heading are one excerpt.
+    Consecutive passages below one heading are one excerpt.
     """
     best = _looked_at(ranked, budget)
     shown = _Shown(texts(connection, "note", [hit.place for hit in best]), limit, budget)
@@ -85,12 +86,12 @@ def hits(
 
 
 def tokens(text: PassageText) -> int:
-    """What showing a passage costs, by the usual estimate."""
+    """Estimate the tokens of a passage in the usual way."""
     return -(-len(f"{text.speaker or text.heading}: {text.text}".encode("utf-8", "replace")) // BYTES_PER_TOKEN)
 
 
 class _Shown:
-    """What has been chosen to be shown."""
+    """The passages chosen so far."""
 
     def __init__(self, known: Mapping[int, PassageText], limit: int, budget: int) -> None:
         self.texts: dict[int, PassageText] = {}
@@ -99,12 +100,12 @@ class _Shown:
         self._left = budget
 
     def add_each(self, places: Iterable[int]) -> None:
-        """Show those that are there, fit, and touch what is shown."""
+        """Add the places that exist, fit, and touch a chosen passage."""
         for place in places:
             self.add(place, begins=False)
 
     def add(self, place: int, *, begins: bool) -> None:
-        """Show a place if it is there and fits; one that touches nothing shown only if it may begin a new run."""
+        """Add a place if it exists and fits; one that touches no chosen passage only if it may begin a new run."""
         text = self._known.get(place)
         if text is None or place in self.texts:
             return
@@ -133,12 +134,12 @@ def _beside(place: int, distance: int) -> tuple[int, int]:
 
 
 def _follows(first: PassageText, second: PassageText) -> bool:
-    """Whether the second is shown right behind the first; passages of files (without a row) below one heading only."""
+    """Return whether the second directly follows the first; in files (without a row) below one heading only."""
     return second.place == first.place + 1 and bool(first.row or first.heading == second.heading)
 
 
 def _runs(chosen: Mapping[int, PassageText]) -> list[list[PassageText]]:
-    """What follows one another, together."""
+    """Group consecutive passages."""
     runs: list[list[PassageText]] = []
     for place in sorted(chosen):
         if runs and _follows(runs[-1][-1], chosen[place]):
@@ -149,7 +150,7 @@ def _runs(chosen: Mapping[int, PassageText]) -> list[list[PassageText]]:
 
 
 def _joined(run: Sequence[PassageText]) -> str:
-    """Passages of a file as one text; what the next one repeats of the one before is left out."""
+    """Join passages of a file to one text without their overlaps."""
     joined, last = run[0].text, run[0].last
     for text in run[1:]:
         repeated = 0
@@ -162,7 +163,7 @@ def _joined(run: Sequence[PassageText]) -> str:
 
 
 def _cut(text: PassageText, budget: int) -> PassageText:
-    """The beginning of a passage that is over the budget by itself, between words."""
+    """Cut a passage that exceeds the budget by itself, between words."""
     over = tokens(text) * BYTES_PER_TOKEN - (budget * BYTES_PER_TOKEN - len(CUT.encode()))
     kept = text.text.encode("utf-8", "replace")[:-over].decode("utf-8", "ignore")
     words, _, rest = kept.rpartition(" ")
@@ -175,5 +176,5 @@ def _score(hit: Ranked, ranked: Sequence[Ranked]) -> Score:
 
 
 def _is_more(ranked: Sequence[Ranked], shown: _Shown) -> bool:
-    """Whether anything that may be an answer is not shown."""
+    """Return whether any possible answer is not shown."""
     return any(hit.place not in shown.texts and not is_weak(hit) for hit in ranked)

@@ -1,7 +1,7 @@
-"""Brings the shelf of notes in line with the files of a workspace. The files are the truth, events only hints.
+"""Indexing of a workspace's notes. The files are the truth, events only hints.
 
 A sweep lists all files, reads those whose time, inode or size changed, and writes the passages that differ. Reading,
-cutting and writing are done in threads and in small portions, so that the event loop is never held up.
+cutting and writing run in threads and in small portions, so that the event loop is never held up.
 """
 
 import asyncio
@@ -28,39 +28,39 @@ from goclaw.workspace import USERS, GlobMatch, Opened, Workspace
 log = logging.getLogger(__name__)
 
 MEMORY_FILES = ("MEMORY.md", "memory/**/*.md")
-"""What is searched in every workspace; `memory.paths` adds to it."""
+"""Files searched in every workspace; `memory.paths` adds to them."""
 MAX_FILES = 10_000
 """Files that are searched per workspace: a first sweep takes ten seconds, later ones a sixth of one."""
 MAX_FILE = 5 << 20
-"""Bytes; a larger file is no note."""
+"""Bytes; a larger file is not indexed."""
 MAX_LINES = 100_000
-"""Of a file; of more lines there is more to keep in order (each is an object) than the event loop can wait for. A file
-of the largest size has as many if they have 50 characters."""
+"""Lines of a file: each is an object, and sorting more of them would hold up the event loop. A file of the largest
+size has as many if they have 50 characters."""
 SWEPT_AT_ONCE = 500
-"""With no more files than these a search sweeps first: 15 ms."""
+"""Up to this number of files a search sweeps first: 15 ms."""
 
 _PORTION_FILES, _PORTION_BYTES = 32, 128 << 10
-"""What is read and cut at once: some 20 ms of a thread, which lets the event loop go first at each file."""
+"""Files and bytes read and cut at once: some 20 ms of a thread, which yields to the event loop at each file."""
 _TRIES = 3
-"""Sweeps in a row when files are replaced while they are read."""
+"""Consecutive sweeps when files are replaced while they are read."""
 _TICK = 0.02
 """Seconds: the clock of a file system moves in steps of up to 10 ms, so a younger file may change without a trace."""
 _TOO_YOUNG = -1
-"""The inode of a version that is not to be relied upon."""
+"""The inode of a version that is unreliable."""
 
 _Known = Mapping[str, tuple[FileVersion, str]]
 
 
 @record
 class _Unusable:
-    """No note, whatever its name."""
+    """A file that cannot be a note, whatever its name."""
 
     why: str
 
 
 @record
 class _Replaced:
-    """Another file took its place since it was listed."""
+    """A file replaced by another one since it was listed."""
 
 
 _Read = IndexedNote | FileVersion | _Unusable | _Replaced
@@ -68,47 +68,47 @@ _Read = IndexedNote | FileVersion | _Unusable | _Replaced
 
 @dataclass(slots=True)
 class _Swept:
-    """What is remembered of a workspace between two sweeps."""
+    """The state of a workspace between two sweeps."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     begun: int = 0
     done: int = 0
-    """Numbers of sweeps."""
+    """Sequence numbers of sweeps."""
     changed: bool = False
-    """Something is known to have changed since the last sweep began."""
+    """Whether something is known to have changed since the last sweep began."""
     files: int = 0
     generation: int = -1
-    """Of the index file that was swept into."""
+    """The generation of the index file that was swept into."""
     unusable: dict[str, FileVersion] = field(default_factory=dict)
-    """Files that are no text or too large, in the version that was looked at."""
+    """Files that are not text or too large, in the version that was read."""
     reported: dict[str, FileVersion] = field(default_factory=dict)
-    """Files of which the log has why they are left out: not said again at each sweep."""
+    """Files already logged as left out: not repeated at each sweep."""
     overfull: bool = False
 
 
 @record
 class _Due:
-    """What a sweep has to do."""
+    """The work of a sweep."""
 
     portions: Sequence[tuple[str, Sequence[GlobMatch]]]
-    """Whose eyes the files are to be read with, and the files."""
+    """The user whose rights the files are read with, and the files."""
     gone: Sequence[str]
 
 
 @dataclass(slots=True)
 class _Ready:
-    """What was read of a portion, for the index."""
+    """The result of reading a portion, for the index."""
 
     documents: list[IndexedNote] = field(default_factory=list)
     touched: dict[str, FileVersion] = field(default_factory=dict)
-    """New versions of files whose content is the same."""
+    """New versions of files with unchanged content."""
 
 
 class FileIndexer:
-    """Sweeps workspaces into an index file.
+    """A sweeper of workspaces into an index file.
 
-    Its methods raise `BrokenIndex` when the index is damaged (nothing of what was swept counts then, once it is made
-    anew), `StateError` when the disk refuses.
+    Its methods raise `BrokenIndex` when the index is damaged (a rebuilt one is swept from scratch), `StateError` when
+    the disk refuses.
     """
 
     def __init__(self, index: IndexFile, settings: MemorySettings, clock: Clock | None = None) -> None:
@@ -122,7 +122,7 @@ class FileIndexer:
         self._swept(workspace).changed = True
 
     async def fresh(self, workspace: Workspace) -> None:
-        """Sweep if searches are to have what was just written: see `SWEPT_AT_ONCE`."""
+        """Sweep if searches must see the latest files: see `SWEPT_AT_ONCE`."""
         swept = self._swept(workspace)
         if swept.generation != self._index.generation or swept.changed or swept.files <= SWEPT_AT_ONCE:
             await self.sweep(workspace)
@@ -130,7 +130,7 @@ class FileIndexer:
     async def sweep(self, workspace: Workspace) -> None:
         """Bring the index in line with the files as they are now.
 
-        One at a time for a workspace: callers that come meanwhile share one sweep that begins after all of them came.
+        Sweeps of a workspace run one at a time: calls made during one share the next, which begins after all of them.
         """
         swept = self._swept(workspace)
         wanted = swept.begun + 1
@@ -152,7 +152,7 @@ class FileIndexer:
         return self._workspaces.setdefault(name_of(workspace), _Swept())
 
     async def _brought_in_line(self, workspace: Workspace, swept: _Swept) -> bool:
-        """One pass; False: files were replaced meanwhile, and another pass is due."""
+        """Run one pass; return False if files were replaced meanwhile, so that another pass is due."""
         name = name_of(workspace)
         entries = await self._entries(workspace)
         if len(entries) > MAX_FILES and not swept.overfull:
@@ -164,7 +164,7 @@ class FileIndexer:
         due = await asyncio.to_thread(_due, entries[:MAX_FILES], known, swept)
         gone, is_whole, ready = [*due.gone], True, _Ready()
         for owner, portion in due.portions:
-            # Reading is ours, writing is SQLite's: they need not wait for each other.
+            # We read while SQLite writes: they need not wait for each other.
             async with background(self._write(name, ready), "memory files") as writing:
                 found = await self._read(workspace.seen_by(owner), portion, known)
                 await writing
@@ -187,7 +187,7 @@ class FileIndexer:
         return is_whole
 
     async def _entries(self, workspace: Workspace) -> list[GlobMatch]:
-        """The files, each found with the eyes of whom it is served to: nothing of others is behind its name."""
+        """List the files, each with the rights of its owner, so that no name leads to another user's file."""
         entries = await workspace.seen_by("").walk(self._patterns, MAX_FILES + 1)
         for folder in await workspace.seen_by_all().paths_in(USERS):
             key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
@@ -217,7 +217,7 @@ class FileIndexer:
 
 
 def name_of(workspace: Workspace) -> str:
-    """What the workspace is called in the index."""
+    """Return the name of the workspace in the index."""
     return str(workspace.root)
 
 
@@ -234,7 +234,7 @@ def _patterns(paths: Sequence[str]) -> list[str]:
 
 
 def _due(entries: Sequence[GlobMatch], known: _Known, swept: _Swept) -> _Due:
-    """What differs between the files and the index."""
+    """Compare the files with the index."""
     found = {entry.path: entry for entry in entries}
     swept.files = len(found)
     for remembered in (swept.unusable, swept.reported):
@@ -264,7 +264,7 @@ def _portions(entries: Sequence[GlobMatch]) -> Iterator[tuple[str, Sequence[Glob
 
 
 def _read(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Read:
-    """The file as passages, or only its version when its content has the SHA-256 `known`. Runs in a thread."""
+    """Return the file as passages, or only its version when its content has the SHA-256 `known`. Runs in a thread."""
     found = opened.stat
     if found.version.inode != entry.inode:
         # The sweep follows no symbolic link; one that took the file's place since could lead to another user's notes.
@@ -289,7 +289,7 @@ def _read(opened: Opened, entry: GlobMatch, known: str, now: float) -> _Read:
 
 
 def _leave_out(swept: _Swept, entry: GlobMatch, why: _Unusable | ToolError) -> None:
-    """Say once why a file is not searched. What its content is to blame for is not read again in that version."""
+    """Log once why a file is not searched. If its content is the cause, that version is not read again."""
     version = _version(entry)
     if isinstance(why, _Unusable):
         swept.unusable[entry.path] = version

@@ -1,4 +1,4 @@
-"""Short values under names, in one JSON file per place. Above: memory_read, memory_write and memory_delete."""
+"""Short values under names, in one JSON file per place, for memory_read, memory_write and memory_delete."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -12,29 +12,29 @@ from goclaw.workspace import ABSENT, FileStamp, again_when_changed
 
 FILE = "values.json"
 MAX_KEY, MAX_VALUE = 100, 10_000
-"""Characters: what is longer is a note, and belongs into a file."""
+"""Characters: anything longer is a note, and belongs in a file."""
 MAX_VALUES = 500
 MAX_BYTES = 256 << 10
-"""Bytes of one place's file, so that reading one value stays a matter of a millisecond."""
+"""Bytes of one place's file, so that reading one value takes about a millisecond."""
 
 
 class KeyValueFile:
-    """The values of one place. Each change puts a whole new file in the place of the old one."""
+    """The values of one place. Each change replaces the file."""
 
     def __init__(self, place: MemoryFolder) -> None:
         self._place = place
         self.path = place.path(FILE)
 
     async def all(self) -> dict[str, str]:
-        """Every value by its key.
+        """Return every value by its key.
 
         Raises:
-            ToolError: the file cannot be read, or is not what was written.
+            ToolError: the file cannot be read, or was changed by another program.
         """
         return (await self._read())[0]
 
     async def put(self, key: str, value: str) -> bool:
-        """Keep a value; returns whether it took the place of an older one.
+        """Store a value; return whether it replaced an older one.
 
         Raises:
             ToolError: there are too many values, or they are too large together.
@@ -50,11 +50,11 @@ class KeyValueFile:
         return await self._change(added)
 
     async def drop(self, key: str) -> bool:
-        """Forget a value; False: there was none."""
+        """Delete a value; return False if there was none."""
         return await self._change(lambda values: values.pop(key, None) is not None, only_if=True)
 
     async def _change(self, change: Callable[[dict[str, str]], bool], *, only_if: bool = False) -> bool:
-        """Change the values; `only_if`: nothing is written where the change returns False."""
+        """Change the values; with `only_if`, nothing is written where the change returns False."""
         await self._place.check(self.path)
         return await again_when_changed(partial(self._rewrite, change, only_if=only_if))
 
@@ -84,5 +84,5 @@ class KeyValueFile:
 
 
 def nearest(key: str, values: dict[str, str]) -> str:
-    """The key that was probably meant; empty: none is near."""
+    """Return the key that was probably meant; empty if none is near."""
     return next(iter(get_close_matches(key, values, 1)), "")

@@ -1,9 +1,9 @@
-"""Vectors in memory, and which of them are nearest: an exact scan, within a scope that is applied before the cut.
+"""An exact scan for the nearest vectors in memory, within a scope that is applied before the cut.
 
-The only module that needs numpy and numkong, 17 MB between them: import it when there are vectors, in a thread.
-All vectors are of one model. numkong has the products of signed bytes that the CPU does in hardware; 100,000 vectors
-of 384 dimensions take 2 ms and 40 MB. What compares less (graphs, cells) would save a few of those milliseconds, and
-cannot tell who may see what before it cuts.
+The only module that needs numpy and numkong, 17 MB between them: import it when there are vectors, in a thread. All
+vectors are of one model. numkong computes products of signed bytes with the CPU's instructions for them; 100,000
+vectors of 384 dimensions take 2 ms and 40 MB. Approximate indexes (graphs, cells) would save a few of those
+milliseconds, and cannot apply access rights before the cut.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,9 +18,9 @@ from goclaw.memory.index.scope import Scope
 from goclaw.memory.index.vectors import Embedded
 
 PORTION = 8_192
-"""Rows that are allocated at once, and compared at once: 3 MB of 384 dimensions, which take 0.2 ms."""
+"""Rows allocated at once, and compared at once: 3 MB of 384 dimensions, which take 0.2 ms."""
 AT_ONCE = 64
-"""Vectors that are taken in at once."""
+"""Vectors added at once."""
 GONE = np.float32(-1.0)
 """In place of the length of a vector that was dropped."""
 
@@ -30,8 +30,8 @@ Numbers = NDArray[np.int64]
 class Matrix:
     """Vectors of one model, with the places that they stand for.
 
-    One thread may change it while another searches: a search sees what was there when it began, and what is dropped
-    meanwhile perhaps.
+    One thread may change it while another searches: a search sees the vectors that were there when it began, except
+    possibly those removed meanwhile.
     """
 
     def __init__(self) -> None:
@@ -42,23 +42,23 @@ class Matrix:
         return sum(portion.alive for portion in self._portions)
 
     def grow(self, units: Iterable[Embedded]) -> None:
-        """Add vectors. One of another length than the first has is left out: it is not this model's."""
+        """Add vectors. One whose length differs from the first's is skipped: it is not this model's."""
         coming = iter(units)
         with self._changing:
             while held := list(islice(coming, PORTION)):
                 self._add(held)
 
     def drop(self, ranges: Sequence[tuple[int, int]]) -> None:
-        """Forget the vectors whose places lie within one of the ranges (first and last place) as a whole."""
+        """Remove the vectors whose places lie entirely within one of the ranges (first and last place)."""
         with self._changing:
             for portion in self._portions:
                 portion.drop(ranges)
             self._portions = tuple(self._kept(portion) for portion in self._portions if portion.alive)
 
     def nearest(self, vector: bytes, scope: Scope, depth: int) -> list[tuple[int, int, float]]:
-        """The vectors most similar to `vector`: first place, last place and cosine, the best first.
+        """Return the vectors most similar to `vector`: first place, last place and cosine, the best first.
 
-        Only those count that stand for a place of the scope; nothing is cut before.
+        Only vectors that stand for a place of the scope count; nothing is cut before.
         """
         query = np.frombuffer(vector, np.int8).reshape(1, -1)
         places = _Places(scope)
@@ -79,12 +79,13 @@ class Matrix:
             fitting = fitting[room:]
 
     def _kept(self, portion: "_Portion") -> "_Portion":
-        """The portion, or a copy without its holes where they are most of it: whoever searches it goes on with it."""
+        """Return the portion, or a copy without its holes where they are the majority: running searches keep the
+        original."""
         return portion if portion.alive * 2 > portion.count or portion is self._portions[-1] else portion.compact()
 
 
 class _Portion:
-    """A block of rows. Those up to `count` never move; what is allocated behind them costs memory when it is used."""
+    """A block of rows. Rows up to `count` never move; the allocated rest costs memory only when it is used."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -101,7 +102,7 @@ class _Portion:
 
     def add(self, units: Sequence[Embedded]) -> None:
         begin, end = self.count, self.count + len(units)
-        # Some at once: of all together, the squares alone would take four times the memory of the rows.
+        # In batches: for all together, the squares alone would take four times the memory of the rows.
         for start in range(0, len(units), AT_ONCE):
             vectors = b"".join(unit.vector for unit in units[start : start + AT_ONCE])
             block = np.frombuffer(vectors, np.int8).reshape(-1, self.width)
@@ -156,17 +157,17 @@ class _Places:
             self._begin = self._end = only[self.touched(only, only)]
 
     def touched(self, first: Numbers, last: Numbers) -> NDArray[np.bool_]:
-        """Which of the spans of places have one of the scope."""
+        """Return which of the spans of places contain one of the scope."""
         if not len(self._begin):
             return np.zeros(len(first), np.bool_)
-        # The first range that does not end before the span is the only one that need be looked at.
+        # Only the first range that does not end before the span needs to be compared.
         number = np.searchsorted(self._end, first)
         known = np.minimum(number, len(self._end) - 1)
         return (number < len(self._end)) & (self._begin[known] <= last)
 
 
 class _Best:
-    """The best so far."""
+    """The best results so far."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth

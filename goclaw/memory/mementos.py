@@ -1,7 +1,7 @@
-"""Mementos: Markdown artifacts that the agent keeps for a person, or for all who work in a workspace.
+"""Mementos: Markdown artifacts that the agent keeps for a person, or for all users of a workspace.
 
-Each is a file of its own in `mementos/` of its place. Their summaries are told to the model with every request
-(`sessions.remembering`); the whole is read when it is wanted.
+Each is a file of its own in `mementos/` of its place. Their summaries are part of every request to the model
+(`sessions.remembering`); a tool reads the full text.
 """
 
 import re
@@ -18,19 +18,19 @@ from goclaw.workspace import ABSENT, FileStamp, GlobMatch, Workspace, again_when
 FOLDER, ENDING = "mementos", ".md"
 MAX_NAME = 64
 MAX_BYTES = 64 << 10
-"""Bytes of one memento: what the model may read at once."""
+"""Bytes of one memento: the most that the model may read at once."""
 MAX_MEMENTOS = 100
 """Mementos of one place."""
 MAX_SUMMARY = 200
 _HEAD = 4_096
-"""Bytes of the beginning in which heading and first paragraph are looked for."""
+"""Bytes at the beginning of a file that are searched for heading and first paragraph."""
 _NAME = re.compile(r"[^\W_][\w .-]*")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
 
 
 @record
 class Memento:
-    """One of them, without its content."""
+    """The metadata of a memento, without its content."""
 
     name: str
     summary: str
@@ -50,24 +50,24 @@ class Mementos:
         self._workspace = place.workspace
 
     def path(self, name: str) -> str:
-        """The file of a memento, relative to the workspace.
+        """Return the file of a memento, relative to the workspace.
 
         Raises:
-            InvalidInput: it is no name.
+            InvalidInput: the name is invalid.
         """
         return self._place.path(f"{FOLDER}/{checked_name(name)}{ENDING}")
 
     async def read(self, name: str) -> str:
-        """The whole of one.
+        """Return the text of a memento.
 
         Raises:
-            ToolError: there is none of that name, or it is no text.
+            ToolError: there is none of that name, or it is not text.
         """
         data = await self._workspace.read_bytes(await self._existing(name), MAX_BYTES)
         return data.decode("utf-8", errors="replace")
 
     async def write(self, name: str, content: str, *, add: bool = False) -> tuple[int, bool]:
-        """Put `content` in a memento's place, or behind what is there; returns its size and whether it is new.
+        """Replace a memento's content with `content`, or append it; return its size and whether it is new.
 
         Raises:
             ToolError: it would be too large, or there are too many.
@@ -92,7 +92,7 @@ class Mementos:
         return await again_when_changed(rewrite)
 
     async def delete(self, name: str) -> None:
-        """Delete one.
+        """Delete a memento.
 
         Raises:
             ToolError: there is none of that name.
@@ -102,7 +102,7 @@ class Mementos:
         await self._workspace.remove(path)
 
     async def names(self) -> list[str]:
-        """Their names, in order."""
+        """Return their names, in order."""
         return sorted(PurePosixPath(entry.path).stem for entry in await self._entries())
 
     async def _entries(self) -> list[GlobMatch]:
@@ -120,7 +120,7 @@ class Mementos:
 
 
 async def mementos_of(workspace: Workspace, key: str, *, own: bool = True) -> list[Memento]:
-    """The shared mementos and, with `own`, those of the person, the latest first, each with its summary."""
+    """Return the shared mementos and, with `own`, those of the person, the latest first, each with its summary."""
     found: list[Memento] = []
     for shared in (False, True) if own else (True,):
         place = place_of(workspace, key, shared=shared)
@@ -135,10 +135,10 @@ async def mementos_of(workspace: Workspace, key: str, *, own: bool = True) -> li
 
 
 def checked_name(name: str) -> str:
-    """The name without `.md`, if it is one.
+    """Return the name without `.md`, once checked.
 
     Raises:
-        InvalidInput: it is none: a path, a hidden file, too long.
+        InvalidInput: it is a path, a hidden file, or too long.
     """
     plain = name.removesuffix(ENDING)
     if not _NAME.fullmatch(plain) or plain != plain.strip() or len(plain.encode(errors="replace")) > MAX_NAME:
@@ -150,7 +150,7 @@ def checked_name(name: str) -> str:
 
 
 def summary_of(data: bytes) -> str:
-    """The first heading and the first paragraph of a Markdown text, on one line of bounded length."""
+    """Return the first heading and the first paragraph of a Markdown text, on one line of bounded length."""
     lines = data.decode("utf-8", errors="replace").splitlines()
     heading = next((found[1] for line in lines if (found := _HEADING.fullmatch(line))), "")
     text = ": ".join(part for part in (heading, " ".join(_paragraph(lines))) if part)
@@ -159,7 +159,7 @@ def summary_of(data: bytes) -> str:
 
 
 def _paragraph(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of the first paragraph that is no heading."""
+    """Return the lines of the first paragraph that is not a heading."""
     begin = next((at for at, line in enumerate(lines) if line.strip() and not _HEADING.fullmatch(line)), len(lines))
     return takewhile(lambda line: bool(line.strip()) and not _HEADING.fullmatch(line), lines[begin:])
 

@@ -1,4 +1,4 @@
-"""What people at a command line ask of memory, and who may: the same for the daemon's clients and without a daemon."""
+"""Queries about memory from a command line, with their access checks: for the daemon's clients and without a daemon."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
@@ -28,23 +28,23 @@ OFF = "memory is off: memory.enabled is false"
 
 @record
 class MemoryQuery:
-    """What is asked."""
+    """A query about memory."""
 
     order: Order
     query: str = ""
     user: str = ""
-    """As whom, by the key in users.json; empty: as oneself."""
+    """The user to query as, by the key in users.json; empty: the caller."""
     everybody: bool = False
-    """Look into every conversation that may be read, not only into one's own."""
+    """Search every readable conversation, not only the user's own."""
     limit: int = 0
-    """Passages at most of files, and quotes; 0: `memory.max_results` and `base.QUOTES`."""
+    """Passages of files, and quotes, at most; 0: `memory.max_results` and `base.QUOTES`."""
     wanted: Mapping[str, Any] = field(default_factory=dict)
-    """Of `heard`: a `base.Wanted` as JSON data."""
+    """For `heard`: a `base.TranscriptQuery` as JSON data."""
 
 
 @record
 class MemoryQueries:
-    """Answers with what JSON can hold."""
+    """The answers to such queries, as JSON data."""
 
     memory: MemoryPort
     access: Access
@@ -52,7 +52,7 @@ class MemoryQueries:
     settings: MemorySettings
 
     async def answer(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
-        """What is asked for.
+        """Return the answer to a query.
 
         Raises:
             AccessDenied: the actor may not.
@@ -85,7 +85,7 @@ class MemoryQueries:
             raise StateError(str(error)) from error
 
     async def _of_talk(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
-        """Return what the index has of all conversations."""
+        """Return the index's data of all conversations."""
         if not actor.owner:
             raise AccessDenied("only the owner of the state folder searches conversations by themselves")
         if question.order == "talks":

@@ -1,4 +1,4 @@
-"""Memory that is switched off (`memory.enabled: false`): there is no index, and nothing is found."""
+"""The memory port while memory is off (`memory.enabled: false`): there is no index, and every search is empty."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ WHY = "memory.enabled is false: nothing is indexed or searched"
 
 
 class NoMemory:
-    """A `MemoryPort` without anything in it. Tools that search say that they cannot before they ask."""
+    """An empty `MemoryPort`. Tools that search report that memory is off before they call it."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """`path`: where the index lies that was made before memory was switched off, if there was one."""
+        """Keep `path`: where an index made before memory was switched off may lie."""
         self._path = path
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
@@ -30,7 +30,7 @@ class NoMemory:
         return ()
 
     async def forget(self) -> bool:
-        # Nobody reads it now, and it can be made anew: what is in it of others is no reason to keep it.
+        # No search reads it now, and it can be rebuilt: delete it with all other conversations in it.
         if self._path:
             await asyncio.to_thread(_remove, self._path)
         return True
@@ -39,7 +39,7 @@ class NoMemory:
         return MemoryStatus(0, 0, 0, "", details=(WHY,))
 
     async def reindex(self) -> None:
-        """There is nothing to make."""
+        """Do nothing: there is no index."""
 
 
 def _remove(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Very words: whether a phrase stands in a text, and which passages the full-text index is asked to look into. Pure.
+"""Exact phrases: whether one occurs in a text, and which passages of the full-text index are worth comparing. Pure.
 
-Case and the amount of white space make no difference, all else does. A phrase that begins or ends with a word does not
-stand within a longer one: `cat` is not in `concatenate`.
+Case and the amount of white space are ignored, all else counts. A phrase that begins or ends with a word does not match
+within a longer one: `cat` is not in `concatenate`.
 """
 
 import re
@@ -14,12 +14,12 @@ _ALPHANUMERIC = re.compile(r"[^\W_]")
 
 
 def plain(text: str) -> str:
-    """The text in the form in which texts are compared."""
+    """Return the text in the normal form for comparisons."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def stands_in(phrase: str, text: str) -> bool:
-    """Whether the phrase stands in the text; both in their `plain` form."""
+    """Return whether the phrase occurs in the text; both in their `plain` form."""
     begin = text.find(phrase) if phrase else -1
     while begin >= 0:
         end = begin + len(phrase)
@@ -32,7 +32,7 @@ def stands_in(phrase: str, text: str) -> bool:
 
 
 def candidate_expression(phrase: str) -> str:
-    """An FTS5 expression that every passage with the phrase matches; empty when there is none, as for `->`."""
+    """Return an FTS5 expression that every passage with the phrase matches; empty if there is no word, as in `->`."""
     # In lower case, so that `getUserName` asks for no humps: a text may have it as `getusername`. And as texts mostly
     # have what is written in full width, beside as it is written.
     forms = dict.fromkeys((phrase.lower(), unicodedata.normalize("NFKC", phrase.lower())))
@@ -40,7 +40,7 @@ def candidate_expression(phrase: str) -> str:
 
 
 def longest_piece(phrase: str) -> str:
-    """The longest part of the phrase that has no white space, for a look into every text."""
+    """Return the longest part of the phrase without white space, for a scan of every text."""
     return max(phrase.lower().split(), key=len, default="")
 
 
@@ -50,7 +50,7 @@ def _expression(phrase: str) -> str:
 
 
 def _spoken(text: str) -> list[str]:
-    """What lies between pieces of unspaced scripts, which the index takes for one word with the letters around them."""
+    """Return the text between pieces of unspaced scripts, each of which the index joins with its adjacent letters."""
     parts: list[str] = [""]
     for piece in _SPACES.split(text):
         if extra_terms(piece):
@@ -61,5 +61,5 @@ def _spoken(text: str) -> list[str]:
 
 
 def _within_a_word(pair: str) -> bool:
-    """Whether a word goes on from one character to the next. Of unspaced scripts nothing says where one ends."""
+    """Return whether a word continues from one character to the next. Unspaced scripts do not mark where one ends."""
     return len(pair) == 2 and all(character.isalnum() and not extra_terms(character) for character in pair)

@@ -1,6 +1,6 @@
-"""Where what is remembered lies: in the workspace, for one person alone or for all who work there.
+"""The folders of memory: in the workspace, for one person or for all users of the workspace.
 
-Files, so that a person can read and mend them, a backup has them, and nothing but the workspace keeps them apart.
+Files, so that a person can read and edit them, a backup has them, and the workspace alone separates users.
 """
 
 from goclaw.errors import ToolError
@@ -9,22 +9,22 @@ from goclaw.records import record
 from goclaw.workspace import Workspace
 
 SHARED = "memory"
-"""Folder of what is everybody's."""
+"""The folder shared by all users."""
 
 
 @record
 class MemoryFolder:
-    """A folder of the workspace, seen with the eyes of whom it belongs to."""
+    """A folder of the workspace, accessed with the rights of its owner."""
 
     workspace: Workspace
     folder: str
 
     def path(self, name: str) -> str:
-        """The file of that name in it, relative to the workspace."""
+        """Return the file of that name in it, relative to the workspace."""
         return f"{self.folder}/{name}"
 
     async def check(self, path: str) -> None:
-        """Whether `path` leads where it says.
+        """Check that no link redirects `path`.
 
         Raises:
             ToolError: a link is on the way.
@@ -34,7 +34,7 @@ class MemoryFolder:
 
 
 def place_of(workspace: Workspace, key: str, *, shared: bool) -> MemoryFolder:
-    """The place of the person with this actor key, or the shared one, where nobody's own notes are seen.
+    """Return the folder of the person with this actor key, or the shared one, which shows no user's own notes.
 
     Raises:
         ToolError: the key names no folder.

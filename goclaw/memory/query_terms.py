@@ -1,11 +1,11 @@
-"""From text to what the full-text index can find: the match expression of a query, and extra terms of a passage.
+"""From text to terms of the full-text index: match expressions of a query, and extra terms of a passage.
 
 FTS5's `unicode61` tokenizer takes letters and digits as words. It finds neither part of a Chinese, Japanese or Thai
 sentence (one word to it), nor an emoji (no word), nor `Name` in `getUserName`. For these, passages are indexed with
-extra terms, and queries ask for the same ones; all that is found is ranked by one measure.
+extra terms, and queries use the same ones; all results are ranked by one measure.
 
-Pieces that are no words of a language (identifiers, addresses, versions) are also kept apart, in a table that finds any
-three characters in a row: `parts_terms` says what goes into it, `part_expressions` what a query asks it for.
+Pieces that are no words of a language (identifiers, addresses, versions) are also kept apart, in a table that matches
+any three characters in a row: `parts_terms` gives its content, `part_expressions` the queries for it.
 """
 
 import re
@@ -13,17 +13,17 @@ import unicodedata
 from collections.abc import Iterator
 
 QUERY_TERMS = 64
-"""Terms of a query that count. FTS5 refuses expressions of some hundred; nobody's question needs them."""
+"""Terms of a query that count. FTS5 refuses expressions of some hundred; no real question needs them."""
 QUERY_CHARACTERS = 4_000
-"""What is read of a query."""
+"""Characters of a query that are read."""
 PREFIX_LENGTH = 3
 """The shortest word that may stand for the beginning of a longer one."""
 PART_LENGTH = 3
 """FTS5's `trigram` tokenizer finds nothing shorter."""
 MAX_PART = 200
-"""Characters: longer ones are data in letters (a key, a picture in base64), whose beginning tells it from others."""
+"""Characters: longer ones are data in letters (a key, a picture in base64), which their beginning identifies."""
 PARTS_CHARACTERS = 2_000
-"""Of all parts of a passage: more than any passage of text has, less than a table of hashes."""
+"""Characters of all parts of a passage: more than any passage of text has, less than a table of hashes."""
 
 _STOP_WORDS = """
 a about above after again against all also am an and any are as at be because been before being below between both
@@ -35,25 +35,25 @@ while who whom whose why will with would you your yours yourself yourselves
 aren couldn d didn doesn don hadn hasn haven isn ll m mustn re s shouldn t ve wasn weren won wouldn
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-"""English words that say nothing about the subject, and what `unicode61` leaves of their contractions."""
+"""English words that say nothing about the subject, and the fragments that `unicode61` leaves of their contractions."""
 
-# Scripts written without spaces between words; Hangul glues its particles to the words.
+# Scripts without spaces between words; Hangul attaches particles to words.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
 _RUN = re.compile(f"[{_UNSPACED}\uf900-\ufaff\U00020000-\U0003ffff]+")
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 _HUMPED = re.compile(r"(?<![A-Za-z0-9])[A-Za-z0-9]*(?:[a-z0-9][A-Z]|[A-Z]{2}[a-z])[A-Za-z0-9]*")
-# What every humped word has, found in a tenth of the time: most passages have none.
+# Every humped word matches this, in a tenth of the time: most passages have none.
 _HUMP_INSIDE = re.compile(r"[A-Z](?:(?<=[a-z0-9].)|[A-Z][a-z])")
 _UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
 _BETWEEN_PIECES = str.maketrans(dict.fromkeys("\"'`<>()[]{}|,;*", " "))
 _AROUND_PIECES = ".@/:\\#+=~%&?!$^-…"
-# Letters beside digits, or a sign of those that stand inside of identifiers, paths, addresses and versions.
+# Letters beside digits, or a sign that occurs inside of identifiers, paths, addresses and versions.
 _PART = re.compile(r"[^\W\d_]\d|\d[^\W\d_]|[^\W_][_.@/:\\#+=~%&?-]+[^\W_]|^_+[^\W_]")
 
 
 def extra_terms(text: str) -> list[str]:
-    """What `unicode61` would not find in `text`: single and paired characters of unspaced scripts, emoji, humps."""
+    """Return terms that `unicode61` misses: single and paired characters of unspaced scripts, emoji, humps."""
     humped = _HUMPED.findall(text) if _HUMP_INSIDE.search(text) else []
     terms = [hump for word in humped for hump in _humps(word)]
     if text.isascii():
@@ -65,9 +65,9 @@ def extra_terms(text: str) -> list[str]:
 
 
 def parts_terms(text: str) -> list[str]:
-    """What of `text` is found by any three characters in a row: identifiers, addresses, versions, unspaced scripts.
+    """Return the parts of `text` for the trigram table: identifiers, addresses, versions, unspaced scripts.
 
-    Each once, bounded in length and number. They are kept in one column with blanks between them.
+    Each once, bounded in length and number. They are stored in one column with blanks between them.
     """
     kept, room = [], PARTS_CHARACTERS
     for part in dict.fromkeys(_parts(text)):
@@ -79,13 +79,13 @@ def parts_terms(text: str) -> list[str]:
 
 
 def word_count(text: str) -> int:
-    """How long a passage is for ranking: its words; of unspaced scripts, two characters are taken for one."""
+    """Return the length of a passage for ranking, in words; two characters of unspaced scripts count as one."""
     words = len(text.split())
     return words if text.isascii() else words + sum(len(run) for run in _RUN.findall(text)) // 2
 
 
 def match_expressions(query: str) -> Iterator[str]:
-    """FTS5 expressions for `query`, the best first; the next is worth a try when one finds nothing.
+    """Yield FTS5 expressions for `query`, the best first; the next is worth a try when one finds nothing.
 
     Every term is quoted, so that no text is a syntax error; a query without a single word or symbol yields none.
     """
@@ -98,14 +98,14 @@ def match_expressions(query: str) -> Iterator[str]:
 
 
 def term_expressions(query: str) -> list[str]:
-    """An FTS5 expression for each term of `query`, for a search that weighs the terms itself (`ranking`)."""
+    """Return an FTS5 expression for each term of `query`, for a search that weighs the terms itself (`ranking`)."""
     return [_quoted(term) for term in _read(query)]
 
 
 def part_expressions(query: str) -> list[str]:
-    """FTS5 expressions for the table of parts (`trigram`): one for each piece of `query` that looks like a part.
+    """Return FTS5 expressions for the table of parts (`trigram`): one for each piece of `query` that looks like a part.
 
-    A question in an unspaced script is asked for by each three of its characters: no text has the whole of it.
+    A question in an unspaced script is queried by each three of its characters: no text contains it whole.
     """
     terms: list[str] = []
     for part in _parts(sayable(query)):
@@ -114,17 +114,17 @@ def part_expressions(query: str) -> list[str]:
 
 
 def _read(query: str) -> list[str]:
-    """The terms of whatever somebody wrote, each once, bounded in number."""
+    """Return the terms of any text, each once, bounded in number."""
     return list(dict.fromkeys(_query_terms(sayable(query))))[:QUERY_TERMS]
 
 
 def sayable(query: str) -> str:
-    """What is read of a query: its beginning, without what no text that is kept has (NUL, halves of characters)."""
+    """Return the beginning of a query, without characters that no stored text has (NUL, unpaired surrogates)."""
     return _UNSAYABLE.sub(" ", query[:QUERY_CHARACTERS])
 
 
 def _parts(text: str) -> Iterator[str]:
-    """The pieces of a text that are no words, in order."""
+    """Yield the pieces of a text that are not words, in order."""
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         yield from (run for run in _RUN.findall(text) if len(run) >= PART_LENGTH)
@@ -138,7 +138,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _query_terms(query: str) -> list[str]:
-    """Words and phrases in order; stop words only when there is nothing else."""
+    """Return words and phrases in order; stop words only when there is nothing else."""
     terms = [term for part in query.split() for term in _part_terms(part)]
     return [term for term in terms if term.casefold() not in STOP_WORDS] or terms
 
@@ -148,7 +148,7 @@ def _part_terms(part: str) -> Iterator[str]:
     if len(words) > 1 and not all(word.casefold() in STOP_WORDS for word in words):
         yield part  # `anna@example.com`, `re-deploy`: as a phrase, which ranks above its single words
     for word in words:
-        # A letter of an initialism or a contraction says nothing once the phrase is asked for.
+        # A letter of an initialism or a contraction adds nothing once the phrase is queried.
         if len(words) == 1 or len(word) > 1:
             yield from _word_terms(word)
     for run in _RUN.findall(unicodedata.normalize("NFKC", part)):
@@ -172,18 +172,18 @@ def _triples(run: str) -> list[str]:
 
 
 def _humps(word: str) -> list[str]:
-    """`getUserName` -> get, User, Name; nothing for a word that has only one part."""
+    """Split `getUserName` into get, User, Name; return nothing for a word that has only one part."""
     parts = _HUMP.findall(word) if word.isascii() else []
     return parts if len(parts) > 1 else []
 
 
 def _is_symbol(character: str) -> bool:
-    # ASCII's signs stand in every table and line of code; they tell passages apart from nothing.
+    # ASCII's signs occur in every table and line of code, so they do not distinguish passages.
     return not character.isascii() and unicodedata.category(character) in ("So", "Sc", "Sm")
 
 
 def _symbol(character: str) -> str:
-    """A word that stands for an emoji or sign: `u1f600`."""
+    """Return a word that stands for an emoji or sign: `u1f600`."""
     return f"u{ord(character):x}"
 
 

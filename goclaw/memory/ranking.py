@@ -1,8 +1,8 @@
-"""Which passages of conversations answer a query: scores from the words, the vectors, the date and the speaker.
+"""Ranking of passages for a query: scores from the words, the vectors, the date and the speaker.
 
-Pure: the caller fetches what it is asked for from its index and brings it here. In order:
+Pure: the caller fetches the required data from its index. In order:
 
-    terms = weighed(postings, size)            postings: where each term of the query stands
+    terms = weighed(postings, size)            postings: where each term of the query occurs
     places = candidates(terms, vectors)        bounded, however large the index is
     passages = …                               what the index knows of `around(places)`
     hits = ranked(places, passages, terms, vectors, wish, usual)
@@ -10,13 +10,14 @@ Pure: the caller fetches what it is asked for from its index and brings it here.
 A passage is known by its *place*, a whole number. Neighbours in a conversation have consecutive places; between two
 conversations, or across a long pause, at least `REACH` places are left out. The index numbers its rows so.
 
-What makes it find more than BM25 does: a question and its answer are two messages, and the words that one asks for are
-spread over both. So a term that stands in a neighbour counts as well, as a part of an occurrence, *before* BM25
-saturates: a passage is best where the terms of the query come together. Scores that are smoothed afterwards cannot tell
-three terms around a passage from one term three times (75 % of LoCoMo's evidence in ten hits, against 79 %).
+It finds more than BM25 for one reason: a question and its answer are two messages, and the words of a query are spread
+over both. So a term that occurs in a neighbour counts as well, as a fraction of an occurrence, *before* BM25 saturates:
+the best passages are those where the terms of the query come together. Scores that are smoothed afterwards cannot
+distinguish three terms around a passage from one term three times (75 % of LoCoMo's evidence in ten hits, against 79
+%).
 
-The constants were chosen on five conversations of LoCoMo and are flat: half or twice of one costs at most 2.4 points.
-`benchmarks/README.md` has the figures, and how far they can be trusted.
+The constants were chosen on five conversations of LoCoMo and are flat: halving or doubling one costs at most 2.4
+points. `benchmarks/README.md` has the figures, and how far they can be trusted.
 """
 
 import math
@@ -28,40 +29,40 @@ from goclaw.memory.dates import DateRange, NamedTime, fit
 from goclaw.records import record
 
 REACH = 4
-"""How far a neighbour may be."""
+"""The distance up to which a neighbour counts."""
 BEFORE, AFTER = 0.5, 0.3
-"""What a term in the next neighbour counts, parted by the distance. Before is more: answers follow questions."""
+"""The weight of a term in the next neighbour, divided by the distance. Before is more: answers follow questions."""
 K1, B = 1.2, 0.75
 """BM25's saturation and length normalisation: the usual values, also FTS5's."""
 
 KEYWORD_DEPTH = 100
-"""How many blocks of places are looked at closely for their words."""
+"""The number of blocks of places that are scored by their words."""
 WINDOW_DEPTH = 50
-"""How many hits the caller brings of the vectors, which are of windows (`chunks.chunk_messages`)."""
+"""The number of vector hits that the caller passes; they are of windows (`chunks.chunk_messages`)."""
 _NEXT_TO_NOTHING = 1e-6  # the weight of a term that is in half of all passages, or in more
 _BLOCK = 2  # a block is 2^2 places
 _NEXT_BLOCK = 0.5  # what a term in the next block counts when blocks are chosen
 
 KEYWORD_WEIGHT = 1.0
 VECTOR_WEIGHT = 0.33
-"""Of each list of vectors, where its best hit has 1."""
+"""The weight of each list of vectors, where its best hit has 1."""
 DATE_WEIGHT = 0.27
 SPEAKER_WEIGHT = 0.05
 ASKING = 0.85
-"""What is left of the score of a message that asks: who searches wants to know, and it is the answer that tells."""
+"""The factor on the score of a message that asks: a query looks for answers, not for questions."""
 BESIDE_NOTES = 0.3
-"""What terms in the neighbours of a passage of a file count, as a part of what they count between messages: it has a
-question and its answer in itself mostly. Worth half a point of recall within 1,000 tokens."""
+"""The weight of terms in the neighbours of a passage of a file, relative to messages: it mostly has a question and its
+answer in itself. Worth half a point of recall within 1,000 tokens."""
 SHORTNESS = 0.25
-"""The exponent of a message's part of the usual length: "Thanks!" beside the right messages tells nothing itself."""
+"""The exponent of a message's share of the usual length: "Thanks!" beside the right messages answers nothing itself."""
 
 
 @record
 class RankedPassage:
-    """What ranking needs to know of a message."""
+    """The data of a message that ranking needs."""
 
     words: int
-    """Its length."""
+    """Its length in words."""
     told: date
     speaker: str = ""
     asks: bool = False
@@ -70,7 +71,7 @@ class RankedPassage:
 
 @record
 class Term:
-    """A term of the query and the places where it stands."""
+    """A term of the query and the places where it occurs."""
 
     places: frozenset[int]
     weight: float
@@ -79,7 +80,7 @@ class Term:
 
 @record
 class Wish:
-    """What a query asks for besides its terms and its meaning."""
+    """The part of a query besides its terms and its meaning."""
 
     times: Sequence[NamedTime | DateRange] = ()
     speaker: str = ""
@@ -88,29 +89,29 @@ class Wish:
 
 @record
 class Ranked:
-    """A place with its score and where that comes from."""
+    """A place with its score and the parts of the score."""
 
     place: int
     score: float
     keyword: float
-    """The part of the query's terms that come together here: 1 is about all of them in the passage itself."""
+    """The share of the query's terms that occur together here: 1 is about all of them in the passage itself."""
     cosine: float
     """The best similarity over the lists of vectors; 0 when no list has the place."""
 
 
 def weighed(postings: Sequence[Collection[int]], size: int) -> list[Term]:
-    """The terms of a query from where they stand among `size` passages.
+    """Return the terms of a query with their weights, from their postings among `size` passages.
 
-    A term that stands nowhere keeps its weight: with it, all that is found answers a part of the query only, and the
-    vectors decide more. A term in more than half of the passages has next to none, as in FTS5.
+    A term that occurs nowhere keeps its weight: with it, every hit answers only part of the query, and the vectors
+    decide more. A term in more than half of the passages has next to none, as in FTS5.
     """
     return [Term(frozenset(places), _rarity(len(places), size)) for places in postings]
 
 
 def candidates(terms: Iterable[Term], vectors: Iterable[Mapping[int, float]] = ()) -> set[int]:
-    """The places worth a closer look: those of the best blocks by words, and all that the vectors found.
+    """Return the places worth scoring: those of the best blocks by words, and all vector hits.
 
-    Some of the places may not exist: a block reaches over the end of its conversation.
+    Some of the places may not exist: a block can extend past the end of its conversation.
     """
     blocks: dict[int, float] = {}
     for term in terms:
@@ -122,10 +123,10 @@ def candidates(terms: Iterable[Term], vectors: Iterable[Mapping[int, float]] = (
 
 
 def _near(blocks: Mapping[int, float]) -> dict[int, float]:
-    """Blocks, and those beside them, with what they get from their neighbours; of many only those among the best.
+    """Return the best blocks and those beside them, with the score that they get from their neighbours.
 
-    Such a block has as much as the worst of the best, which is at least what that has by itself. Half of it stands in
-    the block or in one beside it: a block gets no more than twice the most of the three.
+    Such a block has as much as the worst of the best, which is at least its own score. Half of it comes from the block
+    or from one beside it: a block gets no more than twice the most of the three.
     """
     enough = min(nlargest(KEYWORD_DEPTH, blocks.values()), default=0.0) / 2
     strong = [block for block, score in blocks.items() if score >= enough]
@@ -136,12 +137,12 @@ def _near(blocks: Mapping[int, float]) -> dict[int, float]:
 
 
 def around(places: Iterable[int]) -> set[int]:
-    """The places and all neighbours within reach; some may not exist."""
+    """Return the places and all neighbours within reach; some may not exist."""
     return {place + offset for place in places for offset in range(-REACH, REACH + 1)}
 
 
 def of_windows(hits: Iterable[tuple[int, int, float]]) -> dict[int, float]:
-    """Similarities by place from those of windows, given as first place, last place and cosine."""
+    """Return similarities by place from those of windows, given as first place, last place and cosine."""
     similar: dict[int, float] = {}
     for first, last, cosine in hits:
         for place in range(first, last + 1):
@@ -150,7 +151,7 @@ def of_windows(hits: Iterable[tuple[int, int, float]]) -> dict[int, float]:
 
 
 def named_speaker(query_words: Collection[str], speakers: Iterable[str]) -> str:
-    """The one speaker whose name stands in the query, for `Wish`; empty when there is none, or more than one."""
+    """Return the one speaker named in the query, for `Wish`; empty if it names none or several."""
     words = {word.casefold() for word in query_words}
     named = {speaker for speaker in speakers if not words.isdisjoint(speaker.casefold().split())}
     return named.pop() if len(named) == 1 else ""
@@ -165,15 +166,15 @@ def ranked(
     usual: float,
     beside: float = 1.0,
 ) -> list[Ranked]:
-    """The places in order, the best first.
+    """Return the places in order, the best first.
 
     Args:
-        places: which to rank; those without a passage are left out.
-        passages: what the index has of the places and of what is around them.
-        vectors: similarities by place, one mapping for each kind of vector (messages, windows). None at all is
+        places: the places to rank; those without a passage are left out.
+        passages: the passages at the places and around them.
+        vectors: similarities by place, one mapping for each kind of vector (messages, windows). An empty list is
             keyword search.
         usual: the mean of `RankedPassage.words` over the index.
-        beside: what terms in neighbours count, as a part of what they count between messages.
+        beside: the weight of terms in neighbours, relative to that between messages.
 
     Scores are comparable within one search only.
     """
@@ -196,10 +197,10 @@ def ranked(
 
 
 class _Similarities:
-    """A list of vectors' hits, each as a part of the best.
+    """The hits of one kind of vector, each relative to the best.
 
-    A place that the list does not have is as similar as the last one at most, and is taken for that: lists are cut at
-    a depth, and nothing jumps there.
+    A place missing from the list is at most as similar as the last one, and is given its score: lists are cut at a
+    depth, and scores do not jump there.
     """
 
     def __init__(self, hits: Mapping[int, float]) -> None:
@@ -217,8 +218,8 @@ _NEIGHBOURS = tuple((-distance, BEFORE / distance) for distance in range(1, REAC
 
 
 def _rarity(found: int, size: int) -> float:
-    """BM25's inverse document frequency, as FTS5 has it."""
-    # An index that was counted before it grew has more hits than passages.
+    """Return BM25's inverse document frequency, as FTS5 computes it."""
+    # An index counted before it grew has more hits than passages.
     missing = max(0, size - found)
     return max(math.log((missing + 0.5) / (found + 0.5)), _NEXT_TO_NOTHING)
 
@@ -230,7 +231,7 @@ def _keyword(
     usual: float,
     neighbours: Sequence[tuple[int, float]],
 ) -> float:
-    """BM25 over a passage and the parts of its neighbours."""
+    """Return the BM25 score of a passage and the shares of its neighbours."""
     length = float(passages[place].words)
     lengths = 1.0  # as many passages, their parts counted, have that length
     for offset, part in neighbours:

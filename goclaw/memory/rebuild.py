@@ -1,6 +1,6 @@
-"""Makes the index anew beside the one that serves, and puts it in that one's place when it is complete.
+"""Rebuilding of the index beside the current one, which it replaces when complete.
 
-Vectors are taken over: they belong to texts, and the same texts come again.
+Vectors are copied: they belong to texts, and the same texts come again.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ T = TypeVar("T")
 BESIDE = ".new"
 """Appended to the name of the index while another one is made."""
 PORTION = 500
-"""Vectors that one step takes over: 10 ms."""
+"""Vectors copied in one step: 10 ms."""
 
 
 async def make_anew(index: IndexFile, path: Path, fill: Callable[[IndexFile], Awaitable[None]]) -> None:
-    """Have `fill` fill a new index file, and go on with that. `path` is where `index` lies.
+    """Have `fill` fill a new index file, and continue with that file. `path` is the path of `index`.
 
     Raises:
         StateError: the disk refuses; the index is as it was.
@@ -42,14 +42,14 @@ async def make_anew(index: IndexFile, path: Path, fill: Callable[[IndexFile], Aw
 
 
 def discard(path: Path) -> None:
-    """Remove what is left of an index that was not made to its end; `path` is where the one that serves lies."""
+    """Remove the rest of an interrupted rebuild; `path` is the path of the current index."""
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + BESIDE + suffix).unlink(missing_ok=True)
 
 
 async def _take_over(index: IndexFile, fresh: IndexFile) -> None:
-    """Copy all vectors. Those of texts that do not come again are dropped some time later, as everywhere."""
-    # The one that serves first: the first that is known in a file is the one that serves there.
+    """Copy all vectors. Those of texts that do not come again are deleted later, like all unused ones."""
+    # The model in use first: the first one registered in a file becomes the one in use there.
     for model in sorted(await _given(index, units.models), key=lambda each: not each.serving):
         await fresh.write(partial(units.announce, name=model.name, spec=model.spec))
         after = b""
@@ -59,7 +59,7 @@ async def _take_over(index: IndexFile, fresh: IndexFile) -> None:
 
 
 async def _given(index: IndexFile, asked: Callable[[sqlite3.Connection], list[T]]) -> list[T]:
-    """What an index has; nothing where it is damaged: its vectors are made again."""
+    """Return the result of a query on an index; nothing where it is damaged: its vectors are made again."""
     try:
         return await index.read(asked)
     except BrokenIndex as error:

@@ -1,8 +1,8 @@
-"""Memory as its users have it: files and conversations in, passages out. Above: tools, commands. Below: the index.
+"""The memory service: files and conversations in, passages out. Above: tools, commands. Below: the index.
 
-A search brings the index in line first, as far as that is quick (`sweeping`, `listening`); beside it, in the
-background, workspaces are watched, conversations listened to, and texts given their vectors (`backfilling`). None of
-it is in the way of a start or of a turn.
+A search first brings the index in line, as far as that is quick (`file_indexer`, `transcript_indexer`); in the
+background, workspaces are watched, new messages indexed, and texts given their vectors (`backfilling`). A start or a
+turn waits for none of these.
 """
 
 import asyncio
@@ -47,9 +47,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FRESH_SECONDS = 2.0
-"""What a search waits at most for notes that just came: what is not ready then is taken in beside it."""
+"""Seconds that a search waits at most for new notes: the rest is indexed in the background."""
 START_AFTER = 2.0
-"""Seconds: a start waits for its channels, not for its memory."""
+"""Seconds between a start and the first background work: the start waits for channels, not for memory."""
 NO_TRANSCRIPTS = (
     "conversations are not searched here: memory.transcripts is false, or no daemon runs that has them (`goclaw start`)"
 )
@@ -87,7 +87,7 @@ class Memory:
         self._cleared = False
 
     async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
-        """See `MemoryPort.search`.
+        """Search notes: see `MemoryPort.search`.
 
         Raises:
             StateError: the index cannot be read.
@@ -110,7 +110,7 @@ class Memory:
         return await self._mended(found)
 
     async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
-        """See `MemoryPort.files`.
+        """List files: see `MemoryPort.files`.
 
         Raises:
             StateError: the index cannot be read.
@@ -124,7 +124,7 @@ class Memory:
         return await self._mended(listed)
 
     async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
-        """See `MemoryPort.heard`.
+        """Search conversations: see `MemoryPort.heard`.
 
         Raises:
             StateError: the index cannot be read.
@@ -149,7 +149,7 @@ class Memory:
         return await self._mended(found)
 
     async def talks(self) -> Sequence[Talk]:
-        """See `MemoryPort.talks`.
+        """List conversations: see `MemoryPort.talks`.
 
         Raises:
             StateError: the index cannot be read.
@@ -163,11 +163,11 @@ class Memory:
         return await self._mended(known)
 
     async def forget(self) -> bool:
-        """See `MemoryPort.forget`."""
+        """Remove deleted conversations: see `MemoryPort.forget`."""
         await self._clear()
         if self._transcript_indexer is None:
             return await self._mended(self._drop_talk)
-        # What is being made anew has been read before: it would bring the words back.
+        # A rebuild in progress has read them already: it would bring the words back.
         again = self._remaking is not None
         if self._remaking is not None:
             self._remaking.cancel()
@@ -182,24 +182,24 @@ class Memory:
                 self._remake.set()
 
     async def status(self) -> MemoryStatus:
-        """See `MemoryPort.status`."""
+        """Return the state of memory: see `MemoryPort.status`."""
         return await self._mended(self._status)
 
     async def reindex(self) -> None:
-        """See `MemoryPort.reindex`. For a single command it is done when this returns."""
+        """Rebuild the index: see `MemoryPort.reindex`. For a single command it is done when this returns."""
         if self._alone:
             await self._mended(self._make_anew)
         else:
             self._remake.set()
 
     def use(self, workspace: Workspace) -> None:
-        """A workspace is being used: from now on it is watched."""
+        """Search and watch a workspace from now on."""
         if name_of(workspace) not in self._roots:
             self._roots[name_of(workspace)] = workspace.root
             self._watch.put_nowait(workspace.root)
 
     async def run(self) -> None:
-        """What goes on in the background, until cancelled."""
+        """Run the background work until cancelled."""
         if self._alone:
             await self._vector_search.hold()
             return
@@ -214,14 +214,14 @@ class Memory:
                 group.create_task(keep_running(name, partial(self._follow, root), self._clock), name=name)
 
     async def _clear(self) -> None:
-        """Remove what is left of an index that a process was making anew when it was killed: it has words, too."""
+        """Remove the rest of a rebuild whose process was killed: it contains words, too."""
         async with self._clearing:
             if not self._cleared:
                 await asyncio.to_thread(rebuild.discard, self._path)
                 self._cleared = True
 
     async def _begin(self) -> None:
-        """What is left of the last run goes; what the configuration names is searched."""
+        """Remove the rest of the last run, and apply the configuration."""
         await self._clear()
         await self._if_writable(self._mended(partial(self._index.write, units.follow_nothing)))
         if not self._config.memory.transcripts:
@@ -232,7 +232,7 @@ class Memory:
             self._watch.put_nowait(root)
 
     def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
-        """What is started again when it fails, by name."""
+        """Return the tasks that are restarted when they fail, by name."""
         work: dict[str, Callable[[], Awaitable[None]]] = {
             "memory embedder": self._vector_search.hold,
             "memory vectors": partial(self._mended, self._vector_search.fill),
@@ -249,7 +249,7 @@ class Memory:
             await asyncio.Event().wait()
 
     async def _fresh(self, workspace: Workspace) -> None:
-        """Have what was just written found, unless that takes long: the workspace is followed anyway."""
+        """Index the latest files, unless that takes long: the workspace is followed anyway."""
         async with background(self._file_indexer.fresh(workspace), "memory files") as sweeping:
             if self._alone:
                 await asyncio.wait({sweeping})
@@ -260,7 +260,7 @@ class Memory:
         await self._mended(partial(self._file_indexer.sweep, workspace))
 
     async def _drop_talk(self) -> bool:
-        """Conversations are not to be searched (any more): nothing of them stays. False: the file still has words."""
+        """Remove conversations that are not to be searched (any more). Returns False if the file still has words."""
         if not await self._index.read(talk.seen):
             await self._index.drop_broken()
             return True
@@ -269,7 +269,7 @@ class Memory:
                 await self._clock.sleep(0)
         gone = await self._index.rewrite()
         if gone:
-            # Last: whatever comes in between, all of this is done again.
+            # Last: whatever is stored meanwhile, all of this is done again.
             await self._index.write(talk.begin_anew)
         return gone
 
@@ -331,7 +331,7 @@ class Memory:
         return moment(self._clock.now()).date()
 
     async def _mended(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something with the index; one that turns out to be damaged is made anew, once."""
+        """Run `work` on the index; if that turns out to be damaged, rebuild it and try once more."""
         try:
             return await work()
         except BrokenIndex as error:
@@ -339,7 +339,7 @@ class Memory:
             return await work()
 
     async def _if_writable(self, work: Awaitable[object]) -> None:
-        """Bring the index in line; where the disk refuses, what is there is searched."""
+        """Bring the index in line; if the disk refuses, searches use it as it is."""
         try:
             await work
         except BrokenIndex:
@@ -358,11 +358,11 @@ async def open_memory(
     alone: bool = False,
     embedders: Embedders | None = None,
 ) -> AsyncIterator[MemoryPort]:
-    """Memory over the index file `path`, while the block runs. Nothing is opened or made before it is needed.
+    """Yield memory over the index file `path`. Nothing is opened or made before it is needed.
 
     Args:
         feed: the transcripts; None: they are not searched.
-        alone: for a command line: nothing runs in the background. Vectors that are there are used.
+        alone: for a command line: nothing runs in the background, and only existing vectors are used.
         embedders: others than those of the catalogue.
     """
     if not config.memory.enabled:

@@ -1,6 +1,5 @@
-"""How memory stands, in lines for people: briefly for `/status`, whole for `/memory` and `goclaw memory status`; and
-how texts of others are shown below lines of ours.
-"""
+"""The state of memory as text: briefly for `/status`, in full for `/memory` and `goclaw memory status`; and quoting of
+untrusted texts."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -10,18 +9,18 @@ from goclaw.memory.base import MemoryStatus
 from goclaw.memory.off import WHY
 
 SEARCHED = "Searched"
-"""The name of the brief line that counts what everybody has."""
+"""The name of the brief line that counts the data of all users."""
 COUNTS = frozenset({"files", "conversations", "passages", "embedded", "to_embed"})
-"""Of `MemoryStatus`: counts over the notes and conversations of all people, which are for admins."""
+"""Fields of `MemoryStatus` that count notes and conversations of all users, which are for admins."""
 
 
 def quoted(text: str) -> str:
-    """A text of others behind a line of ours: its further lines are indented, so that none passes for one of ours."""
+    """Return an untrusted text with its further lines indented, so that none passes for one of ours."""
     return "\n    ".join(text.splitlines())
 
 
 def lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, str]]:
-    """Names and texts of everything there is to know; `counts`: also what all people have together."""
+    """Yield names and texts of the whole state; with `counts`, also totals over all users."""
     if WHY in status.details:
         yield "Mode", f"off: {WHY}"
         return
@@ -38,7 +37,7 @@ def lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, str]]:
 
 
 def brief(status: MemoryStatus) -> Iterator[tuple[str, str]]:
-    """Two lines while all is well, and whatever is not: what is under way, and why the meaning is not searched."""
+    """Yield two lines while all is well, and every irregularity: work in progress, and why vectors are not used."""
     if WHY in status.details:
         yield "Mode", f"off: {WHY}"
         return
@@ -54,7 +53,7 @@ def brief(status: MemoryStatus) -> Iterator[tuple[str, str]]:
 
 
 def numbers(status: MemoryStatus, *, counts: bool) -> dict[str, Any]:
-    """The same for machines."""
+    """Return the same for machines."""
     return {name: value for name, value in asdict(status).items() if counts or name not in COUNTS}
 
 
@@ -63,7 +62,7 @@ def _mode(status: MemoryStatus) -> str:
 
 
 def _vectors(status: MemoryStatus, *, counts: bool) -> str:
-    """How far they are; empty: there is nothing to make any of."""
+    """Return the progress of the vectors; empty if there is nothing to make any of."""
     if status.embedded < status.to_embed:
         part = f"{int(100 * status.embedded / status.to_embed)} %"
         how_far = f"{status.embedded:,} of {status.to_embed:,} ({part})" if counts else part

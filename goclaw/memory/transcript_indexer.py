@@ -1,8 +1,8 @@
-"""Listens to the conversations: what is said gets into the index, and what was forgotten out of it.
+"""Indexing of transcripts: new messages get into the index, deleted ones out of it.
 
-Beside the turns, never in their way: whoever stores a message only leaves word. A search takes in what was said before
-it by itself (`TranscriptIndexer.catch_up`). What was taken in is known by the number of its row, so that a restart,
-however it came, goes on where the index is; what was deleted meanwhile is seen from where the conversations begin.
+It runs beside the turns: storing a message only wakes it. A search indexes earlier messages by itself
+(`TranscriptIndexer.catch_up`). Progress is the number of the last indexed row, so that after any restart it resumes
+where the index ends; deletions made meanwhile show in where the conversations begin.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from goclaw.supervise import background, ends_within
 log = logging.getLogger(__name__)
 
 AGENT = "GoClaw"
-"""How the agent is called as a speaker, and whoever else writes in GoClaw's name."""
+"""The agent's name as a speaker, also for messages written in GoClaw's name by other parts."""
 ECHOES = frozenset(
     (
         "memento",
@@ -38,46 +38,45 @@ ECHOES = frozenset(
         "transcript_search",
     )
 )
-"""Tools whose results repeat what stands elsewhere (those with the tag `memory`): found again, they would crowd out
-what they were made of."""
+"""Tools whose results repeat stored text (those with the tag `memory`): indexed, they would hide their own sources."""
 LOOK_SECONDS = 300.0
-"""How often the listener looks although nobody has left word."""
+"""Seconds between looks at the transcripts without a notice of new messages."""
 GATHER_SECONDS = 0.5
-"""How long it waits after a word for what comes along with it."""
+"""Seconds to wait after a notice for further messages."""
 BREATH_SECONDS = 0.01
-"""Between two portions of an existing transcript: the index is made in the background, and others work."""
+"""Seconds between two portions of an existing transcript, left to other tasks."""
 CATCH_UP_SECONDS = 2.0
-"""What a search waits at most for what is not in the index yet; longer only when an existing database is new to it."""
+"""Seconds that a search waits for indexing; longer only when an existing database is new to the index."""
 
 _SENDER = re.compile(r"<context>[^;\n]*; ([^\n]+) via [^;<\n]*")
-"""As `agent.prompt.envelope` writes it."""
+"""The format of `agent.prompt.envelope`."""
 
 
 class TranscriptSource(Protocol):
     """The transcripts, as `store.feed` reads them."""
 
     async def after(self, row: int) -> Sequence[FeedRow]:
-        """The next rows after `row` over all sessions, as many as are convenient at once; none at the end."""
+        """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end."""
         ...
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
-        """The sessions that there are, each with its first and its last row."""
+        """Return all sessions, each with its first and its last row."""
         ...
 
     async def said_at(self, row: int) -> float | None:
-        """When the row with this number was said; None: there is none."""
+        """Return when the row with this number was stored; None if there is no such row."""
         ...
 
     async def news(self) -> None:
-        """Wait until something may have been stored since this was asked last."""
+        """Wait until something may have been stored since the last call."""
         ...
 
 
 class TranscriptIndexer:
-    """Brings the talk of an index in line with the transcripts.
+    """A background task that brings the conversations of an index in line with the transcripts.
 
-    Its methods raise `BrokenIndex` when the index is damaged; whoever makes it anew (`IndexFile.rebuild`) calls again.
-    They raise `StateError` when the disk refuses.
+    Its methods raise `BrokenIndex` when the index is damaged; the caller rebuilds it (`IndexFile.rebuild`) and calls
+    again. They raise `StateError` when the disk refuses.
     """
 
     def __init__(
@@ -88,15 +87,16 @@ class TranscriptIndexer:
         self._clock = clock
         self._echoes = echoes
         self._lock = asyncio.Lock()
-        """Around reading a portion of the transcripts and writing it down: what is deleted in between must not come."""
+        """Held from reading a portion of the transcripts until it is written: rows deleted meanwhile must not be added.
+        """
         self._compared: int | None = None
         """The generation of the index that was compared with the transcripts."""
         self._seen = 0
         self._leftovers = False
-        """Something was deleted whose words may still be in the file."""
+        """Whether deleted words may still be in the file."""
 
     async def catch_up(self) -> bool:
-        """Take in what was said before the call; False: there is too much of it to wait for."""
+        """Index the messages stored before the call; return False if there are too many to wait for."""
         began = self._clock.monotonic()
         while await self._take_in():
             if self._clock.monotonic() - began > CATCH_UP_SECONDS:
@@ -104,12 +104,12 @@ class TranscriptIndexer:
         return True
 
     async def forget(self) -> bool:
-        """Have nothing of what has gone from the transcripts in any file of the index; False: it could not be done."""
+        """Remove deleted messages from every file of the index; return False if that is impossible now."""
         await self._compare()
         return await self._index.rewrite()
 
     async def run(self) -> None:
-        """Listen for ever; a damaged index is made anew."""
+        """Index new rows forever; a damaged index is rebuilt."""
         while True:
             try:
                 await self._listen()
@@ -127,7 +127,7 @@ class TranscriptIndexer:
             await self._clock.sleep(GATHER_SECONDS)
 
     async def _take_in(self) -> bool:
-        """Take in the next portion; False: there was none."""
+        """Index the next portion; return False if there was none."""
         if self._compared != self._index.generation:
             self._leftovers |= await self._compare()
         async with self._lock:
@@ -140,18 +140,18 @@ class TranscriptIndexer:
             return True
 
     def _put(self, connection: sqlite3.Connection, said: Sequence[IndexedRow]) -> bool:
-        # Another file may have taken the place of the one that was read: it may lack what came before.
+        # A rebuilt file may have replaced the one that was read, and lack earlier rows.
         if self._compared != self._index.generation:
             return False
         talk.put(connection, said)
         return True
 
     async def _compare(self) -> bool:
-        """Drop what is no longer in the transcripts; returns whether there was anything of the kind."""
+        """Delete what is no longer in the transcripts; return whether there was anything to delete."""
         generation = self._index.generation
         async with self._lock:
             self._seen, seen_at, known = await self._index.read(_known)
-            # Asked for last: what is stored meanwhile must not look like what another database has.
+            # Queried last: rows stored meanwhile must not look like another database's.
             there = await self._feed.extents()
             at = await self._feed.said_at(self._seen)
             strange = _of_another_database(self._seen, known, there) or at not in (None, seen_at)
@@ -161,7 +161,7 @@ class TranscriptIndexer:
             self._compared = generation
         if strange:
             return True
-        # Up to the last row that was known: what is said from now on may have the name of a session that is gone.
+        # Up to the last known row: later messages may reuse the name of a deleted session.
         gone = {session: last + 1 for session, (_, last) in known.items() if session not in there}
         cut = {session: there[session][0] for session in known if session in there}
         vanished = gone | {session: first for session, first in cut.items() if first > known[session][0]}
@@ -187,10 +187,10 @@ def _known(connection: sqlite3.Connection) -> tuple[int, float, dict[str, tuple[
 
 
 def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
-    """What is searched of a row; without text: nothing."""
+    """Return the searchable part of a row; its text is empty if there is none."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:
-        # What an agent is told to do, it is told by the one who started it.
+        # An agent's instructions come from the user or agent that started it.
         case "user" if row.sender and AGENT_MARK not in row.session:
             found = _SENDER.match(row.context)
             sender, speaker = row.sender, found[1] if found else row.sender
@@ -205,9 +205,9 @@ def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
 
 
 def _of_another_database(seen: int, known: Mapping[str, tuple[int, int]], there: Mapping[str, tuple[int, int]]) -> bool:
-    """Whether there is a session that cannot be if these are the transcripts that the index was made of.
+    """Return whether any session proves that the index was made from another database.
 
-    Rows are never used twice and never come back: one that the index has is there or was forgotten with all before it.
+    Rows are never reused: an indexed one is in the transcripts, or was deleted with all before it.
     """
     return any(
         last <= seen if session not in known else first < known[session][0] or last < known[session][1]

@@ -1,6 +1,6 @@
-"""Searching by meaning: the embedder, the vectors that serve, and those that are being made.
+"""Search by meaning: the embedder, the vectors in use, and those that are being made.
 
-Where there is none of it, or it is late, `near` is None, and words have to do.
+Where there is no embedder, or it is late, `near` returns None, and the search uses words alone.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -11,7 +11,7 @@ from goclaw.memory.backfilling import Backfilling
 from goclaw.memory.embedding import Embedders, Embedding
 from goclaw.memory.index import units
 from goclaw.memory.index.database import IndexFile
-from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.schema import Corpus
 from goclaw.memory.index.scope import Scope
 from goclaw.memory.index.units import Count, VectorModel
 from goclaw.memory.ranking import WINDOW_DEPTH
@@ -20,7 +20,7 @@ from goclaw.records import record
 from goclaw.supervise import background
 
 Near = Sequence[tuple[int, int, float]]
-"""First place, last place and cosine of what is similar."""
+"""First place, last place and cosine of each hit."""
 
 
 LOOKING = "is being looked for"
@@ -28,18 +28,18 @@ LOOKING = "is being looked for"
 
 @record
 class Standing:
-    """How far it is."""
+    """The progress of the vectors."""
 
     model: str
-    """Whose vectors serve; empty: none do."""
+    """The model whose vectors are in use; empty: none are."""
     coming: str
-    """Whose vectors are being made beside those."""
+    """The model whose vectors are being made beside those."""
     trouble: str
     count: Count
 
 
 class VectorSearch:
-    """See the module. `alone`: for a single command; vectors that are there are used, none are made."""
+    """Search by meaning. `alone`: for a single command; existing vectors are used, none are made."""
 
     def __init__(self, index: IndexFile, embedders: Embedders, clock: Clock, *, alone: bool) -> None:
         self._index = index
@@ -49,30 +49,30 @@ class VectorSearch:
         self._similar = Similar(index)
         self._embedding = Embedding(embedders.choose, embedders.open, clock)
         self._former: Embedding | None = None
-        """The embedder of the vectors that serve, while another one's are made."""
+        """The embedder of the vectors in use, while another one's are made."""
         self._filling = Backfilling(index, self._embedding, self._similar, clock, self._beside)
 
     async def hold(self) -> None:
-        """Look for the embedder when it is wanted, and hold it: for a background task."""
+        """Find the embedder when it is needed, and hold it: for a background task."""
         await self._embedding.run()
 
     async def fill(self) -> None:
-        """Give texts their vectors: for a background task. Raises what `Backfilling.run` does."""
+        """Embed missing texts: for a background task. Raises the errors of `Backfilling.run`."""
         await self._filling.run()
 
-    async def near(self, shelf: Shelf, query: str, scope: Scope) -> Near | None:
-        """What is similar to a query, within a scope."""
+    async def near(self, corpus: Corpus, query: str, scope: Scope) -> Near | None:
+        """Return the hits nearest to a query, within a scope."""
         model = self._similar.model
         if self._alone and not model:
             model = await self._serving()
-        near = await self._near_by(model, shelf, query, scope)
+        near = await self._near_by(model, corpus, query, scope)
         if near is None and self._similar.model not in ("", model):
             # Another model's vectors have taken over meanwhile.
-            return await self._near_by(self._similar.model, shelf, query, scope)
+            return await self._near_by(self._similar.model, corpus, query, scope)
         return near
 
     async def standing(self) -> Standing:
-        """How far it is."""
+        """Return the progress of the vectors."""
         name = self._embedding.name
         served = await self._serving() if self._alone else self._similar.model
         count = self._filling.count
@@ -82,14 +82,14 @@ class VectorSearch:
         trouble = LOOKING if self._embedding.is_looking else self._embedding.trouble
         return Standing(served, coming, trouble, count)
 
-    async def _near_by(self, model: str, shelf: Shelf, query: str, scope: Scope) -> Near | None:
+    async def _near_by(self, model: str, corpus: Corpus, query: str, scope: Scope) -> Near | None:
         embedding = self._former if self._former and self._embedding.name != model else self._embedding
         if not model or (vector := await embedding.query(query)) is None or embedding.name != model:
             return None
         if self._alone:
             await self._similar.serve(model)
         await self._similar.follow()
-        return await self._similar.nearest(model, shelf, vector, scope, WINDOW_DEPTH)
+        return await self._similar.nearest(model, corpus, vector, scope, WINDOW_DEPTH)
 
     async def _serving(self) -> str:
         serving = await self._index.read(units.serving)
@@ -97,7 +97,7 @@ class VectorSearch:
 
     @asynccontextmanager
     async def _beside(self, model: VectorModel) -> AsyncIterator[None]:
-        """Have the embedder of vectors that serve, for queries, while those of another one are made."""
+        """Hold the embedder of the vectors in use, for queries, while those of another one are made."""
 
         async def spec() -> str:
             return model.spec

@@ -1,7 +1,7 @@
-"""Notices when memory files of a workspace may have changed. What it notices is a hint and no more: `sweeping` looks.
+"""Watching of a workspace for changes of memory files. Events are hints only: `file_indexer` checks.
 
-The kernel tells about folders (`workspace.hints`); of the workspace itself only a few names matter. Where it tells
-nothing (no watches left, a network folder that another machine writes to) there is a look now and then.
+The kernel reports changes of folders (`workspace.hints`); of the workspace itself only a few names matter. Without its
+events (no watches left, a network folder that another machine writes to) a sweep runs now and then.
 """
 
 import logging
@@ -19,13 +19,14 @@ from goclaw.workspace.hints import Hints, NothingTold, open_hints
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""Between two looks at what the kernel told. With a sweep of 0.1 s, a change is visible long before two seconds."""
+"""Seconds between two reads of the kernel's events. With a sweep of 0.1 s, changes are visible well within two seconds.
+"""
 SAFETY_SECONDS = 60.0
-"""Between two sweeps for which there was no reason: one of 5,000 files costs 0.05 s."""
+"""Seconds between two unprompted sweeps: one of 5,000 files costs 0.05 s."""
 MAX_FOLDERS = 1_000
 """Folders that are watched in a workspace; the kernel's limit is for all programs of a user (`max_user_watches`)."""
 _MAX_NAMES = 10_000
-"""What is looked at in one folder, to find the folders in it."""
+"""Names read in one folder, to find its subfolders."""
 _SOURCES = ("MEMORY.md", "memory")
 
 
@@ -34,17 +35,17 @@ class WatchedFolders:
     """The folders of a workspace where memory files may appear, relative to it; `.` is the workspace."""
 
     whole: frozenset[str]
-    """Whatever changes in these matters."""
+    """Folders in which every change matters."""
     steps: frozenset[tuple[str, str]]
-    """In these folders one name matters: a file that is searched, or a folder on the way to one."""
+    """Pairs of a folder and the one name in it that matters: a searched file, or a folder on the way to one."""
 
     @property
-    def folders(self) -> list[str]:
-        """All that are to be watched."""
+    def all(self) -> list[str]:
+        """Return all folders to watch."""
         return sorted({*self.whole, *(folder for folder, _ in self.steps)})
 
     def matters(self, path: str) -> bool:
-        """Whether a change of this path may be one of a memory file."""
+        """Return whether a change of this path may be one of a memory file."""
         folder, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
         return (folder, name) in self.steps or (folder in self.whole and not name.startswith(".")) or path in self.whole
 
@@ -53,10 +54,10 @@ class WatchedFolders:
 async def watched(
     workspace: Workspace, paths: Sequence[str], clock: Clock, changed: Callable[[], Awaitable[None]]
 ) -> AsyncIterator[None]:
-    """Beside the block, await `changed` whenever memory files may have changed; at first, once, when watching begins.
+    """During the block, await `changed` whenever memory files may have changed, and once when watching begins.
 
     Args:
-        paths: `memory.paths`. The workspace itself among them is not watched, but looked at now and then.
+        paths: `memory.paths`. The workspace itself among them is not watched, but swept now and then.
         changed: sweeps. Called again after a growing pause when it raises.
     """
     watching = _Watching(workspace, (*_SOURCES, *paths), clock, changed)
@@ -64,8 +65,8 @@ async def watched(
         yield
 
 
-async def ground_of(workspace: Workspace, sources: Iterable[str]) -> WatchedFolders:
-    """Where files may appear that are found under these names: each may be a file, a folder or not there yet."""
+async def folders_to_watch(workspace: Workspace, sources: Iterable[str]) -> WatchedFolders:
+    """Return the folders where files of these names may appear: each may be a file, a folder or missing yet."""
     view, whole, steps = workspace.seen_by_all(), set[str](), set[tuple[str, str]]()
     for source in sources:
         names = PurePosixPath(source).parts
@@ -93,12 +94,12 @@ class _Watching:
         self._told = False
 
     async def run(self) -> None:
-        """Watch until cancelled, anew whenever folders come or go."""
+        """Watch until cancelled, anew whenever folders appear or disappear."""
         while True:
-            ground = await ground_of(self._workspace, self._sources)
+            folders = await folders_to_watch(self._workspace, self._sources)
             try:
-                async with open_hints(self._workspace.root, ground.folders) as hints:
-                    await self._follow(ground, hints)
+                async with open_hints(self._workspace.root, folders.all) as hints:
+                    await self._follow(folders, hints)
             except NothingTold as error:
                 if isinstance(error.__cause__, FileNotFoundError):
                     await self._clock.sleep(LOOK_SECONDS)  # a folder went while the watch was laid
@@ -107,19 +108,19 @@ class _Watching:
                 await self._changed()
                 await self._clock.sleep(SAFETY_SECONDS)
 
-    async def _follow(self, ground: WatchedFolders, hints: Hints) -> None:
-        """Return when other folders are to be watched."""
+    async def _follow(self, folders: WatchedFolders, hints: Hints) -> None:
+        """Return when the set of folders has changed."""
         due = True  # what happened before the watch was laid
         swept = self._clock.monotonic()
         while True:
             if due or self._clock.monotonic() - swept >= SAFETY_SECONDS:
                 await self._changed()
                 swept = self._clock.monotonic()
-                if await ground_of(self._workspace, self._sources) != ground:
+                if await folders_to_watch(self._workspace, self._sources) != folders:
                     return
             await self._clock.sleep(LOOK_SECONDS)
-            paths = [path for path in await hints.look() if ground.matters(path)]
-            if not ground.whole.isdisjoint(paths):
+            paths = [path for path in await hints.look() if folders.matters(path)]
+            if not folders.whole.isdisjoint(paths):
                 return  # a folder that comes again under its old name is another one
             due = bool(paths)
 
@@ -131,7 +132,7 @@ class _Watching:
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:
-    """Whether it is a folder under its own name: what lies behind a link is not searched."""
+    """Return whether it is a folder under its own name: folders behind a link are not searched."""
     try:
         found = await workspace.stat(path)
     except ToolError:
@@ -140,7 +141,7 @@ async def _is_folder(workspace: Workspace, path: str) -> bool:
 
 
 async def _add_tree(workspace: Workspace, folder: str, whole: set[str]) -> None:
-    """Add a folder and those below it, as far as they are searched. The workspace itself is too much."""
+    """Add a folder and its searched subfolders. The workspace itself is too large."""
     left = [folder] if folder != "." else []
     while left and len(whole) < MAX_FOLDERS:
         below = left.pop()

@@ -1,10 +1,10 @@
-"""Conversations on a shelf in memory, for tests of what reads them."""
+"""Conversations on a corpus in memory, for tests of what reads them."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from goclaw.memory.index.schema import SCHEMA, Shelf, place_of, places_of
+from goclaw.memory.index.schema import SCHEMA, Corpus, place_of, places_of
 from goclaw.memory.index.scope import Scope, merged
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 
@@ -13,7 +13,7 @@ NOON = 1_773_835_200.0
 
 
 @contextmanager
-def shelves() -> Iterator[sqlite3.Connection]:
+def corpora() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(SCHEMA)
         yield connection
@@ -33,7 +33,7 @@ def say(connection: sqlite3.Connection, session: int, texts: Sequence[str], firs
 
 def passage(
     connection: sqlite3.Connection,
-    shelf: Shelf,
+    corpus: Corpus,
     place: int,
     text: str,
     told: float = NOON,
@@ -58,10 +58,10 @@ def passage(
         "extra",
         "parts",
     )
-    row = place if shelf == "talk" else 0
+    row = place if corpus == "talk" else 0
     values = (place, row, "", *lines, told, speaker, word_count(text), text.endswith("?"), heading, text)
     connection.execute(
-        f"INSERT INTO {shelf}_passages ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - ours
+        f"INSERT INTO {corpus}_passages ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})",  # noqa: S608 - ours
         (*values, " ".join(extra_terms(text)), " ".join(parts_terms(text))),
     )
 

@@ -16,7 +16,7 @@ from goclaw.memory.backfilling import REPORT_SECONDS, SETTLE, TIDY_SECONDS, TRIE
 from goclaw.memory.embedding import MAX_PAUSE, Embedding
 from goclaw.memory.index import units
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.schema import Corpus
 from goclaw.memory.index.scope import Scope
 from goclaw.memory.index.units import Count, VectorModel
 from goclaw.memory.similar import Similar
@@ -39,14 +39,14 @@ class House:
     clock: SteppedClock
     beside: list[str] = field(default_factory=list)
 
-    async def add(self, *texts: str, shelf: Shelf = "note") -> None:
+    async def add(self, *texts: str, corpus: Corpus = "note") -> None:
         """Texts at the next places, as a sweep writes them."""
 
         def write(connection: sqlite3.Connection) -> None:
             for text in texts:
-                place = units.newest(connection, shelf) + 1
+                place = units.newest(connection, corpus) + 1
                 key = hashlib.sha256(text.encode()).digest()
-                statement = f"INSERT INTO {shelf}_units (first, last, sha256, text) VALUES (?, ?, ?, ?)"  # noqa: S608 - two names
+                statement = f"INSERT INTO {corpus}_units (first, last, sha256, text) VALUES (?, ?, ?, ?)"  # noqa: S608 - two names
                 connection.execute(statement, (place, place, key, text))
 
         await self.index.write(write)

@@ -44,13 +44,13 @@ class Swept:
         """What is listed for an actor after a sweep."""
         await self.sweep()
         name = name_of(self.workspace)
-        return [file.path for file in await self.index.read(lambda shelf: notes.files(shelf, name, actor))]
+        return [file.path for file in await self.index.read(lambda corpus: notes.files(corpus, name, actor))]
 
     async def texts(self, path: str) -> list[str]:
         """What the index has of a file after a sweep."""
         await self.sweep()
         rows = await self.index.read(
-            lambda shelf: shelf.execute(
+            lambda corpus: corpus.execute(
                 "SELECT text FROM note_passages JOIN note_documents ON id = place >> 24 WHERE path = ? ORDER BY place",
                 (path,),
             ).fetchall()
@@ -140,7 +140,7 @@ async def test_an_unchanged_file_is_not_read_again(swept: Swept, read: list[str]
     await swept.sweep()
     assert read == ["memory/a.md"]
     assert await swept.texts("memory/a.md") == ["the green fence"]
-    [first, _] = await swept.index.read(lambda shelf: notes.files(shelf, name_of(swept.workspace), ""))
+    [first, _] = await swept.index.read(lambda corpus: notes.files(corpus, name_of(swept.workspace), ""))
     assert first.modified == 1
 
 
@@ -311,7 +311,7 @@ async def test_callers_that_come_while_one_sweeps_share_one_that_begins_later(
     assert walks == 2
     monkeypatch.undo()
     name = name_of(swept.workspace)
-    assert [file.path for file in await swept.index.read(lambda shelf: notes.files(shelf, name, ""))] == [
+    assert [file.path for file in await swept.index.read(lambda corpus: notes.files(corpus, name, ""))] == [
         "memory/late.md"
     ]
 
@@ -335,7 +335,7 @@ async def test_a_few_files_are_swept_before_each_search_many_only_when_something
 
     async def fresh() -> int:
         await swept.sweeper.fresh(swept.workspace)
-        return len(await swept.index.read(lambda shelf: notes.versions(shelf, name_of(swept.workspace))))
+        return len(await swept.index.read(lambda corpus: notes.versions(corpus, name_of(swept.workspace))))
 
     swept.write("memory/a.md")
     assert await fresh() == 1

@@ -8,24 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goclaw.memory.index.schema import Shelf, place_of
+from goclaw.memory.index.schema import Corpus, place_of
 from goclaw.memory.index.scope import Scope
 from goclaw.memory.ranking import KEYWORD_DEPTH, Ranked
 from goclaw.memory.searching import is_weak, ranked_places
-from tests.memory.talking import passage, say, scope_of, shelves
+from tests.memory.talking import corpora, passage, say, scope_of
 
 TODAY = date(2026, 3, 21)
 BESIDES = ["Anna: The garden needs water", "Bert: Bread is on the table", "Anna: Traffic was slow on the bridge"]
 
 
 @pytest.fixture
-def shelf() -> Iterator[sqlite3.Connection]:
-    with shelves() as connection:
+def corpus() -> Iterator[sqlite3.Connection]:
+    with corpora() as connection:
         yield connection
 
 
 def search(
-    shelf: sqlite3.Connection,
+    corpus: sqlite3.Connection,
     query: str,
     sessions: Sequence[int] = (1,),
     similar: Sequence[tuple[int, int, float]] = (),
@@ -33,8 +33,8 @@ def search(
     only: frozenset[int] | None = None,
     phrase: bool = False,
 ) -> list[Ranked]:
-    scope = scope_of(shelf, sessions, only)
-    return ranked_places(shelf, "talk", query, scope, similar, TODAY, phrase=phrase)
+    scope = scope_of(corpus, sessions, only)
+    return ranked_places(corpus, "talk", query, scope, similar, TODAY, phrase=phrase)
 
 
 def places(hits: Sequence[Ranked]) -> list[int]:
@@ -59,78 +59,78 @@ HARD = [
 
 
 @pytest.mark.parametrize("query", HARD)
-def test_any_query_finds_what_one_of_its_terms_stands_in(shelf: sqlite3.Connection, query: str) -> None:
-    *_, cello = say(shelf, 1, [*BESIDES, "Bert: She plays the cello"])
-    assert places(search(shelf, query))[0] == cello
+def test_any_query_finds_what_one_of_its_terms_stands_in(corpus: sqlite3.Connection, query: str) -> None:
+    *_, cello = say(corpus, 1, [*BESIDES, "Bert: She plays the cello"])
+    assert places(search(corpus, query))[0] == cello
 
 
 @pytest.mark.parametrize(
     "query", ["", " ", '"', "*", "-", ":", "^", "(", "\x00", "'; DROP talk_passages; --", "\ud800"]
 )
-def test_a_query_that_says_nothing_finds_nothing_and_fails_nowhere(shelf: sqlite3.Connection, query: str) -> None:
-    say(shelf, 1, BESIDES)
-    assert search(shelf, query) == []
+def test_a_query_that_says_nothing_finds_nothing_and_fails_nowhere(corpus: sqlite3.Connection, query: str) -> None:
+    say(corpus, 1, BESIDES)
+    assert search(corpus, query) == []
 
 
-def test_a_query_of_stop_words_alone_finds_them(shelf: sqlite3.Connection) -> None:
-    _, found = say(shelf, 1, ["Anna: Bread", "Bert: To be or not to be"])
-    assert places(search(shelf, "to be or not to be"))[0] == found
+def test_a_query_of_stop_words_alone_finds_them(corpus: sqlite3.Connection) -> None:
+    _, found = say(corpus, 1, ["Anna: Bread", "Bert: To be or not to be"])
+    assert places(search(corpus, "to be or not to be"))[0] == found
 
 
-def test_beginnings_of_words_are_found_where_no_whole_word_is(shelf: sqlite3.Connection) -> None:
-    *_, place = say(shelf, 1, [*BESIDES, "Bert: an incomprehensibility"])
-    assert places(search(shelf, "incompre"))[0] == place
+def test_beginnings_of_words_are_found_where_no_whole_word_is(corpus: sqlite3.Connection) -> None:
+    *_, place = say(corpus, 1, [*BESIDES, "Bert: an incomprehensibility"])
+    assert places(search(corpus, "incompre"))[0] == place
 
 
-def test_any_three_characters_of_an_identifier_find_it(shelf: sqlite3.Connection) -> None:
-    *_, place = say(shelf, 1, [*BESIDES, "Bert: set MEMORY_BUDGET_TOKENS=5 there"])
-    assert places(search(shelf, "EMORY_BUD"))[0] == place
+def test_any_three_characters_of_an_identifier_find_it(corpus: sqlite3.Connection) -> None:
+    *_, place = say(corpus, 1, [*BESIDES, "Bert: set MEMORY_BUDGET_TOKENS=5 there"])
+    assert places(search(corpus, "EMORY_BUD"))[0] == place
 
 
 def test_the_answer_beside_the_words_of_the_question_comes_before_words_that_stand_alone(
-    shelf: sqlite3.Connection,
+    corpus: sqlite3.Connection,
 ) -> None:
-    [alone] = say(shelf, 1, ["Anna: I had an instrument once"])
+    [alone] = say(corpus, 1, ["Anna: I had an instrument once"])
     _, answer = say(
-        shelf, 2, ["Anna: Which instrument does your daughter play?", "Bert: She plays the cello since she was six"]
+        corpus, 2, ["Anna: Which instrument does your daughter play?", "Bert: She plays the cello since she was six"]
     )
-    hits = places(search(shelf, "What instrument does the daughter play?", (1, 2)))
+    hits = places(search(corpus, "What instrument does the daughter play?", (1, 2)))
     assert hits.index(answer) < hits.index(alone)
 
 
-def test_a_named_speaker_and_a_named_day_come_first(shelf: sqlite3.Connection) -> None:
+def test_a_named_speaker_and_a_named_day_come_first(corpus: sqlite3.Connection) -> None:
     says = ["Anna: The visa came", "Bert: The visa came"]
-    _, second = say(shelf, 1, says)
-    later = say(shelf, 2, says)
-    assert places(search(shelf, "What did Bert say of the visa?"))[0] == second
-    assert set(places(search(shelf, "What about the visa yesterday?", (1, 2)))[:2]) == set(later)
+    _, second = say(corpus, 1, says)
+    later = say(corpus, 2, says)
+    assert places(search(corpus, "What did Bert say of the visa?"))[0] == second
+    assert set(places(search(corpus, "What about the visa yesterday?", (1, 2)))[:2]) == set(later)
 
 
-def test_what_only_its_meaning_finds_is_found(shelf: sqlite3.Connection) -> None:
-    first, second, third = say(shelf, 1, BESIDES)
-    hits = search(shelf, "cars", similar=[(second, third, 0.6), (first, first, 0.1)])
+def test_what_only_its_meaning_finds_is_found(corpus: sqlite3.Connection) -> None:
+    first, second, third = say(corpus, 1, BESIDES)
+    hits = search(corpus, "cars", similar=[(second, third, 0.6), (first, first, 0.1)])
     assert set(places(hits)[:2]) == {second, third}
     assert [is_weak(hit) for hit in sorted(hits, key=lambda hit: hit.place)] == [True, False, False]
 
 
-def test_a_hit_with_a_term_is_not_weak_whatever_it_means(shelf: sqlite3.Connection) -> None:
-    say(shelf, 1, BESIDES)
-    assert not is_weak(search(shelf, "garden")[0])
+def test_a_hit_with_a_term_is_not_weak_whatever_it_means(corpus: sqlite3.Connection) -> None:
+    say(corpus, 1, BESIDES)
+    assert not is_weak(search(corpus, "garden")[0])
 
 
-def test_very_words_are_found_and_nothing_else(shelf: sqlite3.Connection) -> None:
-    right, _ = say(shelf, 1, ["Anna: red wine", "Bert: wine, red"])
-    assert search(shelf, "red  WINE", phrase=True) == [Ranked(right, 1.0, 1.0, 0.0)]
+def test_very_words_are_found_and_nothing_else(corpus: sqlite3.Connection) -> None:
+    right, _ = say(corpus, 1, ["Anna: red wine", "Bert: wine, red"])
+    assert search(corpus, "red  WINE", phrase=True) == [Ranked(right, 1.0, 1.0, 0.0)]
 
 
-def test_others_hits_hide_nobodys(shelf: sqlite3.Connection) -> None:
+def test_others_hits_hide_nobodys(corpus: sqlite3.Connection) -> None:
     """More of them than a search looks at closely; they have the term more often, too."""
     for session in range(2, KEYWORD_DEPTH + 4):
-        say(shelf, session, ["Bert: cello cello cello"] * 8)
-    *_, mine = say(shelf, 1, ["Anna: The long story of a garden beside a bridge", "Anna: the cello"])
-    assert places(search(shelf, "cello"))[0] == mine
+        say(corpus, session, ["Bert: cello cello cello"] * 8)
+    *_, mine = say(corpus, 1, ["Anna: The long story of a garden beside a bridge", "Anna: the cello"])
+    assert places(search(corpus, "cello"))[0] == mine
     everybody = range(1, KEYWORD_DEPTH + 4)
-    assert places(search(shelf, "cello", everybody, only=frozenset([mine]))) == [mine]
+    assert places(search(corpus, "cello", everybody, only=frozenset([mine]))) == [mine]
 
 
 words = st.sampled_from(["tea", "cello", "garden", "bread", "visa", "getUserName", "绿茶", "🎉"])
@@ -154,37 +154,37 @@ def test_nothing_outside_of_the_scope_answers_and_every_passage_with_a_term_does
     query: str,
     phrase: bool,
 ) -> None:
-    with shelves() as shelf:
+    with corpora() as corpus:
         texts = {
             place: text
             for session, each in enumerate(said, 1)
-            for place, text in zip(say(shelf, session, [f"Anna: {text}" for text in each]), each, strict=True)
+            for place, text in zip(say(corpus, session, [f"Anna: {text}" for text in each]), each, strict=True)
         }
-        whole = scope_of(shelf, sessions, only)
+        whole = scope_of(corpus, sessions, only)
         scope = Scope(whole.ranges, whole.passages, whole.words, only, but)
         similar = [(min(texts), max(texts), 0.5)] if len(said) == 1 else [(place, place, 0.5) for place in texts]
-        hits = places(ranked_places(shelf, "talk", query, scope, similar, TODAY, phrase=phrase))
+        hits = places(ranked_places(corpus, "talk", query, scope, similar, TODAY, phrase=phrase))
         assert all(map(scope.has, hits)) and len(set(hits)) == len(hits)
         meant = {place for place in texts if scope.has(place)}
         if phrase:
             assert set(hits) == {place for place in meant if query and f" {query} " in f" {texts[place]} "}
         else:
             assert set(hits) == meant  # all are similar
-        alone = places(ranked_places(shelf, "talk", query, scope, [], TODAY))
+        alone = places(ranked_places(corpus, "talk", query, scope, [], TODAY))
         assert {place for place in meant if set(query.split()) & set(texts[place].split())} <= set(alone) <= meant
 
 
-def test_neighbours_count_for_less_between_passages_of_files(shelf: sqlite3.Connection) -> None:
+def test_neighbours_count_for_less_between_passages_of_files(corpus: sqlite3.Connection) -> None:
     """A passage of a file has a question and its answer in itself; a message has one of the two."""
     texts = ["What does the daughter play", "She took it up long ago", "Nothing to see"]
     scope = Scope([(0, 1_000)], 6, 30)
     beside = []
-    kinds: Sequence[Shelf] = ("talk", "note")
+    kinds: Sequence[Corpus] = ("talk", "note")
     for kind in kinds:
         for place, text in enumerate(texts):
-            passage(shelf, kind, place, text)
-            passage(shelf, kind, place + 500, "Something else altogether")
-        hits = ranked_places(shelf, kind, "daughter play", scope, [], TODAY)
+            passage(corpus, kind, place, text)
+            passage(corpus, kind, place + 500, "Something else altogether")
+        hits = ranked_places(corpus, kind, "daughter play", scope, [], TODAY)
         scores = {hit.place: hit.keyword for hit in hits}
         beside.append(scores[1] / scores[0])
     assert 0 < beside[1] < beside[0] / 1.5

@@ -15,7 +15,7 @@ import pytest
 from goclaw.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.memory import watching
-from goclaw.memory.watching import SAFETY_SECONDS, WatchedFolders, ground_of, watched
+from goclaw.memory.watching import SAFETY_SECONDS, WatchedFolders, folders_to_watch, watched
 from goclaw.workspace import Workspace, hints
 
 
@@ -151,7 +151,7 @@ async def test_the_workspace_is_never_watched_as_a_whole_nor_what_lies_behind_li
     (root / "memory/in").symlink_to(root / "src")
     (root / "linked").symlink_to(root / "src")
     sources = ("MEMORY.md", "memory", ".", "docs", "linked", "linked/deep", "../outside", "/etc", "later/on")
-    foundation = await ground_of(workspace, sources)
+    foundation = await folders_to_watch(workspace, sources)
     assert foundation == WatchedFolders(
         frozenset({"memory", "memory/a", "memory/a/b", "docs"}),
         frozenset((".", name) for name in ("MEMORY.md", "memory", "docs", "linked", "later")),
@@ -165,7 +165,7 @@ async def test_no_more_folders_than_the_bound_are_watched(
     monkeypatch.setattr(watching, "MAX_FOLDERS", 3)
     for number in range(6):
         (workspace.root / f"memory/{number}").mkdir(parents=True)
-    assert len((await ground_of(workspace, ("memory",))).whole) == 3
+    assert len((await folders_to_watch(workspace, ("memory",))).whole) == 3
 
 
 async def test_now_and_then_there_is_a_sweep_without_a_reason(workspace: Workspace) -> None:

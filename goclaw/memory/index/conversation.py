@@ -1,4 +1,4 @@
-"""A conversation on the shelf of talk: what is known of it as a whole."""
+"""The state of one indexed conversation as a whole."""
 
 import sqlite3
 from dataclasses import astuple, dataclass
@@ -26,23 +26,23 @@ class IndexedConversation:
     id: int
     session: str
     first_row: int
-    """Where the transcript began when it was last compared, whether or not there is anything to search in that row."""
+    """Where the transcript began when it was last compared, whether or not that row has any text to search."""
     last_row: int
     last_at: float
     orderly: int
-    """Whether what was said later has later times: nobody set the clock back."""
+    """Whether times follow the order of messages, that is the clock was never set back."""
     next_position: int
     passages: int
     words: int
     open_unit: int
-    """The unit of the window that still grows; 0: there is none."""
+    """The unit of the window that still grows; 0: none does."""
     seam_place: int
     seam_piece: int
     seam_repeated: int
 
     @property
     def seam(self) -> Seam | None:
-        """Where that window begins."""
+        """Return where that window begins."""
         return Seam(self.seam_place, self.seam_piece, self.seam_repeated) if self.seam_place >= 0 else None
 
     @seam.setter
@@ -52,18 +52,18 @@ class IndexedConversation:
         )
 
     def keep(self, connection: sqlite3.Connection) -> None:
-        """Write it back."""
+        """Write the row back."""
         _, _, *changed = astuple(self)
         connection.execute(_KEEP_DOCUMENT, (*changed, self.id))
 
 
 def conversation_of(connection: sqlite3.Connection, session: str) -> IndexedConversation | None:
-    """What is known of a session; None: nothing was taken in of it."""
+    """Return the row of a session; None if nothing of it is indexed."""
     row = connection.execute(_DOCUMENT, (session,)).fetchone()
     return IndexedConversation(*row) if row else None
 
 
 def begun(connection: sqlite3.Connection, session: str, row: int, at: float) -> IndexedConversation:
-    """A session that was not known, with its first row."""
+    """Return a new row for an unknown session, with its first transcript row."""
     number = connection.execute(_NEW_DOCUMENT, (session, row, row, at)).lastrowid or 0
     return IndexedConversation(number, session, row, row, at, 1, 0, 0, 0, 0, -1, 0, 0)

@@ -1,7 +1,7 @@
 """The open index file: a writer and a reader, each a connection in a thread of its own.
 
-What is done with it is a function of a connection, run whole in its thread. No check of the whole file delays a start:
-a damaged one is made anew by whoever finds out (`rebuild`); until it is filled again, searches find what there is.
+Each operation is a function of a connection, run whole in its thread. No check of the whole file delays a start: the
+first caller that finds it damaged rebuilds it (`rebuild`); until it is filled again, searches find what is there.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class BrokenIndex(StateError):
     """The index file is damaged; `IndexFile.rebuild` makes it anew."""
 
     def __init__(self, why: str, generation: int) -> None:
-        """`generation`: of the file that is damaged; another one may be in its place by now."""
+        """Take the reason and the generation of the damaged file: another one may be in its place by now."""
         super().__init__(why)
         self.generation = generation
 
@@ -47,12 +47,12 @@ class IndexFile:
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self.generation = 0
-        """Grows when the file is made anew: what was read of it before holds no more."""
+        """Increases when the file is rebuilt, which invalidates everything read before."""
         self.written = asyncio.Event()
-        """Set whenever something was written; for the one who clears it."""
+        """Set whenever something was written; its single consumer clears it."""
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` as one transaction. Nothing of it is kept when it raises."""
+        """Run `work` as one transaction, rolled back when it raises."""
 
         def transaction() -> T:
             with _in_words(self.generation):
@@ -72,7 +72,7 @@ class IndexFile:
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` on what is committed, all of it as of one moment."""
+        """Run `work` on one consistent view of the committed data."""
 
         def view() -> T:
             with _in_words(self.generation):
@@ -87,10 +87,10 @@ class IndexFile:
         return await asyncio.get_running_loop().run_in_executor(self._reading, view)
 
     async def rewrite(self) -> bool:
-        """Write the file anew: no word that was deleted can be read in it or beside it afterwards.
+        """Rewrite the file so that no deleted word remains readable in it or beside it.
 
-        Seconds for a large one, in which searches go on and writing waits. False: somebody reads an old view of it, or
-        the disk is too full; the log says which.
+        Takes seconds for a large file; searches go on and writing waits. Returns False if an old view of it is still
+        being read, or the disk is too full; the log says which.
         """
 
         def written_anew() -> bool:
@@ -102,7 +102,7 @@ class IndexFile:
         return await asyncio.get_running_loop().run_in_executor(self._writing, written_anew)
 
     async def drop_broken(self) -> None:
-        """Remove the damaged file that was set aside: it has words, too."""
+        """Remove the damaged file that was set aside: it contains words, too."""
 
         def dropped() -> None:
             with _in_words(self.generation):
@@ -111,9 +111,9 @@ class IndexFile:
         await asyncio.get_running_loop().run_in_executor(self._writing, dropped)
 
     async def rebuild(self, error: BrokenIndex) -> None:
-        """Set the file in which the error was found aside and go on with an empty one, unless somebody has done that.
+        """Set the file in which the error was found aside and continue with an empty one, unless that has been done.
 
-        Several find out at once mostly: the second one must set nothing good aside.
+        Usually several callers find the damage at once: the second must not set the new file aside.
         """
 
         def set_aside() -> None:
@@ -124,7 +124,7 @@ class IndexFile:
         await self._change_file(set_aside, error.generation)
 
     async def replace(self, path: Path) -> None:
-        """Go on with another index file, which nobody has open, in place of this one."""
+        """Continue with another index file, which no connection has open, in place of this one."""
 
         def replaced() -> None:
             _discard_companions(self._path)
@@ -133,28 +133,28 @@ class IndexFile:
         await self._change_file(replaced)
 
     async def _change_file(self, change: Callable[[], None], generation: int | None = None) -> None:
-        """Have `change` put another file in place; given a generation, only if that is still the one."""
+        """Run `change` to put another file in place; given a generation, only if that is still the current one."""
 
         def changed() -> None:
             if generation not in (None, self.generation):
                 return
             with _in_words(self.generation):
                 self._close_writer()
-                # In this thread, so that nobody can write to the other file and take it for the one before.
+                # In this thread, so that no call can write to the other file and take it for the previous one.
                 self.generation += 1
                 change()
                 self._writer = _connect(self._path)
 
-        def with_nobody_reading() -> None:
-            # Whoever wants to read meanwhile waits, and opens the other file.
+        def without_readers() -> None:
+            # Readers wait meanwhile, and then open the other file.
             self._close_reader()
             self._writing.submit(changed).result()
 
-        await asyncio.get_running_loop().run_in_executor(self._reading, with_nobody_reading)
+        await asyncio.get_running_loop().run_in_executor(self._reading, without_readers)
         self.written.set()
 
     async def close(self) -> None:
-        """Wait for what runs, and close."""
+        """Wait for running work, and close."""
         await self._close_connections()
         self._writing.shutdown(wait=False)
         self._reading.shutdown(wait=False)
@@ -171,7 +171,7 @@ class IndexFile:
 
     def _opened_reader(self) -> sqlite3.Connection:
         if self._reader is None:
-            # The writer makes the file; its thread is asked first where nothing was written yet.
+            # The writer makes the file, so its thread runs first where nothing was written yet.
             self._writing.submit(self._opened_writer).result()
             self._reader = _plain(self._path)
             self._reader.execute("PRAGMA query_only = ON")
@@ -190,7 +190,7 @@ class IndexFile:
 
 @asynccontextmanager
 async def open_index(path: Path) -> AsyncIterator[IndexFile]:
-    """The index file, opened when it is first used: where there is none, or one of another version, it is made anew."""
+    """Yield the index file, opened at its first use: a missing one, or one of another version, is made anew."""
     index = IndexFile(path)
     try:
         yield index
@@ -244,8 +244,8 @@ def _rewrite(connection: sqlite3.Connection) -> bool:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    # A crash may cost the last commits, never the consistency: the sweep finds out what is missing. What is deleted is
-    # overwritten, as in the database: a conversation that is forgotten is in no file of the state folder.
+    # A crash may cost the last commits, never the consistency: the sweep finds out what is missing. Deleted rows are
+    # overwritten, as in the database: a forgotten conversation is in no file of the state folder.
     connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON;")
     [(version,)] = connection.execute("PRAGMA user_version")
     [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema")
@@ -261,7 +261,7 @@ class _Outdated(Exception):
 
 @contextmanager
 def _in_words(generation: int = 0) -> Iterator[None]:
-    """Tell a damaged file, which is made anew, from what only the operator can mend."""
+    """Convert SQLite's errors: `BrokenIndex` for a damaged file, `StateError` for faults only the operator can mend."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -275,7 +275,7 @@ def _in_words(generation: int = 0) -> Iterator[None]:
 
 
 def _set_aside(path: Path) -> None:
-    """Rename a broken index file, so that somebody may look at it, and drop its companions."""
+    """Rename a broken index file, so that it can be examined, and delete its companions."""
     path.replace(path.with_name(path.name + SET_ASIDE))
     _discard_companions(path)
 

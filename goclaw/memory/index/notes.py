@@ -1,7 +1,8 @@
-"""The shelf of notes: files of a workspace, cut into passages. Writing them, and whose they are.
+"""Notes in the index: writing files of a workspace, cut into passages, and looking up who may see them.
 
-Nothing here reads a file (`sweeping` does). A document keeps its number as long as its file is there; a passage that
-stands where it stood keeps its row and its unit. One that moves gets a new unit; its vector is by its text, and stays.
+Nothing here reads a file (`file_indexer` does). A document keeps its number as long as its file exists; a passage that
+stays at its place keeps its row and its unit. One that moves gets a new unit; its vector belongs to its text, and
+stays.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ ROWS_AT_ONCE = 100
 """Passages that one call compares, writes or deletes: a transaction of some 15 ms, however large a file is."""
 
 _UNFINISHED = ""
-"""Stands for the SHA-256 of a file whose passages are not all there: the next sweep reads it again."""
+"""Stands for the SHA-256 of a file whose passages are incomplete: the next sweep reads it again."""
 
 _DOCUMENT = """
 INSERT INTO note_documents (workspace, path, owner, modified, inode, size, sha256, lines, passages, words)
@@ -50,9 +51,9 @@ SELECT min(id), max(id), sum(passages), sum(words) FROM (
 
 @record
 class FileVersion:
-    """What tells one version of a file from another without reading it.
+    """The stat data that distinguish one version of a file from another without reading it.
 
-    The inode is there for files that are replaced by another one of the same size within one tick of the file clock.
+    The inode reveals a file replaced by another one of the same size within one tick of the file clock.
     """
 
     modified: float
@@ -70,11 +71,11 @@ class IndexedNote:
     lines: int
     passages: Sequence[Chunk]
     begun: int = 0
-    """How many of them, from the first on, an earlier call of `put` has seen to."""
+    """How many passages, from the first on, an earlier call of `put` has written."""
 
 
 def versions(connection: sqlite3.Connection, workspace: str) -> dict[str, tuple[FileVersion, str]]:
-    """What is indexed of a workspace: by path the version and the SHA-256 of the content."""
+    """Return the indexed files of a workspace: by path the version and the SHA-256 of the content."""
     rows = connection.execute(
         "SELECT path, modified, inode, size, sha256 FROM note_documents WHERE workspace = ?", (workspace,)
     )
@@ -82,9 +83,9 @@ def versions(connection: sqlite3.Connection, workspace: str) -> dict[str, tuple[
 
 
 def put(connection: sqlite3.Connection, workspace: str, documents: Sequence[IndexedNote]) -> Sequence[IndexedNote]:
-    """Add files, or bring them up to date: `ROWS_AT_ONCE` passages of them.
+    """Add or update files: `ROWS_AT_ONCE` passages of them.
 
-    Returns what is left: put that in the next transaction. A file of which something is left counts as unread.
+    Returns the remainder, to be put in the next transaction. A file with a remainder counts as unread.
     """
     room = ROWS_AT_ONCE
     for index, document in enumerate(documents):
@@ -97,7 +98,7 @@ def put(connection: sqlite3.Connection, workspace: str, documents: Sequence[Inde
 
 
 def touch(connection: sqlite3.Connection, workspace: str, found: Mapping[str, FileVersion]) -> None:
-    """Note new versions of files whose content is the same."""
+    """Note new versions of files with unchanged content."""
     for path, version in found.items():
         number = _number(connection, workspace, path)
         if number is not None:
@@ -109,7 +110,7 @@ def touch(connection: sqlite3.Connection, workspace: str, found: Mapping[str, Fi
 
 
 def remove(connection: sqlite3.Connection, workspace: str, paths: Sequence[str]) -> Sequence[str]:
-    """Forget files; at most `ROWS_AT_ONCE` passages go. Returns the paths of which more is to be removed."""
+    """Remove files: at most `ROWS_AT_ONCE` passages. Returns the paths with more to remove."""
     room = ROWS_AT_ONCE
     for index, path in enumerate(paths):
         number = _number(connection, workspace, path)
@@ -130,7 +131,7 @@ def remove(connection: sqlite3.Connection, workspace: str, paths: Sequence[str])
 
 
 def files(connection: sqlite3.Connection, workspace: str, actor_key: str) -> list[MemoryFile]:
-    """The indexed files that `actor_key` may see, by path."""
+    """Return the indexed files that `actor_key` may see, by path."""
     rows = connection.execute(
         "SELECT path, size, lines, modified FROM note_documents WHERE workspace = ? AND owner IN ('', ?) ORDER BY path",
         (workspace, actor_key),
@@ -139,14 +140,14 @@ def files(connection: sqlite3.Connection, workspace: str, actor_key: str) -> lis
 
 
 def scope(connection: sqlite3.Connection, workspace: str, actor_key: str) -> Scope:
-    """The places of a workspace that `actor_key` may see."""
+    """Return the places of a workspace that `actor_key` may see."""
     rows = connection.execute(_SCOPE, (workspace, actor_key)).fetchall()
     ranges = [(places_of(first)[0], places_of(last)[1]) for first, last, _, _ in rows]
     return Scope(ranges, sum(row[2] for row in rows), sum(row[3] for row in rows))
 
 
 def _put(connection: sqlite3.Connection, workspace: str, document: IndexedNote, room: int) -> bool:
-    """Write the next passages of a file, at most `room`; returns whether these were the last."""
+    """Write the next passages of a file, at most `room`; return whether these were the last."""
     version, begin, end = document.version, document.begun, document.begun + room
     values = (version.modified, version.inode, version.size, _UNFINISHED, document.lines)
     [(number,)] = connection.execute(_DOCUMENT, (workspace, document.path, owner_of(document.path), *values))

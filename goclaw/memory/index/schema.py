@@ -1,12 +1,12 @@
-"""The tables of the index. Two shelves of one form: `note` for memory files, `talk` for conversations.
+"""The tables of the index. Two corpora of one form: `note` for memory files, `talk` for conversations.
 
 A passage is known by its place, a whole number: the id of its document (a file, a session), then its position there.
-Neighbours have consecutive places; `ranking` says where places are left out. Numbers of documents are never used again.
+Neighbours have consecutive places; `ranking` says where places are left out. Numbers of documents are never reused.
 """
 
 from typing import Literal
 
-Shelf = Literal["note", "talk"]
+Corpus = Literal["note", "talk"]
 
 SCHEMA_VERSION = 2
 """Raise it when the tables, the cutting of passages or the extra terms change: the file is then made anew."""
@@ -16,17 +16,17 @@ POSITION_BITS = 24
 
 
 def place_of(document: int, position: int) -> int:
-    """The place of a document's passage."""
+    """Return the place of a document's passage."""
     return document << POSITION_BITS | position
 
 
 def document_of(place: int) -> int:
-    """Whose passage it is."""
+    """Return the number of the document that a place belongs to."""
     return place >> POSITION_BITS
 
 
 def places_of(document: int) -> tuple[int, int]:
-    """The first and the last place that a document can have."""
+    """Return the first and the last place that a document can have."""
     return place_of(document, 0), place_of(document + 1, 0) - 1
 
 
@@ -92,7 +92,7 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
 _SHELF = """
-CREATE TABLE {shelf}_passages (
+CREATE TABLE {corpus}_passages (
     place INTEGER PRIMARY KEY,
     row INTEGER NOT NULL,     -- number of the message; 0 in a file
     turn TEXT NOT NULL,       -- that the message belongs to; empty in a file
@@ -107,46 +107,46 @@ CREATE TABLE {shelf}_passages (
     extra TEXT NOT NULL,      -- `words.extra_terms`
     parts TEXT NOT NULL       -- identifiers, addresses: found by any three characters in a row
 );
-CREATE VIRTUAL TABLE {shelf}_words USING fts5 (
-    heading, text, extra, content = {shelf}_passages, content_rowid = place,
+CREATE VIRTUAL TABLE {corpus}_words USING fts5 (
+    heading, text, extra, content = {corpus}_passages, content_rowid = place,
     tokenize = 'porter unicode61 remove_diacritics 2'
 );
-CREATE VIRTUAL TABLE {shelf}_parts USING fts5 (
-    parts, content = {shelf}_passages, content_rowid = place, tokenize = 'trigram'
+CREATE VIRTUAL TABLE {corpus}_parts USING fts5 (
+    parts, content = {corpus}_passages, content_rowid = place, tokenize = 'trigram'
 );
-CREATE TRIGGER {shelf}_added AFTER INSERT ON {shelf}_passages BEGIN
-    INSERT INTO {shelf}_words (rowid, heading, text, extra) VALUES (new.place, new.heading, new.text, new.extra);
+CREATE TRIGGER {corpus}_added AFTER INSERT ON {corpus}_passages BEGIN
+    INSERT INTO {corpus}_words (rowid, heading, text, extra) VALUES (new.place, new.heading, new.text, new.extra);
 END;
-CREATE TRIGGER {shelf}_added_parts AFTER INSERT ON {shelf}_passages WHEN new.parts != '' BEGIN
-    INSERT INTO {shelf}_parts (rowid, parts) VALUES (new.place, new.parts);
+CREATE TRIGGER {corpus}_added_parts AFTER INSERT ON {corpus}_passages WHEN new.parts != '' BEGIN
+    INSERT INTO {corpus}_parts (rowid, parts) VALUES (new.place, new.parts);
 END;
-CREATE TRIGGER {shelf}_removed AFTER DELETE ON {shelf}_passages BEGIN
-    INSERT INTO {shelf}_words ({shelf}_words, rowid, heading, text, extra)
+CREATE TRIGGER {corpus}_removed AFTER DELETE ON {corpus}_passages BEGIN
+    INSERT INTO {corpus}_words ({corpus}_words, rowid, heading, text, extra)
     VALUES ('delete', old.place, old.heading, old.text, old.extra);
 END;
-CREATE TRIGGER {shelf}_removed_parts AFTER DELETE ON {shelf}_passages WHEN old.parts != '' BEGIN
-    INSERT INTO {shelf}_parts ({shelf}_parts, rowid, parts) VALUES ('delete', old.place, old.parts);
+CREATE TRIGGER {corpus}_removed_parts AFTER DELETE ON {corpus}_passages WHEN old.parts != '' BEGIN
+    INSERT INTO {corpus}_parts ({corpus}_parts, rowid, parts) VALUES ('delete', old.place, old.parts);
 END;
-CREATE TABLE {shelf}_units (
+CREATE TABLE {corpus}_units (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     first INTEGER NOT NULL,   -- place of the first passage that its vector stands for
     last INTEGER NOT NULL,
     sha256 BLOB NOT NULL,     -- of the text
     text TEXT NOT NULL        -- what is embedded
 );
-CREATE INDEX {shelf}_units_by_place ON {shelf}_units (first);
-CREATE INDEX {shelf}_units_by_text ON {shelf}_units (sha256);
+CREATE INDEX {corpus}_units_by_place ON {corpus}_units (first);
+CREATE INDEX {corpus}_units_by_text ON {corpus}_units (sha256);
 -- Places of units that came with their vectors, or went: what the vectors in memory follow.
-CREATE TABLE {shelf}_touched (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL);
-CREATE TRIGGER {shelf}_unit_added AFTER INSERT ON {shelf}_units
+CREATE TABLE {corpus}_touched (id INTEGER PRIMARY KEY AUTOINCREMENT, first INTEGER NOT NULL, last INTEGER NOT NULL);
+CREATE TRIGGER {corpus}_unit_added AFTER INSERT ON {corpus}_units
 WHEN EXISTS (SELECT 1 FROM vectors WHERE vectors.sha256 = new.sha256) BEGIN
-    INSERT INTO {shelf}_touched (first, last) VALUES (new.first, new.last);
+    INSERT INTO {corpus}_touched (first, last) VALUES (new.first, new.last);
 END;
-CREATE TRIGGER {shelf}_unit_removed AFTER DELETE ON {shelf}_units BEGIN
-    INSERT INTO {shelf}_touched (first, last) VALUES (old.first, old.last);
+CREATE TRIGGER {corpus}_unit_removed AFTER DELETE ON {corpus}_units BEGIN
+    INSERT INTO {corpus}_touched (first, last) VALUES (old.first, old.last);
 END;
 """
 
 _TURNS = "CREATE INDEX talk_passages_by_turn ON talk_passages (turn);"
 
-SCHEMA = _DOCUMENTS + "".join(_SHELF.format(shelf=shelf) for shelf in ("note", "talk")) + _TURNS
+SCHEMA = _DOCUMENTS + "".join(_SHELF.format(corpus=corpus) for corpus in ("note", "talk")) + _TURNS

@@ -1,4 +1,4 @@
-"""What a search may look at. It is applied to places before anything is cut, so that nobody's hits hide another's."""
+"""The places a search may see. It is applied before results are cut, so that no other user's hits take their room."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
@@ -8,25 +8,25 @@ from goclaw.records import record
 
 @record
 class Scope:
-    """Places on one shelf."""
+    """Places in one corpus."""
 
     ranges: Sequence[tuple[int, int]]
-    """First and last places, in order, none overlapping another."""
+    """First and last places, in order and without overlaps."""
     passages: int
     words: int
-    """How many there are in them, for the weights of terms and the usual length; near enough where times limit them."""
+    """The number of words in them, for term weights and the mean length; approximate where times limit them."""
     only: frozenset[int] | None = None
     """Of these, only those places; None: all."""
     but: frozenset[int] = frozenset()
-    """Places that are not meant."""
+    """Excluded places."""
 
     @property
     def usual(self) -> float:
-        """The mean of the words of a passage."""
+        """Return the mean number of words of a passage."""
         return self.words / self.passages if self.passages else 0.0
 
     def has(self, place: int) -> bool:
-        """Whether the place belongs to it."""
+        """Return whether the place belongs to it."""
         number = bisect_right(self.ranges, place, key=_first) - 1
         return (
             number >= 0
@@ -36,7 +36,7 @@ class Scope:
         )
 
     def ranges_without(self, places: Collection[int]) -> list[tuple[int, int]]:
-        """The ranges, cut in two where one of the places lies."""
+        """Return the ranges, split at each of the places."""
         result: list[tuple[int, int]] = []
         holes = sorted(places)
         for first, last in self.ranges:
@@ -57,7 +57,7 @@ def _first(span: tuple[int, int]) -> int:
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges in order, those that touch as one."""
+    """Return the ranges in order, those that touch joined."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if result and first <= result[-1][1] + 1:

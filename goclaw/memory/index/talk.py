@@ -1,7 +1,7 @@
-"""The shelf of talk: conversations, a passage per message. Writing them, and what of them a search means.
+"""Conversations in the index: writing them, a passage per message, and the scope of a search.
 
-Nothing here reads the transcripts (`listening` does). Places follow the order in which things were said, windows
-(`chunks.grow_windows`) are the units that get vectors, and what one more message costs does not depend on how many
+Nothing here reads the transcripts (`transcript_indexer` does). Places follow the order of messages, windows
+(`chunks.grow_windows`) are the units that get vectors, and the cost of one more message does not depend on how many
 there are.
 """
 
@@ -24,11 +24,11 @@ from goclaw.memory.ranking import REACH
 from goclaw.records import record
 
 PAUSE = 3_600.0
-"""Seconds of silence after which somebody begins to talk of something else: no neighbours, and no window, across it."""
+"""Seconds of silence that separate topics: no neighbours, and no window, across it."""
 RESULT_CHARACTERS = 2_000
-"""What is searched of a tool's result: its beginning says what it is."""
+"""Indexed characters of a tool's result: its beginning identifies it."""
 FORGOTTEN_AT_ONCE = 500
-"""Passages that one call of `forget` deletes: a transaction of some 20 ms."""
+"""Passages deleted per call of `forget`: a transaction of some 20 ms."""
 
 _DAY = 86_400.0
 _SEEN, _SEEN_AT = "talk seen", "talk seen at"
@@ -53,7 +53,7 @@ class IndexedRow:
     role: str
     """user, assistant or tool_result."""
     text: str
-    """Empty: nothing of it is searched."""
+    """Empty: the row is not searched."""
     speaker: str
     """A name as people say it."""
     sender: str
@@ -61,11 +61,11 @@ class IndexedRow:
     at: float
     """Epoch seconds."""
     heading: str = ""
-    """What a tool did; whose words a person passed on."""
+    """A summary of a tool call, or the name of the person quoted."""
 
 
 def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
-    """Add what was said, in the order of the rows over all sessions; rows that were taken in before are left out."""
+    """Add messages in the order of the rows over all sessions; rows already indexed are skipped."""
     known = seen(connection)
     sessions: dict[str, list[IndexedRow]] = {}
     for said in rows:
@@ -79,12 +79,12 @@ def put(connection: sqlite3.Connection, rows: Sequence[IndexedRow]) -> None:
 
 
 def seen(connection: sqlite3.Connection) -> int:
-    """The highest row that was taken in."""
+    """Return the highest indexed row."""
     return int(_fact(connection, _SEEN) or 0)
 
 
 def seen_at(connection: sqlite3.Connection) -> float:
-    """When that was said."""
+    """Return the time of the highest indexed row, in epoch seconds."""
     return float(_fact(connection, _SEEN_AT) or 0)
 
 
@@ -94,7 +94,7 @@ def _fact(connection: sqlite3.Connection, name: str) -> str:
 
 
 def talks(connection: sqlite3.Connection) -> list[Talk]:
-    """The conversations. Who wrote in the one that an agent worked for, wrote in the agent's."""
+    """Return the conversations. The writers of a session are also writers of its agents' sessions."""
     senders: dict[str, set[str]] = {}
     for session, sender in connection.execute(
         "SELECT session, sender FROM talk_documents LEFT JOIN talk_senders ON document = id ORDER BY id"
@@ -107,21 +107,21 @@ def talks(connection: sqlite3.Connection) -> list[Talk]:
 
 
 def begin_anew(connection: sqlite3.Connection) -> None:
-    """Take in all rows once more: for transcripts that are others than before. What there was is to be forgotten."""
+    """Index all rows once more, for another database's transcripts. The caller forgets the old ones."""
     connection.execute("DELETE FROM facts WHERE name IN (?, ?)", (_SEEN, _SEEN_AT))
 
 
 def extents(connection: sqlite3.Connection) -> dict[str, tuple[int, int]]:
-    """The first and the last row of each conversation, whether or not there is anything to search in them."""
+    """Return the first and the last row of each conversation, whether or not they have any text to search."""
     rows = connection.execute("SELECT session, first_row, last_row FROM talk_documents")
     return {session: (first, last) for session, first, last in rows}
 
 
 def forget(connection: sqlite3.Connection, session: str, before_row: int | None = None) -> bool:
-    """Delete what was said in a conversation before a row, or all of it; its vectors, too, that no like text needs.
+    """Delete a conversation's messages before a row, or all; vectors, too, unless an equal text still needs them.
 
     Returns whether there is more to delete: at most `FORGOTTEN_AT_ONCE` passages go at once, the oldest first. The
-    words are out of the tables then; `IndexFile.rewrite` has them out of the file.
+    words are out of the tables then; `IndexFile.rewrite` removes them from the file.
     """
     document = conversation_of(connection, session)
     if document is None:
@@ -204,7 +204,7 @@ def _speaker(connection: sqlite3.Connection, said: IndexedRow) -> int:
 
 
 def _first_from(connection: sqlite3.Connection, document: IndexedConversation, row: int | None) -> int | None:
-    """The first place of what was said from a row on; None: nothing was, or everything is meant."""
+    """Return the first place of the messages from a row on; None if there are none, or all are meant."""
     if row is None:
         return None
     found = connection.execute(
@@ -215,7 +215,7 @@ def _first_from(connection: sqlite3.Connection, document: IndexedConversation, r
 
 
 def _delete(connection: sqlite3.Connection, document: IndexedConversation, last: int) -> None:
-    """Delete the passages up to a place, and each unit that has a word of them."""
+    """Delete the passages up to a place, and each unit with any of their words."""
     here = (places_of(document.id)[0], last)
     [(passages, words)] = connection.execute(
         "SELECT count(*), coalesce(sum(words), 0) FROM talk_passages WHERE place BETWEEN ? AND ?", here
@@ -236,7 +236,7 @@ def _delete(connection: sqlite3.Connection, document: IndexedConversation, last:
 
 
 def scope(connection: sqlite3.Connection, wanted: TranscriptQuery) -> Scope:
-    """The places that a search for `wanted` may look at."""
+    """Return the places that a search for `wanted` may see."""
     since, until = (_midnight(wanted.since), _midnight(wanted.until, days=1))
     ranges: list[tuple[int, int]] = []
     passages = words = 0.0
@@ -266,10 +266,10 @@ def _midnight(day: date | None, days: int = 0) -> float | None:
 def _told_between(
     connection: sqlite3.Connection, document: IndexedConversation, since: float | None, until: float | None
 ) -> Iterator[tuple[int, int]]:
-    """The places of a conversation of what was said from one moment on and before another."""
+    """Return the places of a conversation's messages from one moment on and before another."""
     first, last = places_of(document.id)
     if not document.orderly and (since is not None or until is not None):
-        # Somebody has set the clock back in the middle of it: every passage is looked at.
+        # The clock was set back during the conversation: every passage is examined.
         rows = connection.execute(
             "SELECT place FROM talk_passages WHERE place BETWEEN ? AND ? AND told >= ? AND told < ?",
             (first, last, -math.inf if since is None else since, math.inf if until is None else until),
@@ -285,7 +285,7 @@ def _told_between(
 
 
 def _first_told(connection: sqlite3.Connection, document: IndexedConversation, at: float) -> int:
-    """The first place from which on everything was said at a moment or later, found by halving."""
+    """Find, by bisection, the first place from which all messages have this time or a later one."""
     low, end = place_of(document.id, 0), place_of(document.id, document.next_position)
     high = end
     while low < high:
@@ -301,7 +301,8 @@ def _first_told(connection: sqlite3.Connection, document: IndexedConversation, a
 
 
 def _spoken(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Where somebody speaks: whoever has this key or this whole name, else those whose names have these words."""
+    """Return the places where a speaker with this key or whole name speaks, else speakers with these words in their
+    names."""
     speakers = connection.execute("SELECT id, sender, name FROM talk_speakers").fetchall()
     wanted = who.casefold().split()
     meant = [number for number, sender, name in speakers if who == sender or wanted == name.casefold().split()]
@@ -314,7 +315,7 @@ def _spoken(connection: sqlite3.Connection, who: str, places: Sequence[tuple[int
 
 
 def _of_turn(connection: sqlite3.Connection, turn: str) -> Iterator[int]:
-    """What belongs to a turn, and to the agents that work in it."""
+    """Return the places of a turn, and of the agents that work in it."""
     root = turn.partition(AGENT_TURN)[0]
     agents = (f"{root}{AGENT_TURN}", f"{root}{AGENT_TURN[:-1]};")  # the character after ":"
     for (place,) in connection.execute(

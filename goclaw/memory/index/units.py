@@ -1,48 +1,48 @@
-"""What gets a vector, and the vectors: writing. Reading them for searches is `vectors`' business.
+"""Writing of units, the texts that get a vector, and of vectors. `vectors` reads them for searches.
 
-A vector belongs to a text and a model, not to a unit: a text that moves keeps it. Ids of units only grow, so whoever
-has looked at a span of them need not look there again. All steps are bounded, for transactions of some milliseconds.
+A vector belongs to a text and a model, not to a unit: a text that moves keeps it. Ids of units only grow, so a span
+once examined stays examined. All steps are bounded, for transactions of some milliseconds.
 """
 
 import sqlite3
 from collections.abc import Mapping, Sequence
 
-from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.schema import Corpus
 from goclaw.memory.index.scope import merged
 from goclaw.records import record
 
-SHELVES: Sequence[Shelf] = ("note", "talk")
+CORPORA: Sequence[Corpus] = ("note", "talk")
 
 LOOKED_AT = 2_000
-"""Units that are looked at in one step: 10 ms."""
+"""Units examined in one step: 10 ms."""
 
-_NEWEST = "SELECT coalesce(max(id), 0) FROM {shelf}_units"
+_NEWEST = "SELECT coalesce(max(id), 0) FROM {corpus}_units"
 _MISSING = """
 SELECT id, sha256, EXISTS (
     SELECT 1 FROM vectors JOIN models ON models.id = vectors.model
     WHERE vectors.sha256 = units.sha256 AND models.name = ?
-) FROM {shelf}_units AS units WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
+) FROM {corpus}_units AS units WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
 """
-_TEXT = "SELECT text FROM {shelf}_units WHERE id = ?"
+_TEXT = "SELECT text FROM {corpus}_units WHERE id = ?"
 _COUNT = """
-SELECT count(vectors.sha256), count(*) FROM {shelf}_units AS units LEFT JOIN vectors
+SELECT count(vectors.sha256), count(*) FROM {corpus}_units AS units LEFT JOIN vectors
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 WHERE units.id BETWEEN ? AND ?
 """
-_TOUCHED = "SELECT id, first, last FROM {shelf}_touched WHERE id > ? ORDER BY id"
-_FORGET_TOUCHED = "DELETE FROM {shelf}_touched WHERE id <= ?"
+_TOUCHED = "SELECT id, first, last FROM {corpus}_touched WHERE id > ? ORDER BY id"
+_FORGET_TOUCHED = "DELETE FROM {corpus}_touched WHERE id <= ?"
 
 
 @record
 class VectorModel:
-    """Whose vectors there are."""
+    """A model with vectors in the index."""
 
     name: str
-    """As `Embedder.name` gives it."""
+    """As in `Embedder.name`."""
     spec: str
-    """What opens its embedder, in the form of `memory.embedder`."""
+    """The specification to open its embedder, in the form of `memory.embedder`."""
     serving: bool
-    """Its vectors are what searches use."""
+    """Whether searches use its vectors."""
 
 
 @record
@@ -55,36 +55,36 @@ class Missing:
 
 @record
 class Looked:
-    """What one step of a look through units found."""
+    """The result of one step through the units."""
 
     missing: Sequence[Missing]
     down_to: int
-    """All units from here up were looked at."""
+    """All units from here up were examined."""
 
 
 @record
 class Count:
-    """Units that have their vectors, and how many there are in all."""
+    """The number of units with a vector, and of all units."""
 
     embedded: int
     units: int
 
 
 def models(connection: sqlite3.Connection) -> list[VectorModel]:
-    """Those that have been used, in the order in which they came."""
+    """Return the models that have been used, the oldest first."""
     rows = connection.execute("SELECT name, spec, serving FROM models ORDER BY id")
     return [VectorModel(name, spec, bool(serving)) for name, spec, serving in rows]
 
 
 def serving(connection: sqlite3.Connection) -> VectorModel | None:
-    """The model whose vectors searches use."""
+    """Return the model whose vectors searches use."""
     return next((model for model in models(connection) if model.serving), None)
 
 
 def announce(connection: sqlite3.Connection, name: str, spec: str) -> list[VectorModel]:
-    """Make a model known. While none serves, it serves from its first vectors on: some are better than none.
+    """Register a model. If none is in use, it is used from its first vectors on: some are better than none.
 
-    Returns all that are known, one of them serving.
+    Returns all known models, one of them in use.
     """
     connection.execute(
         "INSERT INTO models (name, spec) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET spec = excluded.spec",
@@ -97,48 +97,48 @@ def announce(connection: sqlite3.Connection, name: str, spec: str) -> list[Vecto
 
 
 def switch(connection: sqlite3.Connection, name: str) -> None:
-    """Have this model's vectors serve instead of those that do."""
+    """Use this model's vectors instead of the current ones."""
     connection.execute("UPDATE models SET serving = (name = ?)", (name,))
 
 
-def newest(connection: sqlite3.Connection, shelf: Shelf) -> int:
-    """The highest id of a unit; 0 where there is none."""
-    [(number,)] = connection.execute(_NEWEST.format(shelf=shelf))
+def newest(connection: sqlite3.Connection, corpus: Corpus) -> int:
+    """Return the highest id of a unit; 0 if there are no units."""
+    [(number,)] = connection.execute(_NEWEST.format(corpus=corpus))
     return int(number)
 
 
-def missing(connection: sqlite3.Connection, shelf: Shelf, model: str, span: tuple[int, int], limit: int) -> Looked:
-    """Units of a span of ids (first, last) that have no vector of the model, the newest first, at most `limit`.
+def missing(connection: sqlite3.Connection, corpus: Corpus, model: str, span: tuple[int, int], limit: int) -> Looked:
+    """Return units of a span of ids (first, last) without a vector of the model, the newest first, at most `limit`.
 
-    No more than `LOOKED_AT` are looked at: the rest of the span is for the next call, unless `down_to` is its first.
+    At most `LOOKED_AT` are examined: the rest of the span is left to the next call, unless `down_to` is its first.
     """
     first, last = span
-    rows = connection.execute(_MISSING.format(shelf=shelf), (model, first, last, LOOKED_AT)).fetchall()
+    rows = connection.execute(_MISSING.format(corpus=corpus), (model, first, last, LOOKED_AT)).fetchall()
     found: dict[bytes, int] = {}
     for number, sha256, embedded in rows:
         if not embedded:
             found.setdefault(sha256, number)
         if len(found) == limit:
-            return Looked(_texts(connection, shelf, found), number)
-    return Looked(_texts(connection, shelf, found), rows[-1][0] if len(rows) == LOOKED_AT else first)
+            return Looked(_texts(connection, corpus, found), number)
+    return Looked(_texts(connection, corpus, found), rows[-1][0] if len(rows) == LOOKED_AT else first)
 
 
 def store(connection: sqlite3.Connection, model: str, vectors: Mapping[bytes, bytes]) -> None:
-    """Keep vectors by the SHA-256 of their texts; nothing of a model that is not known (any more)."""
+    """Store vectors by the SHA-256 of their texts; those of an unknown model are ignored."""
     connection.executemany(
         "INSERT OR REPLACE INTO vectors (sha256, model, vector) SELECT ?, id, ? FROM models WHERE name = ?",
         [(sha256, vector, model) for sha256, vector in vectors.items()],
     )
 
 
-def count(connection: sqlite3.Connection, shelf: Shelf, model: str, span: tuple[int, int]) -> Count:
-    """How many units of a span of ids have a vector of the model."""
-    [(embedded, units)] = connection.execute(_COUNT.format(shelf=shelf), (model, *span))
+def count(connection: sqlite3.Connection, corpus: Corpus, model: str, span: tuple[int, int]) -> Count:
+    """Count the units in a span of ids that have a vector of the model, and all of them."""
+    [(embedded, units)] = connection.execute(_COUNT.format(corpus=corpus), (model, *span))
     return Count(embedded, units)
 
 
 def drop_others(connection: sqlite3.Connection, kept: Sequence[str], limit: int) -> bool:
-    """Forget models that neither serve nor are `kept`: at most `limit` vectors at once; False when nothing is left."""
+    """Remove models neither in use nor `kept`: at most `limit` vectors per call; return False when nothing is left."""
     idle = connection.execute("SELECT id, name FROM models WHERE NOT serving").fetchall()
     for number in (number for number, name in idle if name not in kept):
         dropped = connection.execute(
@@ -152,9 +152,9 @@ def drop_others(connection: sqlite3.Connection, kept: Sequence[str], limit: int)
 
 
 def sweep(connection: sqlite3.Connection, after: bytes, limit: int) -> bytes | None:
-    """Forget vectors of texts that no unit has any more, among the next `limit` after a SHA-256.
+    """Remove unused vectors among the next `limit` after a SHA-256.
 
-    Returns where to go on; None at the end.
+    Returns the SHA-256 to continue after; None at the end.
     """
     keys = [
         key
@@ -174,7 +174,7 @@ def sweep(connection: sqlite3.Connection, after: bytes, limit: int) -> bytes | N
 
 
 def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-    """The next vectors of a model after a SHA-256, with the SHA-256 of their texts: for another index file."""
+    """Return the next vectors of a model after a SHA-256, with the SHA-256 of their texts: for another index file."""
     return connection.execute(
         "SELECT sha256, vector FROM vectors WHERE sha256 > ? AND model = (SELECT id FROM models WHERE name = ?)"
         " ORDER BY sha256 LIMIT ?",
@@ -182,41 +182,41 @@ def take(connection: sqlite3.Connection, model: str, after: bytes, limit: int) -
     ).fetchall()
 
 
-def touched(connection: sqlite3.Connection, shelf: Shelf, after: int) -> tuple[list[tuple[int, int]], int]:
-    """Places (first, last) where units came with their vectors or went since the step `after`; the last step."""
-    rows = connection.execute(_TOUCHED.format(shelf=shelf), (after,)).fetchall()
+def touched(connection: sqlite3.Connection, corpus: Corpus, after: int) -> tuple[list[tuple[int, int]], int]:
+    """Return places (first, last) of units with vectors added or removed since step `after`, and the last step."""
+    rows = connection.execute(_TOUCHED.format(corpus=corpus), (after,)).fetchall()
     return merged((first, last) for _, first, last in rows), rows[-1][0] if rows else after
 
 
-def last_touch(connection: sqlite3.Connection, shelf: Shelf) -> int:
-    """The step after which `touched` tells of what comes from now on."""
+def last_touch(connection: sqlite3.Connection, corpus: Corpus) -> int:
+    """Return the step after which `touched` reports later changes."""
     [(number,)] = connection.execute(
-        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (f"{shelf}_touched",)
+        "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (f"{corpus}_touched",)
     )
     return int(number)
 
 
-def forget_touched(connection: sqlite3.Connection, shelf: Shelf, up_to: int) -> None:
-    """Drop what is known of touched places up to a step: whoever follows has followed."""
-    connection.execute(_FORGET_TOUCHED.format(shelf=shelf), (up_to,))
+def forget_touched(connection: sqlite3.Connection, corpus: Corpus, up_to: int) -> None:
+    """Delete the records of touched places up to a step that has been followed."""
+    connection.execute(_FORGET_TOUCHED.format(corpus=corpus), (up_to,))
 
 
 def follow_nothing(connection: sqlite3.Connection) -> None:
-    """Drop what is known of touched places: nobody holds vectors yet."""
-    for shelf in SHELVES:
-        forget_touched(connection, shelf, last_touch(connection, shelf))
+    """Delete the records of touched places while no vectors are loaded."""
+    for corpus in CORPORA:
+        forget_touched(connection, corpus, last_touch(connection, corpus))
 
 
 def sizes(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """How many files, conversations and passages there are."""
+    """Return how many files, conversations and passages there are."""
     [(files, of_files)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM note_documents")
     [(talks, of_talks)] = connection.execute("SELECT count(*), coalesce(sum(passages), 0) FROM talk_documents")
     return files, talks, of_files + of_talks
 
 
-def _texts(connection: sqlite3.Connection, shelf: Shelf, numbers: Mapping[bytes, int]) -> list[Missing]:
+def _texts(connection: sqlite3.Connection, corpus: Corpus, numbers: Mapping[bytes, int]) -> list[Missing]:
     return [
         Missing(sha256, text)
         for sha256, number in numbers.items()
-        for (text,) in connection.execute(_TEXT.format(shelf=shelf), (number,))
+        for (text,) in connection.execute(_TEXT.format(corpus=corpus), (number,))
     ]

@@ -1,22 +1,22 @@
-"""What gets a vector, and the vectors: reading them for searches. Writing is `units`' business.
+"""Reading of units and their vectors for searches. `units` writes them.
 
-Each call reads a bounded portion, so that whoever loads a hundred thousand vectors holds up nobody for long.
+Each call reads a bounded portion, so that loading a hundred thousand vectors does not hold up other readers.
 """
 
 import sqlite3
 from collections.abc import Collection, Sequence
 
-from goclaw.memory.index.schema import Shelf
+from goclaw.memory.index.schema import Corpus
 from goclaw.records import record
 
 LOADED_AT_ONCE = 1_000
-"""Vectors that are loaded in one step: some 5 ms."""
+"""Vectors loaded in one step: some 5 ms."""
 
 _FOUND = """
-SELECT units.id, units.first, units.last, vectors.vector FROM {shelf}_units AS units JOIN vectors
+SELECT units.id, units.first, units.last, vectors.vector FROM {corpus}_units AS units JOIN vectors
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
 """
-# CROSS keeps SQLite from going through the vectors, of which the units of this portion have a few.
+# CROSS keeps SQLite from scanning the vectors: only a few belong to units of this portion.
 _FROM_UNITS = _FOUND.replace("JOIN", "CROSS JOIN")
 _AFTER = _FROM_UNITS + "WHERE units.id > ? ORDER BY units.id LIMIT ?"
 _WITHIN = _FROM_UNITS + "WHERE units.first BETWEEN ? AND ? AND units.last <= ?"
@@ -35,22 +35,22 @@ class Embedded:
 
 
 def units_with_vectors(
-    connection: sqlite3.Connection, shelf: Shelf, model: str, after: int, limit: int = LOADED_AT_ONCE
+    connection: sqlite3.Connection, corpus: Corpus, model: str, after: int, limit: int = LOADED_AT_ONCE
 ) -> list[Embedded]:
-    """The next units behind the one with the id `after` that have a vector of the model; none at the end."""
-    return [Embedded(*row) for row in connection.execute(_AFTER.format(shelf=shelf), (model, after, limit))]
+    """Return the next units after the id `after` with a vector of the model; empty at the end."""
+    return [Embedded(*row) for row in connection.execute(_AFTER.format(corpus=corpus), (model, after, limit))]
 
 
-def units_of(connection: sqlite3.Connection, shelf: Shelf, model: str, texts: Collection[bytes]) -> list[Embedded]:
-    """The units with one of these texts (by SHA-256) and a vector of the model: what came with vectors just stored."""
-    statement = _OF_TEXTS.format(shelf=shelf)
+def units_of(connection: sqlite3.Connection, corpus: Corpus, model: str, texts: Collection[bytes]) -> list[Embedded]:
+    """Return the units with one of these texts (by SHA-256) and a vector of the model, for vectors just stored."""
+    statement = _OF_TEXTS.format(corpus=corpus)
     return [Embedded(*row) for sha256 in texts for row in connection.execute(statement, (model, sha256))]
 
 
 def units_within(
-    connection: sqlite3.Connection, shelf: Shelf, model: str, ranges: Sequence[tuple[int, int]]
+    connection: sqlite3.Connection, corpus: Corpus, model: str, ranges: Sequence[tuple[int, int]]
 ) -> list[Embedded]:
-    """The units whose places lie within one of the ranges as a whole, and that have a vector of the model."""
-    statement = _WITHIN.format(shelf=shelf)
+    """Return the units with a vector of the model whose places lie entirely within one of the ranges."""
+    statement = _WITHIN.format(corpus=corpus)
     found = (connection.execute(statement, (model, first, last, last)) for first, last in ranges)
     return [Embedded(*row) for rows in found for row in rows]

@@ -1,7 +1,7 @@
-"""Windows over conversations, which are the units that get vectors: cut on with each message, mended after a deletion.
+"""Windows over conversations, the units that get vectors: continued with each message, mended after a deletion.
 
-What one more message costs does not depend on how many there are: cutting goes on at the seam that the conversation
-keeps. Only the last window of a conversation ever changes.
+The cost of one more message does not depend on how many there are: cutting continues at the seam stored with the
+conversation. Only the last window of a conversation ever changes.
 """
 
 import hashlib
@@ -16,30 +16,30 @@ EMBEDDED = CHUNK_TOKENS * BYTES_PER_TOKEN
 """Characters of a passage that get into windows: all of a message's, the beginning of a long result."""
 
 _LINES = "SELECT place, speaker, heading, text FROM talk_passages WHERE place BETWEEN ? AND ? ORDER BY place"
-_VECTORS_OF_NOBODY = """
+_DELETE_UNUSED_VECTORS = """
 DELETE FROM vectors WHERE sha256 = ?
     AND NOT EXISTS (SELECT 1 FROM talk_units WHERE talk_units.sha256 = vectors.sha256)
     AND NOT EXISTS (SELECT 1 FROM note_units WHERE note_units.sha256 = vectors.sha256)
 """
 
 Line = tuple[int, str]
-"""A place, and what stands there as it is embedded."""
+"""A place, and its text as it is embedded."""
 
 
 def line_of(place: int, speaker: str, heading: str, text: str) -> Line:
-    """A passage as it is embedded: who says it, what it is about, and its words."""
+    """Return a passage as it is embedded: the speaker, the heading, and the text."""
     about = f" ({heading})" if heading else ""
     return place, f"{speaker}{about}: {text[:EMBEDDED]}"
 
 
 def _lines(connection: sqlite3.Connection, first: int, last: int) -> Iterator[Line]:
-    """What was written before."""
+    """Return the lines that were stored before."""
     for row in connection.execute(_LINES, (first, last)):
         yield line_of(*row)
 
 
 def grow(connection: sqlite3.Connection, document: IndexedConversation, new: Sequence[Line]) -> None:
-    """Cut windows on from the one that is open."""
+    """Continue cutting at the open window."""
     seam = document.seam
     before = list(_lines(connection, seam.line, new[0][0] - 1)) if seam else []
     grown = grow_windows([*before, *new], seam)
@@ -54,7 +54,7 @@ def grow(connection: sqlite3.Connection, document: IndexedConversation, new: Seq
 
 
 def _kept_open(connection: sqlite3.Connection, document: IndexedConversation, windows: list[Chunk]) -> list[Chunk]:
-    """Drop the unit of the window that was open, unless it has not changed; returns the windows that are new."""
+    """Delete the unit of the open window, unless it has not changed; return the windows that are new."""
     row = connection.execute("SELECT first, text FROM talk_units WHERE id = ?", (document.open_unit,)).fetchone()
     if windows and row == (windows[0].start, windows[0].text):
         return windows[1:]
@@ -73,14 +73,14 @@ def _add_unit(connection: sqlite3.Connection, window: Chunk) -> int:
 
 
 def drop(connection: sqlite3.Connection, which: str, *values: int) -> None:
-    """Delete the units for which a condition of ours holds, and what vectors nothing else needs."""
+    """Delete the units for which a constant condition holds, and vectors that nothing else needs."""
     texts = connection.execute(f"SELECT sha256 FROM talk_units WHERE {which}", values).fetchall()  # noqa: S608 - no text of others
     connection.execute(f"DELETE FROM talk_units WHERE {which}", values)  # noqa: S608 - no text of others
-    connection.executemany(_VECTORS_OF_NOBODY, texts)
+    connection.executemany(_DELETE_UNUSED_VECTORS, texts)
 
 
 def mend(connection: sqlite3.Connection, document: IndexedConversation, first: int) -> None:
-    """Cut what lies between the first place that is left and the first window that is: its windows are gone.
+    """Cut the span between the first remaining place and the first remaining window: its windows are gone.
 
     Later windows stay as they are, so that their vectors do.
     """
@@ -90,6 +90,6 @@ def mend(connection: sqlite3.Connection, document: IndexedConversation, first: i
         document.seam = None
         grow(connection, document, list(_lines(connection, first, end)))
         return
-    # That one may begin within its first message, whose beginning was in the window before.
+    # The first remaining window may begin within its first message, whose beginning was in the previous window.
     for window in chunk_messages(_lines(connection, first, whole)):
         _add_unit(connection, window)

@@ -1,4 +1,4 @@
-"""What searches read of the shelves: within their scope only, and very words as they were said."""
+"""What searches read of the corpora: within their scope only, and very words as they were said."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -13,37 +13,37 @@ from goclaw.memory.index.schema import place_of
 from goclaw.memory.index.scope import NOTHING, Scope
 from goclaw.memory.query_terms import part_expressions, term_expressions
 from goclaw.memory.ranking import RankedPassage
-from tests.memory.talking import NOON, passage, say, scope_of, shelves
+from tests.memory.talking import NOON, corpora, passage, say, scope_of
 
 
 @pytest.fixture
-def shelf() -> Iterator[sqlite3.Connection]:
-    with shelves() as connection:
+def corpus() -> Iterator[sqlite3.Connection]:
+    with corpora() as connection:
         yield connection
 
 
-def where(shelf: sqlite3.Connection, phrase: str, sessions: int = 1) -> list[int]:
-    return phrase_places(shelf, "talk", phrase, scope_of(shelf, range(1, sessions + 1)))
+def where(corpus: sqlite3.Connection, phrase: str, sessions: int = 1) -> list[int]:
+    return phrase_places(corpus, "talk", phrase, scope_of(corpus, range(1, sessions + 1)))
 
 
-def test_terms_stand_where_they_were_said_in_any_form(shelf: sqlite3.Connection) -> None:
-    first, second, _ = say(shelf, 1, ["Anna: The lilies bloom", "Bert: A lily? Blooming?", "Anna: Bread"])
-    lily, bloom = postings(shelf, "talk", term_expressions("lily bloom"), scope_of(shelf, [1]))
+def test_terms_stand_where_they_were_said_in_any_form(corpus: sqlite3.Connection) -> None:
+    first, second, _ = say(corpus, 1, ["Anna: The lilies bloom", "Bert: A lily? Blooming?", "Anna: Bread"])
+    lily, bloom = postings(corpus, "talk", term_expressions("lily bloom"), scope_of(corpus, [1]))
     assert (lily, bloom) == ([first, second], [first, second])
 
 
-def test_parts_of_identifiers_are_asked_in_their_own_table(shelf: sqlite3.Connection) -> None:
-    [place] = say(shelf, 1, ["Anna: It is in goclaw_memory_index.db"])
-    scope = scope_of(shelf, [1])
-    assert postings(shelf, "talk", part_expressions("w_memory_in"), scope, "parts") == [[place]]
-    assert postings(shelf, "talk", part_expressions("w_memory_in"), NOTHING, "parts") == [[]]
+def test_parts_of_identifiers_are_asked_in_their_own_table(corpus: sqlite3.Connection) -> None:
+    [place] = say(corpus, 1, ["Anna: It is in goclaw_memory_index.db"])
+    scope = scope_of(corpus, [1])
+    assert postings(corpus, "talk", part_expressions("w_memory_in"), scope, "parts") == [[place]]
+    assert postings(corpus, "talk", part_expressions("w_memory_in"), NOTHING, "parts") == [[]]
 
 
 @pytest.mark.parametrize("sessions", [3, 2 * RANGES_ASKED + 2])
-def test_few_and_many_ranges_let_the_same_places_through(shelf: sqlite3.Connection, sessions: int) -> None:
-    places = {session: say(shelf, session, ["Anna: tea", "Bert: tea"]) for session in range(1, sessions + 1)}
+def test_few_and_many_ranges_let_the_same_places_through(corpus: sqlite3.Connection, sessions: int) -> None:
+    places = {session: say(corpus, session, ["Anna: tea", "Bert: tea"]) for session in range(1, sessions + 1)}
     odd = range(1, sessions + 1, 2)
-    [found] = postings(shelf, "talk", ['"tea"'], scope_of(shelf, odd))
+    [found] = postings(corpus, "talk", ['"tea"'], scope_of(corpus, odd))
     assert found == [place for session in odd for place in places[session]]
 
 
@@ -69,27 +69,27 @@ def test_no_place_outside_of_a_scope_is_ever_found(
         and place not in but
     ]
     assert [place for place in range(70) if scope.has(place)] == allowed
-    with shelves() as shelf:
+    with corpora() as corpus:
         for place in range(70):
-            passage(shelf, "talk", place, "tea ->")
-        assert postings(shelf, "talk", ['"tea"', '"coffee"'], scope) == [allowed, []]
-        assert sorted(phrase_places(shelf, "talk", "tea", scope)) == allowed
-        assert sorted(phrase_places(shelf, "talk", "->", scope)) == allowed
+            passage(corpus, "talk", place, "tea ->")
+        assert postings(corpus, "talk", ['"tea"', '"coffee"'], scope) == [allowed, []]
+        assert sorted(phrase_places(corpus, "talk", "tea", scope)) == allowed
+        assert sorted(phrase_places(corpus, "talk", "->", scope)) == allowed
 
 
-def test_passages_and_texts_are_those_that_there_are(shelf: sqlite3.Connection) -> None:
-    asked, told = say(shelf, 1, ["Anna: Where is it?", "Bert: In the attic"])
-    assert passages(shelf, "talk", [asked, told, told + 1]) == {
+def test_passages_and_texts_are_those_that_there_are(corpus: sqlite3.Connection) -> None:
+    asked, told = say(corpus, 1, ["Anna: Where is it?", "Bert: In the attic"])
+    assert passages(corpus, "talk", [asked, told, told + 1]) == {
         asked: RankedPassage(3, date(2026, 3, 19), "Anna", True),
         told: RankedPassage(3, date(2026, 3, 19), "Bert", False),
     }
-    assert [text.text for text in texts(shelf, "talk", {told, told + 9}).values()] == ["In the attic"]
-    assert documents(shelf, "talk", [1, 2]) == {1: "s1"}
+    assert [text.text for text in texts(corpus, "talk", {told, told + 9}).values()] == ["In the attic"]
+    assert documents(corpus, "talk", [1, 2]) == {1: "s1"}
 
 
-def test_a_phrase_is_its_very_words_in_their_order(shelf: sqlite3.Connection) -> None:
+def test_a_phrase_is_its_very_words_in_their_order(corpus: sqlite3.Connection) -> None:
     right, *_ = say(
-        shelf,
+        corpus,
         1,
         [
             "Anna: She   LOVES\nred wine",
@@ -98,13 +98,13 @@ def test_a_phrase_is_its_very_words_in_their_order(shelf: sqlite3.Connection) ->
             "Anna: she loves redwine",
         ],
     )
-    assert where(shelf, "she loves red wine") == [right]
-    assert where(shelf, "loves  red") == [right]
+    assert where(corpus, "she loves red wine") == [right]
+    assert where(corpus, "loves  red") == [right]
 
 
-def test_a_phrase_ends_where_its_words_end(shelf: sqlite3.Connection) -> None:
-    cat, _ = say(shelf, 1, ["Anna: my cat's bed", "Anna: cats concatenate"])
-    assert where(shelf, "cat") == [cat]
+def test_a_phrase_ends_where_its_words_end(corpus: sqlite3.Connection) -> None:
+    cat, _ = say(corpus, 1, ["Anna: my cat's bed", "Anna: cats concatenate"])
+    assert where(corpus, "cat") == [cat]
 
 
 @pytest.mark.parametrize(
@@ -126,19 +126,19 @@ def test_a_phrase_ends_where_its_words_end(shelf: sqlite3.Connection) -> None:
         ("ｆｕｌｌ", "it is full"),
     ],
 )
-def test_a_phrase_in_any_script_or_of_signs_is_found(shelf: sqlite3.Connection, phrase: str, text: str) -> None:
-    [place, _] = say(shelf, 1, [f"Anna: {text}", "Anna: something else"])
-    assert where(shelf, phrase) == [place]
+def test_a_phrase_in_any_script_or_of_signs_is_found(corpus: sqlite3.Connection, phrase: str, text: str) -> None:
+    [place, _] = say(corpus, 1, [f"Anna: {text}", "Anna: something else"])
+    assert where(corpus, phrase) == [place]
 
 
 @pytest.mark.parametrize("phrase", ["", "  ", "\x00", "\ud800", '"', "NEAR(", "x" * 10_000, '" OR "', "text : x", "*"])
-def test_any_text_is_a_valid_phrase(shelf: sqlite3.Connection, phrase: str) -> None:
-    say(shelf, 1, ["Anna: something else"])
-    assert where(shelf, phrase) == []
+def test_any_text_is_a_valid_phrase(corpus: sqlite3.Connection, phrase: str) -> None:
+    say(corpus, 1, ["Anna: something else"])
+    assert where(corpus, phrase) == []
 
 
-def test_phrases_come_latest_first(shelf: sqlite3.Connection) -> None:
-    old = say(shelf, 1, ["Anna: good night", "Bert: good night"])
-    [new] = say(shelf, 2, ["Anna: good night"])
-    passage(shelf, "talk", place_of(1, 9), "good night", NOON * 2)
-    assert where(shelf, "good night", 2) == [place_of(1, 9), new, old[1], old[0]]
+def test_phrases_come_latest_first(corpus: sqlite3.Connection) -> None:
+    old = say(corpus, 1, ["Anna: good night", "Bert: good night"])
+    [new] = say(corpus, 2, ["Anna: good night"])
+    passage(corpus, "talk", place_of(1, 9), "good night", NOON * 2)
+    assert where(corpus, "good night", 2) == [place_of(1, 9), new, old[1], old[0]]

@@ -1,4 +1,4 @@
-"""Conversations on their shelf: places, windows that grow, what a search may look at, and what is forgotten."""
+"""Conversations on their corpus: places, windows that grow, what a search may look at, and what is forgotten."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from goclaw.memory.index import units, vectors
-from goclaw.memory.index.schema import SCHEMA, Shelf
+from goclaw.memory.index.schema import SCHEMA, Corpus
 
 
 @pytest.fixture
@@ -18,9 +18,9 @@ def index() -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def add(index: sqlite3.Connection, *texts: str, shelf: Shelf = "note") -> None:
+def add(index: sqlite3.Connection, *texts: str, corpus: Corpus = "note") -> None:
     """Units of these texts; the tables are `schema`'s."""
-    statement = f"INSERT INTO {shelf}_units (first, last, sha256, text) VALUES (1, 1, ?, ?)"  # noqa: S608 - two names
+    statement = f"INSERT INTO {corpus}_units (first, last, sha256, text) VALUES (1, 1, ?, ?)"  # noqa: S608 - two names
     index.executemany(statement, [(sha256(text), text) for text in texts])
 
 
@@ -28,9 +28,9 @@ def sha256(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def missing(index: sqlite3.Connection, shelf: Shelf = "note", model: str = "small", limit: int = 10) -> list[str]:
-    span = (1, units.newest(index, shelf))
-    return [each.text for each in units.missing(index, shelf, model, span, limit).missing]
+def missing(index: sqlite3.Connection, corpus: Corpus = "note", model: str = "small", limit: int = 10) -> list[str]:
+    span = (1, units.newest(index, corpus))
+    return [each.text for each in units.missing(index, corpus, model, span, limit).missing]
 
 
 def embed(index: sqlite3.Connection, *texts: str, model: str = "small") -> None:
@@ -104,7 +104,7 @@ def test_models_that_neither_serve_nor_come_go_a_portion_at_a_time(index: sqlite
 
 def test_vectors_of_texts_that_are_gone_are_swept(index: sqlite3.Connection) -> None:
     add(index, "a note")
-    add(index, "a window", shelf="talk")
+    add(index, "a window", corpus="talk")
     units.announce(index, "small", "fake:small")
     embed(index, "a note", "a window", "gone", "gone, too")
     after: bytes | None = b""
