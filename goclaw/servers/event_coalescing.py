@@ -1,7 +1,7 @@
-"""Texts that come close together, as one: a reader sees no difference, and both ends wake up a tenth as often.
+"""Joining of streamed texts that come close together, so that both ends wake up a tenth as often.
 
-A quick model sends a hundred pieces a second. As a frame each they cost a client and the daemon as much as everything
-else that is done with them.
+A quick model sends a hundred pieces a second. A frame for each costs a client and the daemon as much as all their other
+work on them.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from goclaw.replay_buffer import Numbered
 from goclaw.supervise import background
 
 MOMENT_SECONDS = 0.04
-"""How long a text may wait for the next one: less than a screen takes to show it. Nothing else ever waits."""
+"""Seconds a text may wait for the next one: less than a screen takes to show it. No other event waits."""
 MAX_WAITING = 1_000
-"""Events that are taken from the source before they are asked for; beyond that the source notices that we are slow."""
+"""Events read ahead from the source; beyond that the source sees a slow reader."""
 
 
 @asynccontextmanager
 async def open_gathering(events: AsyncIterator[Numbered]) -> AsyncIterator[AsyncIterator[Numbered]]:
-    """The same events in the same order, but that texts of one turn which follow each other within a moment are one.
+    """Yield the same events in the same order, with consecutive texts of one turn joined.
 
-    That one has the number of the last of them, and the time of the first.
+    A joined text has the number of its last part, and the time of the first.
     """
     waiting: asyncio.Queue[Numbered | None] = asyncio.Queue(MAX_WAITING)
     urgent = asyncio.Event()
@@ -60,7 +60,7 @@ async def _gathered(waiting: asyncio.Queue[Numbered | None], urgent: asyncio.Eve
 
 
 def joined(events: Iterable[Numbered]) -> Iterator[Numbered]:
-    """Texts of the same kind and turn that follow each other, as one event."""
+    """Join consecutive texts of the same kind and turn to one event."""
     held: TextStreamed | ThinkingStreamed | None = None
     number, at = 0, 0.0
     for numbered in events:

@@ -1,6 +1,6 @@
-"""The HTTP listener: `/healthz`, `/readyz`, and what channels put on it through `Routes`. It knows none of them.
+"""The HTTP listener: `/healthz`, `/readyz`, and the routes that channels add through `Routes`.
 
-What holds for every request is in `listener`. The two pages tell no secret.
+`listener` checks every request. The two pages reveal no secret.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,21 +22,21 @@ class HttpServer:
     def __init__(self, readiness: Callable[[], Awaitable[Readiness]]) -> None:
         self._readiness = readiness
         self.port = 0
-        """The one that it listens on."""
+        """The port in use."""
 
     def add_to(self, application: web.Application, routes: Routes) -> None:
-        """Our own pages and the others'."""
+        """Add our own pages and the others'."""
         for path, page in zip(PROBES, (self.health, self.ready), strict=True):
             application.router.add_get(path, page)
         for method, path, handler in routes.added:
             application.router.add_route(method, path, handler)
 
     async def health(self, _: web.Request) -> web.StreamResponse:
-        """`/healthz`: that this is answered says that the event loop lives."""
+        """Answer `/healthz`: any answer proves that the event loop runs."""
         return web.json_response({"status": "ok"}, headers=HEADERS)
 
     async def ready(self, _: web.Request) -> web.StreamResponse:
-        """`/readyz`: whether messages are taken now."""
+        """Answer `/readyz`: whether messages are accepted now."""
         found = await self._readiness()
         status = HTTPStatus.OK if found.ready else HTTPStatus.SERVICE_UNAVAILABLE
         return web.json_response(found.public(), status=status, headers=HEADERS)

@@ -1,8 +1,8 @@
-"""What became of messages, for clients that did not hear it: one that is sent again is answered as it was then.
+"""An idempotency cache: a message that a client sends again gets its first answer.
 
 The journal drops a message that comes twice. But a command's answer is in no journal, and one that is being carried out
-must not be begun a second time because the client was cut off meanwhile. Not durable: after a restart of the daemon the
-client is told that the message was taken before.
+must not be begun a second time because the client was cut off meanwhile. Not durable: after a restart of the daemon a
+repeated message is answered as accepted before.
 """
 
 import asyncio
@@ -11,24 +11,24 @@ from collections.abc import Awaitable, Callable, Hashable
 from goclaw.events import Acceptance
 
 MAX_RECEIPTS = 200
-"""Receipts that are kept. A client that comes back sends again what it sent in its last moments, not in its life."""
+"""Answers that are kept. A client that reconnects repeats its last messages only."""
 
 
 class IdempotencyCache:
-    """The latest receipts, by whose message it was and its id."""
+    """The latest answers, by the sender of the message and its id."""
 
     def __init__(self) -> None:
         self._given: dict[Hashable, asyncio.Future[Acceptance]] = {}
 
     async def once(self, key: Hashable, take: Callable[[], Awaitable[Acceptance]]) -> Acceptance:
-        """Take the message, or wait for and return what became of it when it came first.
+        """Accept the message, or wait for and return the answer to its first copy.
 
         Raises:
-            Exception: what `take` raised; the message was not taken then, and is tried anew when it comes again.
+            Exception: the error of `take`; the message was not accepted then, and is tried anew when it comes again.
         """
         while given := self._given.get(key):
             await asyncio.wait({given})
-            if not given.cancelled():  # else whoever took it was cut off half-way
+            if not given.cancelled():  # else the first call was cancelled half-way
                 return given.result()
         self._given[key] = asyncio.get_running_loop().create_future()
         try:
@@ -45,6 +45,6 @@ class IdempotencyCache:
         given = self._given.pop(key)
         if isinstance(error, Exception):
             given.set_exception(error)
-            given.exception()  # nobody need wait for it
+            given.exception()  # the task may end without a waiter
         else:
             given.cancel()

@@ -1,8 +1,8 @@
-"""A listener for HTTP: everything is bounded before a handler sees it, be it head, body, time or connections.
+"""An HTTP listener that bounds head, body, time and connections before a handler sees a request.
 
-Whoever names another host, or comes from a web page that is not allowed, is refused: a page that somebody opens must
-not reach what listens on that person's own machine. Who is calling is for each handler to find out, and what there is
-to be had for those who use this: the daemon (`http`) and the registry (`registry`).
+A request for another host, or from a web page that is not allowed, is refused: a page open in a browser must not reach
+services on the same machine. Each handler authenticates its callers. Used by the daemon (`http`) and the registry
+(`registry`).
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from goclaw.redact import mask, printable
 log = logging.getLogger(__name__)
 
 NAME = "GoClaw"
-"""All that an answer says of the server; versions are for those who look for known holes."""
+"""The only server information in an answer; a version would help to find known vulnerabilities."""
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 SHUTDOWN_SECONDS = 5.0
-"""What a request gets to end when the daemon does; its caller sends it again otherwise."""
+"""Seconds a request gets to end at shutdown; its caller sends it again otherwise."""
 MAX_LOGGED = 200
 """Characters of a path in the log: strangers choose it."""
 
@@ -38,36 +38,36 @@ class ListenerLimits:
     """The bounds of one caller; fields for tests."""
 
     head_seconds: float = 15.0
-    """Until a request's head is there, also for a connection that is kept open: slow callers hold nothing."""
+    """Until a request's head is complete, also on a kept-alive connection: slow callers hold nothing."""
     body_seconds: float = 10.0
     body_bytes: int = 1_048_576
     field_bytes: int = 4_096
-    """Of one header's value, and of the request line."""
+    """Bytes of one header's value, and of the request line."""
     fields: int = 64
     connections: int = 100
 
 
 @record
 class Endpoint:
-    """Where somebody listens, and for whom."""
+    """The address and the permitted callers of a listener."""
 
     name: str
-    """What listens, for people."""
+    """The name of the listener, for people."""
     key: str
-    """Of the port, in the configuration."""
+    """The configuration key of the port."""
     host: str
     port: int
-    """0: a free one."""
+    """The port; 0: a free one."""
     names: frozenset[str] = frozenset()
-    """By which callers may know it, beside this machine's own."""
+    """Host names that callers may use, beside this machine's own."""
     origins: frozenset[str] = frozenset()
     """Web pages that may call."""
     quiet: tuple[str, ...] = ()
-    """Paths whose requests are no news."""
+    """Paths whose requests are not logged."""
 
 
 def bare(refusal: web.HTTPException) -> web.Response:
-    """A refusal without a body: nothing of the request comes back."""
+    """Return a refusal without a body: nothing of the request is echoed."""
     allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else None
     return web.Response(status=refusal.status, headers=allow)
 
@@ -75,7 +75,7 @@ def bare(refusal: web.HTTPException) -> web.Response:
 def guarded(
     place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
 ) -> web.Application:
-    """An application without pages whose requests are all looked at first; `refused` makes the answers of refusals."""
+    """Return an application without pages that checks every request; `refused` makes the answers to refused ones."""
     guard = _Guard(place, caps, refused)
     application = web.Application(middlewares=[guard.look], client_max_size=caps.body_bytes)
     application.on_response_prepare.append(_unnamed)
@@ -83,7 +83,7 @@ def guarded(
 
 
 class _Guard:
-    """What holds for every request."""
+    """The checks of every request."""
 
     def __init__(
         self, place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse]
@@ -94,7 +94,7 @@ class _Guard:
 
     @web.middleware
     async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Hand a request on that may come in."""
+        """Pass a permitted request on."""
         try:
             self._admit(request)
             with self._body_in_time(request):
@@ -102,12 +102,12 @@ class _Guard:
         except web.HTTPException as refusal:
             response = self._refused(refusal)
         level = logging.DEBUG if request.path in self._place.quiet else logging.INFO
-        # Without the query, which may hold what is nobody's business.
+        # Without the query, which may hold private data.
         log.log(level, "%s %s from %s: %d", request.method, _shown(request.path), request.remote, response.status)
         return response
 
     def _admit(self, request: web.Request) -> None:
-        """Raises HTTPException for a request that may not come in."""
+        """Raise HTTPException for a request that is refused."""
         named = request.headers.getall("Host", [])
         if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
             raise web.HTTPMisdirectedRequest
@@ -118,7 +118,7 @@ class _Guard:
 
     @contextmanager
     def _body_in_time(self, request: web.Request) -> Iterator[None]:
-        """Whoever reads a body that does not end in time gets an HTTPRequestTimeout."""
+        """Raise HTTPRequestTimeout for a body that does not end in time."""
         if not request.body_exists:
             yield
             return
@@ -127,7 +127,7 @@ class _Guard:
             if not request.content.is_eof():
                 request.content.set_exception(web.HTTPRequestTimeout())
 
-        # The event loop's own time, as for all that aiohttp does about connections.
+        # The event loop's own time, which aiohttp uses for all connections.
         timer = asyncio.get_running_loop().call_later(self._caps.body_seconds, give_up)
         try:
             yield
@@ -136,7 +136,7 @@ class _Guard:
 
 
 class _Connection(web.RequestHandler):
-    """aiohttp's, but what it cannot read is answered without words, and logged without a stack."""
+    """A connection of aiohttp that answers unreadable requests without details, and logs them without a stack."""
 
     __slots__ = ()
 
@@ -159,7 +159,7 @@ class _Connection(web.RequestHandler):
 
 
 class _Full(asyncio.Protocol):
-    """For a caller too many."""
+    """A protocol for a connection beyond the limit."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         log.debug("too many connections; one was closed")
@@ -199,21 +199,21 @@ async def _listen(place: Endpoint, runner: web.AppRunner, caps: ListenerLimits) 
             manager,
             loop=loop,
             keepalive_timeout=caps.head_seconds,
-            # A body that nobody wanted is not read to its end.
+            # An unused body is not read to its end.
             lingering_time=0,
             access_log=None,  # type: ignore[arg-type]  # as the library's own documentation does
             max_line_size=caps.field_bytes,
             max_field_size=caps.field_bytes,
             max_headers=caps.fields,
             read_bufsize=65_536,
-            # Nothing that calls us compresses, and a small body that unpacks to a large one is an old trick.
+            # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
             auto_decompress=False,
         )
 
     try:
         return await loop.create_server(connection, place.host, place.port, reuse_address=True)
     except OSError as error:
-        # asyncio's own text names the address once more; the number of a name that cannot be resolved is negative.
+        # asyncio's own text repeats the address; the number of a name that cannot be resolved is negative.
         number = error.errno or 0
         reason = os.strerror(number) if number > 0 else str(error)
         raise StateError(
@@ -227,7 +227,7 @@ async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
 
 
 def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
-    """Whether a `Host` header means us. A name that somebody else made lead here does not (DNS rebinding)."""
+    """Return whether a `Host` header names this machine. Other names that resolve to it do not count (DNS rebinding)."""
     parts = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
     if parts is None:
         return False
@@ -246,5 +246,5 @@ def _is_address(name: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    # On one line, or strangers write lines of their own into the log.
+    # On one line, or callers could forge lines of the log.
     return " ".join(mask(printable(path[:MAX_LOGGED])).split())

@@ -1,8 +1,8 @@
-"""Terminals over TCP: who shows an access token comes in as the user to whom it belongs, and as nobody else.
+"""Terminals over TCP: an access token admits its caller as the token's user.
 
-Host, Origin and sizes were looked at before (`servers.listener`). A token says who somebody is, never what he may do:
-that is looked up in users.json at every use. It comes in the header `Authorization` only: addresses end up in logs and
-histories, so one with a query is refused. What a client gets then is in `servers.serving`.
+`servers.listener` has checked Host, Origin and sizes. A token only identifies its user: the rights are looked up in
+users.json at every use. It comes in the header `Authorization` only: addresses end up in logs and histories, so one
+with a query is refused. `servers.serving` handles the connection from there.
 """
 
 import ipaddress
@@ -34,7 +34,7 @@ CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 @record
 class TerminalLimits:
-    """What one caller may have; fields for tests."""
+    """The limits of one caller; fields for tests."""
 
     per_token: int = 8
     """Connections at once: a person's terminals, not a program that forgets to close them."""
@@ -42,13 +42,14 @@ class TerminalLimits:
     in_all: int = 64
     """Fewer than the listener has, so that probes and the webhook still come in."""
     failures: int = 10
-    """Tries without a valid token that an address has in a minute; more are told to wait (429).
+    """Failed attempts of an address per minute; further ones are refused with 429.
 
-    A valid token comes in all the same: 256 bits are not guessed, and behind a proxy everybody has one address, where
-    anybody could otherwise shut everybody out."""
+    A valid token comes in all the same: 256 bits are not guessed, and behind a proxy all callers have one address,
+    where any of them could otherwise lock out the rest.
+    """
     window_seconds: float = 60.0
     addresses: int = 1_000
-    """That are remembered because of their failures."""
+    """Addresses that are remembered because of their failures."""
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class _Failed:
 
 
 class Failures:
-    """Addresses that came without a valid token, the latest last."""
+    """Addresses without a valid token, the latest last."""
 
     def __init__(self, bounds: TerminalLimits, clock: Clock) -> None:
         self._bounds = bounds
@@ -66,7 +67,7 @@ class Failures:
         self._failed: dict[str, _Failed] = {}
 
     def note(self, address: str) -> tuple[int, float]:
-        """One more: how many there were, and for how many seconds they count."""
+        """Count one more failure: return how many there were, and for how many seconds they count."""
         now = self._clock.monotonic()
         failed = self._failed.pop(address, None)
         if failed is None or failed.until <= now:
@@ -79,7 +80,7 @@ class Failures:
 
 
 class RemoteTerminals:
-    """Lets clients in. The listener calls `receive`."""
+    """Admission of remote clients. The listener calls `receive`."""
 
     def __init__(
         self,
@@ -99,7 +100,7 @@ class RemoteTerminals:
         self._ended = False
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
-        """A client's connection, from its handshake to its last frame."""
+        """Serve a client's connection, from its handshake to its last frame."""
         address = network_of(request.remote or "")
         if request.query_string:
             return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
@@ -115,7 +116,7 @@ class RemoteTerminals:
             return await self._serve(request, name, token, address)
 
     async def end(self) -> None:
-        """Let nobody in any more, and tell everybody that the daemon ends."""
+        """Refuse new clients, and close all connections because the daemon ends."""
         self._ended = True
         await self._serving.end()
 
@@ -129,7 +130,7 @@ class RemoteTerminals:
     def _refuse(self, address: str) -> web.StreamResponse:
         times, seconds = self._failures.note(address)
         if times in (1, self._bounds.failures + 1):
-            # Not each: whoever tries a million times writes no million lines.
+            # Not each: a million attempts write no million lines.
             log.warning("somebody at %s has no valid access token (try %d in a minute)", address, times)
             self._audit(
                 AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
@@ -141,7 +142,7 @@ class RemoteTerminals:
 
     @contextmanager
     def _counted(self, token: str, address: str) -> Iterator[bool]:
-        """Whether there is room for one more connection, which is counted until the block ends."""
+        """Yield whether there is room for one more connection, which is counted until the block ends."""
         bounds, both = self._bounds, (token, address)
         if (
             self._open.total() >= 2 * bounds.in_all
@@ -161,7 +162,7 @@ class RemoteTerminals:
 
 
 def network_of(address: str) -> str:
-    """What stands for a caller: the address, or of an IPv6 one the /64, all of which one caller has."""
+    """Return the network that counts as one caller: the address, or for IPv6 its /64, all of which one caller has."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
@@ -175,7 +176,7 @@ def network_of(address: str) -> str:
 
 
 def shown_token(request: web.Request) -> str:
-    """The token that a request shows; empty where there is none, or more than one."""
+    """Return the token that a request shows; empty where there is none, or more than one."""
     shown = request.headers.getall("Authorization", [])
     found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
     return found[1] if found else ""

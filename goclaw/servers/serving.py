@@ -1,8 +1,7 @@
-"""What a client gets once it was let in, whatever it came through: a session, its events, answers to its frames.
+"""Serving of an admitted client on any transport: a session, its events, and answers to its frames.
 
-Who may come in, and as whom, is the listener's business (`servers.socket`, `servers.remote_terminals`). Whether a
-client may stay is asked again for each thing that goes out or comes in, and twice a second: a right that is taken away
-ends what streams.
+The listeners decide who may come in, and as whom (`servers.socket`, `servers.remote_terminals`). A client's rights are
+checked again for each frame in or out, and twice a second: removing a right ends a stream.
 """
 
 import asyncio
@@ -72,9 +71,9 @@ from goclaw.wire import (
 log = logging.getLogger(__name__)
 
 PING_SECONDS = 20.0
-"""How often a silent client is asked whether it is still there."""
+"""Seconds after which a silent client is pinged."""
 GOODBYE_SECONDS = 0.5
-"""What a client gets to take what waits for it, and to answer that it has heard the end of the connection."""
+"""Seconds for a client to take its queued events, and to acknowledge the end of the connection."""
 
 
 DENIED = "denied: "
@@ -82,21 +81,21 @@ DENIED = "denied: "
 MAX_REASON = 120
 """Bytes of the reason in a closing frame, which takes 123 (RFC 6455, 5.5)."""
 LOOK_SECONDS = 0.5
-"""Between two looks whether a client may stay. With those at users.json and the tokens that is less than 1.5 s."""
+"""Seconds between two checks whether a client may stay. With those of users.json and the tokens it is below 1.5 s."""
 MAX_AT_ONCE = 32
-"""Frames of one client that are being answered; a client that asks for more is read again when it has its answers."""
+"""Frames of one client that are answered at once; further ones are read when there are answers."""
 
 
 @record
 class Peer:
-    """Who comes in through a connection."""
+    """The user at the other end of a connection."""
 
     actor_in: Callable[[str], Actor]
-    """As whom the client acts, from the session that it asks for."""
+    """Returns the actor for the session that the client requests."""
     objection: Callable[[], str]
-    """Why the person may not stay, whatever the session; empty: they may."""
+    """Returns why the person may not stay, whatever the session; empty: they may."""
     home: str = ""
-    """The session of who names none; empty: one has to be named."""
+    """The default session; empty: the client has to name one."""
 
 
 @record
@@ -108,51 +107,52 @@ class _Visit:
     visitor: Peer
     actor: Actor
     asked: str
-    """The session that was asked for."""
+    """The requested session."""
     session: str
     """Its name at the gateway."""
     client: str
-    """The client's name, as the bus knows it; empty: none. A client cannot come back in the name of another."""
+    """The client's name, as the bus knows it; empty: none. A client cannot reconnect under another's name."""
 
 
 class ServingGateway(GatewayPort, Protocol):
-    """What clients ask of the gateway."""
+    """The gateway as clients need it."""
 
     def session_for(self, actor: Actor, session: str) -> str:
-        """Which session `actor` gets for `session`; AccessDenied when it may not read that."""
+        """Return the session that `actor` gets for `session`; raise AccessDenied if it may not read that."""
         ...
 
     def oversees(self, actor: Actor) -> bool:
-        """Whether faults of the daemon are for `actor` to know."""
+        """Return whether `actor` may see faults of the daemon."""
         ...
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
-        """The session's events from now on, or from `position` on where that is known still (`Bus.follow`)."""
+        """Yield the session's events from now on, or from `position` on if that is still known (`Bus.follow`)."""
         ...
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
-        """`client` has shown everything up to event `number` of the session."""
+        """Note that `client` has shown everything up to event `number` of the session."""
         ...
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        """The next rows after `after`, oldest first: as many as suit one frame."""
+        """Return the next rows after `after`, oldest first: as many as suit one frame."""
         ...
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
-        """How what a call of the session kept begins, and whether there is more; of one that is gone, why."""
+        """Return the beginning of a stored artifact of the session, and whether there is more; of a deleted one, the
+        reason."""
         ...
 
     async def outline(self, session: str, last: int) -> Outline:
-        """The session beside its rows, and where its last `last` messages begin."""
+        """Return the session's state beside its rows, and where its last `last` messages begin."""
         ...
 
     async def memory(self, actor: Actor, question: MemoryQuery) -> Mapping[str, Any]:
-        """What memory has, or how it stands; raises AccessDenied or StateError."""
+        """Return the answer to a query about memory; raises AccessDenied or StateError."""
         ...
 
 
 class Serving:
-    """Serves clients until `end`."""
+    """The connections of clients, until `end`."""
 
     def __init__(self, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]) -> None:
         self._gateway = gateway
@@ -161,10 +161,10 @@ class Serving:
         self._receipts = IdempotencyCache()
         self._connections: set[web.WebSocketResponse] = set()
         self._followings: dict[Following, asyncio.Task[None]] = {}
-        """With the tasks that show their events."""
+        """Followed sessions, with the tasks that send their events."""
 
     async def serve(self, request: web.Request, visitor: Peer) -> web.WebSocketResponse:
-        """One client's connection, from its first frame to its last."""
+        """Serve one client's connection, from its first frame to its last."""
         connection = web.WebSocketResponse(heartbeat=PING_SECONDS, max_msg_size=MAX_FRAME, timeout=GOODBYE_SECONDS)
         await connection.prepare(request)
         self._connections.add(connection)
@@ -182,7 +182,7 @@ class Serving:
         return connection
 
     async def end(self) -> None:
-        """Give every client what waits for it, then tell it that the daemon ends."""
+        """Send every client its queued events, then the end of the daemon."""
         for following in self._followings:
             following.end()
         if self._followings:
@@ -211,7 +211,7 @@ class Serving:
     async def _attend(self, visit: _Visit, attach: Attach) -> None:
         session = visit.session
         now = await self._gateway.now(session)
-        # Nothing can happen between these two lines: what comes from now on comes as events.
+        # No event can come between these two lines: later ones are followed.
         async with self._gateway.follow(session, visit.client, Position(attach.epoch, attach.seen)) as following:
             anew, history = await self._missed(session, attach, following)
             position = following.position
@@ -243,7 +243,7 @@ class Serving:
                     looking.cancel()
 
     async def _listen(self, visit: _Visit, tasks: asyncio.TaskGroup) -> None:
-        """Take frames until the client goes, or has to."""
+        """Read frames until the client goes, or has to."""
         room = asyncio.Semaphore(MAX_AT_ONCE)
         async for frame in _frames(visit.connection):
             if await self._turned_away(visit):
@@ -252,11 +252,11 @@ class Serving:
                 self._gateway.acknowledge(visit.session, visit.client, frame.seen)
                 continue
             await room.acquire()
-            # Beside the loop: a command that takes its time must not keep /stop from being heard.
+            # Beside the loop: a slow command must not delay /stop.
             tasks.create_task(self._answer(visit, frame)).add_done_callback(lambda _: room.release())
 
     async def _look_after(self, visit: _Visit) -> None:
-        """See that a client that hears and says nothing goes, too, when it has to."""
+        """Disconnect a silent client, too, when it may not stay."""
         while not await self._turned_away(visit):
             await self._clock.sleep(LOOK_SECONDS)
 
@@ -282,7 +282,7 @@ class Serving:
         return True
 
     async def _missed(self, session: str, attach: Attach, following: Following) -> tuple[bool, list[MessageStored]]:
-        """Whether the rows that a client has are gone, and those that it lacks."""
+        """Return whether the rows that a client has were deleted, and those that it lacks."""
         if following.goes_on:
             return False, []
         anew = attach.after > 0 and not await self._has(session, attach.after)
@@ -292,7 +292,7 @@ class Serving:
         return bool(await self._gateway.history(session, row - 1, 1, before=row + 1))
 
     async def _show(self, visit: _Visit, events: AsyncIterator[Numbered], last: int) -> None:
-        """Pass events on; a row that went out with the history is not sent twice, but ends what was streamed of it."""
+        """Send events; a row already sent with the history is not sent twice, but ends its streamed text."""
         async with open_gathering(events) as gathered:
             async for number, event, at in gathered:
                 if await self._turned_away(visit):
@@ -359,7 +359,7 @@ class Serving:
 
 async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
     if not connection.closed:
-        with suppress(ConnectionError):  # a client that went away in mid-frame; whoever reads from it notices
+        with suppress(ConnectionError):  # a client that went away in mid-frame; its reader notices
             await connection.send_str(SERVER_FRAME.to_json(frame))
 
 
@@ -369,7 +369,7 @@ async def _frames(connection: web.WebSocketResponse) -> AsyncIterator[ClientFram
 
 
 async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
-    """The next frame; None when the client is gone."""
+    """Return the next frame; None when the client is gone."""
     async for message in connection:
         if message.type is not WSMsgType.TEXT:
             continue

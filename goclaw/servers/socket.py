@@ -1,7 +1,7 @@
 """The Unix socket in the state folder, for the terminal clients of the user who runs the daemon.
 
-Whoever connects must have the daemon's own uid: the kernel says so, the client cannot. That person is the owner. What
-a client gets then is in `servers.serving`.
+A client must have the daemon's own uid, as the kernel reports it, and acts as the owner. `servers.serving` handles the
+connection from there.
 """
 
 import os
@@ -23,7 +23,7 @@ from goclaw.wire import PATH
 
 
 def owner_key(session: str) -> str:
-    """Whom the owner speaks as: `tui:<name>` of that session, or of his login in a session of another channel."""
+    """Return the owner's actor key: `tui:<name>` of that session, or of his login in a session of another channel."""
     return session if session.startswith("tui:") else f"tui:{login_name()}"
 
 
@@ -65,7 +65,7 @@ def _owner(session: str) -> Actor:
 
 
 def _peer_uid(request: web.Request) -> int:
-    """The uid of the process at the other end, from the kernel (unix(7), SO_PEERCRED)."""
+    """Return the uid of the process at the other end, from the kernel (unix(7), SO_PEERCRED)."""
     transport = request.transport
     if transport is None:
         return -1
@@ -75,14 +75,14 @@ def _peer_uid(request: web.Request) -> int:
 
 
 def _always_welcome() -> str:
-    """The owner's rights may change, not that he is in his own house."""
+    """Return no objection: the owner's rights may change, but not the access to the own machine."""
     return ""
 
 
 def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
-    """The socket, and which file it is. Nobody but we can reach it at any moment, nor put another in its place."""
+    """Return the socket, and the identity of its file. At no moment can another user reach or replace it."""
     folder = path.parent.stat()
-    # Whoever may write there could replace the socket by one of their own; a sticky folder (/tmp) forbids that.
+    # A user who may write there could replace the socket; a sticky folder (/tmp) forbids that.
     if folder.st_uid not in (0, os.geteuid()) or (folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX):
         raise StateError(f"{path.parent}: others can change it, so that they could take the place of the daemon there")
     path.unlink(missing_ok=True)  # also a link, never what it leads to
@@ -97,7 +97,7 @@ def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
 
 
 def _unlink(path: Path, made: tuple[int, int]) -> None:
-    """Take our own socket away; what somebody put in its place is not ours."""
+    """Remove our own socket file, but no file that has taken its place."""
     with suppress(FileNotFoundError):
         found = path.lstat()
         if (found.st_dev, found.st_ino) == made:

@@ -156,7 +156,7 @@ async def test_the_workspace_is_never_watched_as_a_whole_nor_what_lies_behind_li
         frozenset({"memory", "memory/a", "memory/a/b", "docs"}),
         frozenset((".", name) for name in ("MEMORY.md", "memory", "docs", "linked", "later")),
     )
-    assert foundation.folders == [".", "docs", "memory", "memory/a", "memory/a/b"]
+    assert foundation.all == [".", "docs", "memory", "memory/a", "memory/a/b"]
 
 
 async def test_no_more_folders_than_the_bound_are_watched(

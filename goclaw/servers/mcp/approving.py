@@ -1,8 +1,9 @@
-"""Calls that ask first, made by a program: refused, or put to the person at that program.
+"""Approval of tool calls made by a program: refused, or put to the person at that program.
 
-What the client says of its person's answer cannot be verified here. So it is off unless the configuration wants it
-(`mcp.server.elicitation`), and only for who may answer such questions anyway. In protocol versions up to 2025-11-25 the
-server asks on the open connection; since 2026-07-28 the answer to the call is a question, and the client calls again.
+The client's report of its person's answer cannot be verified here. So this is off unless the configuration enables it
+(`mcp.server.elicitation`), and only for users who may answer such questions anyway. In protocol versions up to
+2025-11-25 the server asks on the open connection; since 2026-07-28 the answer to the call is a question, and the client
+calls again.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 
 KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
-"""The form that is put: yes or no is how it is left."""
+"""The form of a question: accepting or declining it is the answer."""
 MAX_OPEN = 1_000
-"""Questions that may be open between two calls; the oldest go."""
+"""Questions that may be open between two calls; the oldest are dropped."""
 IN_THE_MIDDLE = (
     "a client that speaks this revision of the protocol (2026-07-28 and later) cannot be asked while an agent works "
     "for it: let it run without asking (`policy.auto_allow`), or ask the agent in a chat or a terminal, where somebody "
@@ -52,25 +53,26 @@ class PendingApproval:
     """A question that a client takes to its person between two calls."""
 
     digest: str = ""
-    """Of the call that it is about."""
+    """The digest of the call that it is about."""
     agreed: frozenset[str] = frozenset()
-    """What was agreed to before in the same chain of calls: a tool and the one that it hands the call on to may ask."""
+    """Approvals given earlier in the same chain of calls: a tool and the tool that it passes the call to may both ask.
+    """
 
 
 class Approvals:
-    """Decides about calls that ask first."""
+    """Approval of calls, with the questions that are open."""
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
         self._open: OrderedDict[str, PendingApproval] = OrderedDict()
-        """By a question's own word. Each is good for one answer."""
+        """By the question's token. Each is good for one answer."""
 
     def may_decide(self, actor: Actor) -> bool:
-        """Whether the actor may answer a question about a call of its own."""
+        """Return whether the actor may answer a question about a call of its own."""
         return self._ports.access.authorize(actor, "question.answer", actor.key).allowed
 
     def open(self, asked: PendingApproval) -> str:
-        """A word for a new question."""
+        """Return a token for a new question."""
         word = secrets.token_urlsafe(16)
         self._open[word] = asked
         while len(self._open) > MAX_OPEN:
@@ -78,12 +80,12 @@ class Approvals:
         return word
 
     def take(self, word: str) -> PendingApproval:
-        """What was asked under a word; nothing where there is no such question (any more)."""
+        """Remove and return the question of a token; empty if it is unknown or expired."""
         return self._open.pop(word, PendingApproval())
 
 
 class Approval:
-    """Decides about one call."""
+    """The approval of one call."""
 
     def __init__(
         self, approvals: Approvals, ports: McpPorts, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
@@ -93,16 +95,16 @@ class Approval:
         self._ctx = ctx
         self._params = params
         self.asks: InputRequiredResult | None = None
-        """What the client is to ask its person before it calls again; it takes the place of the call's result."""
+        """The question that the client puts to its person before it calls again; it replaces the call's result."""
         self._agreed: set[str] = set()
         self._answered: PendingApproval | None = None
-        """What the client was asked before this call; looked up once."""
+        """The question put to the client before this call; looked up once."""
 
     async def decide(self, actor: Actor, wanted: ApprovalRequest, agent: str = "") -> Consent:
-        """What comes of asking about a call. Implements `Approve`.
+        """Return the consent to a call. Implements `Approve`.
 
         Raises:
-            ToolError: nobody can be asked, or will be before the next call.
+            ToolError: no person can be asked, or the answer comes with the next call.
         """
         if not self._can_ask(actor):
             raise ToolError(f"approval required: {wanted.reason}; {REMEDY}")
@@ -119,12 +121,12 @@ class Approval:
         )
 
     async def decide_for_agent(self, actor: Actor, wanted: ApprovalRequest, agent: str) -> Consent:
-        """The same about a call of the agent with this name, which works for the client's call.
+        """Return the consent to a call of the agent with this name, which works for the client's call.
 
         Newer clients are asked between two calls, and called again the agent would begin anew: they are not asked.
 
         Raises:
-            ToolError: nobody can be asked.
+            ToolError: no person can be asked.
         """
         if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask(actor):
             raise ToolError(f"approval required: {wanted.reason}; {IN_THE_MIDDLE}")
@@ -148,7 +150,7 @@ class Approval:
         return found.action
 
     def _answer_to(self, wanted: ApprovalRequest) -> str:
-        """What the client says that its person said.
+        """Return the person's answer as the client reports it.
 
         Raises:
             ToolError: it was not asked yet; `asks` has the question.

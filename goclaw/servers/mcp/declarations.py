@@ -1,4 +1,4 @@
-"""What installed packages declare for the MCP server."""
+"""Declarations for the MCP server from installed packages."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ SECTION = "mcp"
 
 
 def looked_at() -> Iterator[tuple[str, Declared | None, str]]:
-    """How each is called, and what it declares, or why it cannot be loaded, whatever it fails of. Blocks."""
+    """Yield the name of each, and its declarations or why it cannot be loaded, whatever the error. Blocks."""
     for plugin in plugins(SECTION):
         try:
             declared = load(plugin.path, Declared)
@@ -23,7 +23,7 @@ def looked_at() -> Iterator[tuple[str, Declared | None, str]]:
 
 
 def declarations() -> Sequence[Declared]:
-    """Those that can be loaded; what cannot is left out and named in the log. Blocks."""
+    """Return those that can be loaded; the others are named in the log. Blocks."""
     found = []
     for title, declared, fault in looked_at():
         if declared is None:

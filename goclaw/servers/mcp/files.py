@@ -1,8 +1,8 @@
-"""Changes of files in the workspaces of those who want to know: who subscribed to a file, and monitors.
+"""Changes of files in the workspaces of subscribers and monitors.
 
-One watch for each such person, with that person's eyes, and none when nobody wants to know. The kernel's word is a
-hint to look (`workspace.hints`); what changed is what two looks differ in. So a flood of changes is one look, and a
-file that came and went in between is never told.
+One watch for each such person, with that person's rights, and none without subscribers. Kernel events are a hint to
+look (`workspace.hints`); a change is a difference between two looks. So a flood of changes is one look, and a file that
+came and went in between is never reported.
 """
 
 import asyncio
@@ -25,73 +25,74 @@ from goclaw.workspace.hints import Hints, NothingTold, open_hints
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""Between two looks at what the kernel told; and at least ten times what the last look at the files took."""
+"""Seconds between two reads of the kernel's events; and at least ten times the duration of the last look at the files.
+"""
 SAFETY_SECONDS = 60.0
-"""Between two looks at the files for which there was no reason: the kernel is told nothing by a network folder."""
+"""Seconds between two unprompted looks at the files: the kernel gets no events from a network folder."""
 MAX_FILES = 10_000
-"""That a monitor is told of: one look at so many takes 0.06 s, in a thread."""
+"""Files that a monitor covers: one look at so many takes 0.06 s, in a thread."""
 MAX_FOLDERS = 1_000
-"""That are watched for one person; the kernel's limit is for all programs of a user (`max_user_watches`)."""
+"""Folders watched for one person; the kernel's limit is for all programs of a user (`max_user_watches`)."""
 MAX_PEOPLE = 32
-"""For whom files are watched at the same time."""
+"""People for whom files are watched at the same time."""
 MAX_AT_ONCE = 200
-"""Changes of one look that are told one by one; with more, the workspace as a whole has changed."""
+"""Changes of one look that are reported one by one; with more, the workspace as a whole has changed."""
 WHOLE = f"{FILE}:///"
-"""Stands for the workspace in a change: whoever is told of it looks anew."""
+"""Stands for the workspace in a change: its receivers list the files anew."""
 
 Event = Literal["created", "updated", "deleted"]
 WorkspaceOf = Callable[[Actor], Awaitable[Workspace]]
 Publish = Callable[[Change, str], None]
-"""Tell a change to the person with this key alone."""
+"""Publishes a change to the person with this key alone."""
 StateT = TypeVar("StateT")
 
 
 @record
 class Interest:
-    """Which files a person wants to know of."""
+    """The files that a person subscribes to."""
 
     actor: Actor
     everything: bool
-    """All that `resources/list` shows."""
+    """Every file that `resources/list` shows."""
     uris: frozenset[str]
     """And these, whether it shows them or not."""
 
     @property
     def paths(self) -> frozenset[str]:
-        """What `uris` name, relative to the workspace."""
+        """Return the paths of `uris`, relative to the workspace."""
         return frozenset(map(_path, self.uris))
 
 
 @record
 class Seen:
-    """What one look found."""
+    """The result of one look."""
 
     named: Mapping[str, FileStamp | None] = field(default_factory=dict)
-    """By path, what was wanted by name; None: it is not there, or not for that person."""
+    """By path, the files subscribed to by name; None: the file is missing, or not for that person."""
     listed: Mapping[str, object] | None = None
-    """By path, what `resources/list` shows; None: nobody wanted to know."""
+    """By path, the files in `resources/list`; None: not subscribed to."""
     complete: bool = True
     """False: there are more than these."""
 
     def or_else(self, other: "Seen") -> "Seen":
-        """This, and of what was not looked at what the other one has."""
+        """Return this look, completed by the other one where this one did not look."""
         first = other if self.listed is None else self
         return Seen({**other.named, **self.named}, first.listed, first.complete)
 
 
 class Interests:
-    """Who wants to know of which files, by whatever wants it; and what was there when that began."""
+    """The subscriptions, by subscriber, and the files as they were when each began."""
 
     def __init__(self, workspace: WorkspaceOf) -> None:
         self._workspace = workspace
         self._all: dict[object, tuple[Interest, Seen]] = {}
         self._put: dict[object, Interest] = {}
-        """What each wanted last, also while that is still looked at."""
+        """The last subscription of each, also while its files are still looked at."""
         self.changed = asyncio.Event()
-        """There may be other people in it."""
+        """Set when people may have been added or removed."""
 
     async def put(self, token: object, actor: Actor, uris: Iterable[str], *, everything: bool = False) -> None:
-        """What `token` wants from now on for `actor`: each change after this returns. Only URIs of files count."""
+        """Subscribe `token` for `actor`: each change after this returns is reported. Only URIs of files count."""
         interest = Interest(actor, everything, frozenset(uri for uri in uris if is_file(uri)))
         if not (interest.uris or everything):
             self.drop(token)
@@ -99,20 +100,20 @@ class Interests:
         self._put[token] = interest
         seen = await look(await self._workspace(actor), interest)
         if self._put.get(token) is not interest:
-            return  # it wanted something else meanwhile, or nothing any more
+            return  # it changed or ended its subscription meanwhile
         if token in self._all:
             seen = self._all[token][1].or_else(seen)
         self._all[token] = (interest, seen)
         self.changed.set()
 
     def drop(self, token: object) -> None:
-        """It wants nothing any more."""
+        """End a subscription."""
         self._put.pop(token, None)
         if self._all.pop(token, None):
             self.changed.set()
 
     def of(self, person: str) -> Interest | None:
-        """All that is wanted for the person with this key; None: nothing."""
+        """Return all subscriptions of the person with this key as one; None: there are none."""
         found = [interest for interest, _ in self._all.values() if interest.actor.key == person]
         if not found:
             return None
@@ -120,19 +121,19 @@ class Interests:
         return Interest(found[0].actor, any(each.everything for each in found), uris)
 
     def began(self, person: str) -> Seen:
-        """What was there when the person began to want to know."""
+        """Return the files as they were when the person's subscription began."""
         found = Seen()
         for interest, seen in self._all.values():
             found = found.or_else(seen) if interest.actor.key == person else found
         return found
 
     def people(self) -> list[str]:
-        """Their keys, whoever wanted it first first."""
+        """Return the subscribers' keys, the earliest first."""
         return list(dict.fromkeys(interest.actor.key for interest, _ in self._all.values()))
 
 
 async def look(workspace: Workspace, interest: Interest) -> Seen:
-    """See what is there of what is wanted."""
+    """Return the present state of the files subscribed to."""
     named = {path: await _version(workspace, path) for path in interest.paths}
     if not interest.everything:
         return Seen(named)
@@ -141,7 +142,7 @@ async def look(workspace: Workspace, interest: Interest) -> Seen:
 
 
 async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceOf, publish: Publish) -> None:
-    """Watch the files of whoever wants to know of them, until cancelled."""
+    """Watch the files of all subscribers, until cancelled."""
     running: dict[str, asyncio.Task[None]] = {}
     async with asyncio.TaskGroup() as group:
         while True:
@@ -159,7 +160,7 @@ async def follow_files(interests: Interests, clock: Clock, workspace: WorkspaceO
 
 
 class _Watch:
-    """The files of one person."""
+    """The watch over the files of one person."""
 
     def __init__(
         self, person: str, interests: Interests, clock: Clock, workspace: WorkspaceOf, publish: Publish
@@ -173,7 +174,7 @@ class _Watch:
         self._warned = False
 
     async def run(self) -> None:
-        """Watch, anew whenever something else is wanted, or folders come or go."""
+        """Watch, anew whenever the subscription changes, or folders come or go."""
         while interest := self._interests.of(self._person):
             workspace = await self._workspace(interest.actor)
             folders = await _folders(workspace, interest)
@@ -189,7 +190,7 @@ class _Watch:
                 await self._clock.sleep(SAFETY_SECONDS)
 
     async def _follow(self, workspace: Workspace, interest: Interest, folders: frozenset[str], hints: Hints) -> None:
-        """Return when something else is wanted, or other folders are to be watched."""
+        """Return when the subscription, or the set of folders to watch, has changed."""
         due, pause = True, LOOK_SECONDS  # what happened before the watch was laid
         looked = self._clock.monotonic()
         ways = frozenset(str(way) for path in interest.paths for way in (path, *PurePosixPath(path).parents))
@@ -218,7 +219,7 @@ class _Watch:
             )
 
     async def _look(self, workspace: Workspace, interest: Interest) -> None:
-        """See what is there, and tell what is not as it was."""
+        """Look at the files, and report differences."""
         before, self._seen = self._seen.or_else(self._interests.began(self._person)), await look(workspace, interest)
         self._tell(interest, before)
 
@@ -239,7 +240,7 @@ class _Watch:
 
 
 def _named(before: Mapping[str, StateT | None], now: Mapping[str, StateT | None]) -> dict[str, Event]:
-    """What changed of what was looked at both times, where None is what is not there."""
+    """Return the changes of files covered by both looks, where None is a missing file."""
     found: dict[str, Event] = {}
     for path in before.keys() & now.keys():
         was, is_ = before[path], now[path]
@@ -249,7 +250,7 @@ def _named(before: Mapping[str, StateT | None], now: Mapping[str, StateT | None]
 
 
 def differences(before: Seen, now: Seen) -> dict[str, Event]:
-    """What changed of what is listed. Of a list that was cut nobody knows what came and went."""
+    """Return the changes of listed files. Additions to and removals from a truncated list are unknown."""
     if before.listed is None or now.listed is None:
         return {}
     paths = before.listed.keys() | now.listed.keys()
@@ -259,7 +260,7 @@ def differences(before: Seen, now: Seen) -> dict[str, Event]:
 
 
 async def _folders(workspace: Workspace, interest: Interest) -> frozenset[str]:
-    """The folders to watch: those on the way to what is wanted by name, and all that hold what is listed."""
+    """Return the folders to watch: those on the way to files subscribed to by name, and all with listed files."""
     found = {"."}
     for path in sorted(interest.paths):
         for way in reversed(PurePosixPath(path).parents):
@@ -271,7 +272,7 @@ async def _folders(workspace: Workspace, interest: Interest) -> frozenset[str]:
 
 
 async def _is_folder(workspace: Workspace, path: str) -> bool:
-    """Whether it is a folder under its own name: what lies behind a link is not watched."""
+    """Return whether it is a folder under its own name: folders behind a link are not watched."""
     try:
         found = await workspace.stat(path)
     except ToolError:
@@ -288,5 +289,5 @@ async def _version(workspace: Workspace, path: str) -> FileStamp | None:
 
 
 def _path(uri: str) -> str:
-    """The path that the URI of a file names, in the one spelling that the kernel uses."""
+    """Return the path in the URI of a file, in the one spelling that the kernel uses."""
     return str(PurePosixPath(path_of(uri)))

@@ -1,7 +1,8 @@
-"""Who comes in over HTTP: nobody without an access token, no foreign page, nothing boundless. Before a body is read.
+"""Authentication and limits of MCP over HTTP: an access token is required, foreign pages are refused, sizes bounded.
 
-The same rules as for terminals (`servers.listener`, `servers.remote_terminals`), on the library's kind of application
-(ASGI). A token says who somebody is, never what they may do. Whose token goes is cut off within two seconds.
+All before a body is read, by the same rules as for terminals (`servers.listener`, `servers.remote_terminals`), on the
+library's kind of application (ASGI). A token only identifies its user; users.json has the rights. Connections of a
+removed token are cut within two seconds.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ from goclaw.tokens import Token, Tokens
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""Between two looks whether whoever is connected may stay."""
+"""Seconds between two checks whether connected clients may stay."""
 ACTOR = "goclaw.actor"
-"""In the scope of a request: for whom it is made."""
+"""Key in the scope of a request: the actor that it is made for."""
 GONE = "goclaw.gone"
-"""In the scope of a request: set when it has ended. The library lets calls of older clients go on without them."""
+"""Key in the scope of a request: an event set when it has ended. The library does not cancel calls of older clients."""
 _LENGTH = re.compile(rb"[0-9]{1,15}")
 
 
@@ -45,15 +46,15 @@ class GuardLimits:
     """The bounds of one caller; fields for tests."""
 
     body_bytes: int = 4 << 20
-    """A file that is written with a call is in it."""
+    """Includes a file that is written with a call."""
     body_seconds: float = 10.0
     per_token: int = 32
-    """Requests at once; a client has one open to be told things."""
+    """Requests at once; one of a client's stays open for notifications."""
     in_all: int = 128
 
 
 class _Refused(Exception):
-    """A request that may not come in."""
+    """A request that is refused."""
 
     def __init__(self, status: HTTPStatus, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status)
@@ -62,7 +63,7 @@ class _Refused(Exception):
 
 
 class RequestGuard:
-    """Stands before the application. Is one itself."""
+    """An ASGI application that checks requests before the wrapped one."""
 
     def __init__(
         self,
@@ -101,14 +102,14 @@ class RequestGuard:
         _log_access(scope, status)
 
     def end(self) -> None:
-        """Let nobody in any more, and cut off whoever is connected."""
+        """Refuse new requests, and cut connected clients off."""
         self._ended = True
         for task in self._requests:
             self._cut.add(task)
             task.cancel()
 
     async def look_after(self) -> None:
-        """Cut off whoever may not stay, until cancelled."""
+        """Cut clients off that may not stay any more, until cancelled."""
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             for task, (name, token) in list(self._requests.items()):
@@ -118,7 +119,7 @@ class RequestGuard:
                     task.cancel()
 
     async def _admitted(self, scope: Scope) -> tuple[str, Token]:
-        """The token that the request shows, by name. Nothing of the body was read yet."""
+        """Return the name of the token that the request shows, and the token. The body is not read yet."""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         named = _values(headers, b"host")
         if len(named) != 1 or not names_us(named[0], self._settings.host, self._names):
@@ -141,7 +142,7 @@ class RequestGuard:
     def _unknown(self, address: str) -> _Refused:
         times, seconds = self._failures.note(address)
         if times in (1, self._bounds.failures + 1):
-            # Not each: whoever tries a million times writes no million lines.
+            # Not each: a million attempts write no million lines.
             log.warning("an MCP client at %s has no valid access token (try %d in a minute)", address, times)
             self._audit(
                 AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
@@ -151,10 +152,10 @@ class RequestGuard:
         return _Refused(HTTPStatus.UNAUTHORIZED, CHALLENGE)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, name: str, token: Token) -> int:
-        """Hand the request on as its user's, for as long as its token is valid."""
+        """Pass the request on as its user's, for as long as its token is valid."""
         scope[ACTOR] = Actor(token.user, ENTRY, name=token.user)
         scope[GONE] = asyncio.Event()
-        # By this the library keeps the sessions of its older protocol apart: each belongs to who opened it.
+        # The library separates the sessions of its older protocol by this: each belongs to the user that opened it.
         scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=name, scopes=[], subject=token.user))
         answer = _Answer(send)
         task = asyncio.current_task()
@@ -189,7 +190,7 @@ class RequestGuard:
 
 
 class _Body:
-    """A request's body, which has to come within its time."""
+    """A request's body with a time limit."""
 
     def __init__(self, receive: Receive, caps: GuardLimits) -> None:
         self._receive = receive
@@ -199,7 +200,7 @@ class _Body:
     async def __call__(self) -> Message:
         if self._whole:
             return await self._receive()
-        # The event loop's own time, as for all that the server does about connections.
+        # The event loop's own time, which the server uses for all connections.
         async with asyncio.timeout_at(self._until):
             message = await self._receive()
         self._whole = message["type"] != "http.request" or not message.get("more_body", False)
@@ -207,7 +208,7 @@ class _Body:
 
 
 class _Answer:
-    """A response on its way, without the headers by which a program names itself."""
+    """A response in progress, without the headers by which a program names itself."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -225,7 +226,7 @@ class _Answer:
         await self._send(message)
 
     async def end(self, status: HTTPStatus) -> None:
-        """Say no more; with this status where nothing was said yet."""
+        """End the response; with this status if none was sent yet."""
         if not self.status:
             await self({"type": "http.response.start", "status": status.value, "headers": [(b"content-length", b"0")]})
         if not self._over:
@@ -233,7 +234,7 @@ class _Answer:
 
 
 async def _refuse(send: Send, refusal: _Refused) -> None:
-    """Without a body: nothing of the request comes back."""
+    """Refuse without a body: nothing of the request is echoed."""
     headers = {"Content-Length": "0", "Connection": "close", **HEADERS, **refusal.headers}
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status.value, "headers": raw})
@@ -250,7 +251,7 @@ def _log_access(scope: Scope, status: int) -> None:
 
 
 def warning_of(settings: McpServerSettings) -> str:
-    """What whoever opens the listener should know; empty: nothing."""
+    """Return a warning about the listener's settings, for the operator; empty: none."""
     if is_loopback(settings.host):
         return ""
     return "others reach the MCP listener without encryption: put a reverse proxy with TLS before it"

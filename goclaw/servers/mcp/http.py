@@ -1,6 +1,6 @@
 """Streamable HTTP: the library's own application behind our guard, under uvicorn, on a port of its own.
 
-`/mcp` speaks the protocol, `/mcp/monitor` tells what changes. Both need an access token.
+`/mcp` speaks the protocol, `/mcp/monitor` reports changes. Both need an access token.
 """
 
 import asyncio
@@ -34,22 +34,22 @@ log = logging.getLogger(__name__)
 
 PATH = "/mcp"
 SESSION = "mcp-session-id"
-"""The header by which older clients name their session."""
+"""The header in which older clients name their session."""
 MAX_SESSIONS = 64
 IDLE_SECONDS = 30 * 60.0
-"""After which a session of an older client is closed, which opens a new one then."""
+"""Seconds after which an idle session of an older client is closed; the client opens a new one then."""
 HEAD_SECONDS = 15.0
-"""What a caller gets to say what it wants."""
+"""Seconds for a request's head."""
 CONNECTIONS = 160
 GRACE_SECONDS = 3.0
-"""What calls get to end when the daemon does."""
+"""Seconds that running calls get at shutdown."""
 
 
 def who(ctx: Context) -> ClientCall:
-    """The user of the token with which a request came: the guard has put it into its scope.
+    """Return the user of a request's token, which the guard has put into its scope.
 
     Raises:
-        MCPError: the request came in some other way, as nobody.
+        MCPError: the request came in another way, without a user.
     """
     request = ctx.request
     actor = request.scope.get(ACTOR) if isinstance(request, Request) else None
@@ -59,11 +59,11 @@ def who(ctx: Context) -> ClientCall:
 
 
 def application(offer: McpExport, ports: McpPorts) -> ASGIApp:
-    """The library's application, and the monitor."""
+    """Return the library's application, and the monitor."""
     monitor = Monitor(offer.hub, ports.clock)
     return offer.server.streamable_http_app(
         streamable_http_path=PATH,
-        host="",  # Host and Origin are the guard's business
+        host="",  # the guard checks Host and Origin
         max_request_body_size=GuardLimits().body_bytes,
         session_idle_timeout=IDLE_SECONDS,
         max_sessions=MAX_SESSIONS,
@@ -106,7 +106,7 @@ async def _serve(server: "_Server", listening: socket.socket) -> None:
 
 
 async def _wind_down(server: "_Server", guard: RequestGuard, offer: McpExport) -> None:
-    """Calls that run may end for a while; then everybody goes."""
+    """Let running calls end for a while, then disconnect all clients."""
     try:
         async with asyncio.timeout(GRACE_SECONDS):
             await offer.idle()
@@ -138,7 +138,7 @@ def _settings_of(guard: RequestGuard) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """The library's, but the signals of the process are the daemon's."""
+    """The library's server without its signal handlers: signals are the daemon's."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -150,7 +150,7 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """The library's, but who says nothing goes."""
+    """The library's connection with a time limit for silent callers."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library's own
         super().connection_made(transport)
@@ -170,7 +170,7 @@ class _Connection(H11Protocol):
 
 
 def _listen(settings: McpServerSettings) -> socket.socket:
-    """A socket that listens. Blocks: a name has to be resolved."""
+    """Return a listening socket. Blocks: a name has to be resolved."""
     host, port = settings.host, settings.port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

@@ -1,6 +1,6 @@
-"""The monitor: what changes, as server-sent events `{"resource": …, "event": "created"|"updated"|"deleted"}`.
+"""The monitor: changes as server-sent events `{"resource": …, "event": "created"|"updated"|"deleted"}`.
 
-For programs that want to know and speak no MCP. It tells of what the user of the token may read, and not what it says.
+For programs that speak no MCP. It names resources that the user of the token may read, without their content.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from goclaw.servers.mcp.watching import Hub
 
 PATH = "/mcp/monitor"
 BEAT_SECONDS = 15.0
-"""Between two comments in a silent stream: a proxy closes one that says nothing."""
+"""Seconds between two comments in a silent stream: proxies close silent connections."""
 
 
 class Monitor:
@@ -31,7 +31,7 @@ class Monitor:
         self._clock = clock
 
     async def page(self, request: Request) -> Response:
-        """One stream of events, until the client goes."""
+        """Return one stream of events, which ends when the client goes."""
         actor: Actor = request.scope[ACTOR]
         stack = contextlib.AsyncExitStack()
         try:

@@ -1,4 +1,4 @@
-"""What GoClaw offers, as the library's server: the same over HTTP and on standard input and output."""
+"""GoClaw's MCP server on the library's, the same over HTTP and on standard input and output."""
 
 import asyncio
 import os
@@ -54,16 +54,16 @@ OPTIONS = NotificationOptions(prompts_changed=True, resources_changed=True, tool
 
 @record
 class ClientCall:
-    """Who makes a request, and over which connection."""
+    """The caller of a request, and its connection."""
 
     actor: Actor
     connection: str
     gone: asyncio.Event | None = None
-    """Set when nobody waits for an answer any more; None: that is told in another way."""
+    """Set when the caller has gone; None: the library cancels the call itself."""
 
 
 Who = Callable[[Context], ClientCall]
-"""From a request to who makes it. Raises MCPError where that is nobody."""
+"""Finds the caller of a request. Raises MCPError where there is none."""
 
 
 class McpExport:
@@ -85,7 +85,7 @@ class McpExport:
             version=settings.version or self._ports.version,
             title="GoClaw",
             instructions=settings.instructions or None,
-            # Asked for the headers that repeat arguments, before it is known who asks; no schema of ours wants any.
+            # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
             get_tool_input_schema=lambda name: None,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
@@ -101,7 +101,7 @@ class McpExport:
         )
         security = RequestStateSecurity(keys=[os.urandom(32)], bind_principal=lambda ctx: self._who(ctx).actor.key)
         if self._ports.declared.notifications:
-            # Not in the constructor, which warns of what the newer revision has no more.
+            # Not in the constructor, which warns of features removed from the newer revision.
             server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
         return server
@@ -162,7 +162,7 @@ class McpExport:
         )
 
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """What holds for every message: who it is from, and which version of the protocol is spoken."""
+        """Check every message: its sender, and the version of the protocol."""
         caller = self._who(ctx)
         if wanted := self._ports.config.mcp.server.protocol_version:
             _hold_to(wanted, ctx)
@@ -172,7 +172,7 @@ class McpExport:
 
 
 class _Server(Server[Any]):
-    """The library's, which over HTTP asks nobody whether lists change."""
+    """The library's server with our notification options, as its HTTP transport passes none."""
 
     def create_initialization_options(
         self,
@@ -186,15 +186,15 @@ class _Server(Server[Any]):
 
 
 def _hold_to(wanted: str, ctx: Context) -> None:
-    """Speak this version of the protocol and no other.
+    """Accept this version of the protocol only.
 
     Raises:
         MCPError: the client speaks another one of those that are not negotiated.
     """
     is_modern, is_handshake = wanted in MODERN_PROTOCOL_VERSIONS, ctx.method == "initialize"
     if is_handshake and not is_modern:
-        # Whatever it asks for, it is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
-        # library settles on what these parameters say once the handshake has gone well.
+        # Any requested version is answered with ours (specification, Lifecycle, Version Negotiation). In place: the
+        # library takes its version from these parameters after the handshake.
         if isinstance(ctx.params, dict):
             ctx.params["protocolVersion"] = wanted
         return
@@ -206,7 +206,7 @@ def _hold_to(wanted: str, ctx: Context) -> None:
 
 @asynccontextmanager
 async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[McpExport]:
-    """What is offered to whoever `who` finds, while the block runs."""
+    """Yield the server for the users that `who` finds, while the block runs."""
     tools = ToolOffer(ports)
     resources = ResourceOffer(ports, tools.reads)
     async with open_hub(ports, resources.may, resources.there) as hub:

@@ -1,4 +1,4 @@
-"""Long lists go out a page at a time."""
+"""Pages of long lists."""
 
 import base64
 import binascii
@@ -17,12 +17,12 @@ PAGE = 200
 def page(
     items: Sequence[ItemT], key: Callable[[ItemT], str], params: PaginatedRequestParams | None
 ) -> tuple[list[ItemT], str | None]:
-    """The page that is asked for, in the order of the keys, and the cursor of the next one.
+    """Return the requested page, in the order of the keys, and the cursor of the next one.
 
-    A cursor is the last key of its page and no number: what comes and goes meanwhile moves nothing.
+    A cursor is the last key of its page, not a number: entries that come and go meanwhile move nothing.
 
     Raises:
-        MCPError: the cursor is none of ours.
+        MCPError: the cursor is invalid.
     """
     after = _decoded(params.cursor) if params and params.cursor is not None else ""
     rest = sorted((item for item in items if key(item) > after), key=key)

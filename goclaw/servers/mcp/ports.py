@@ -1,4 +1,4 @@
-"""What the MCP server stands on. Nothing here imports the library."""
+"""The dependencies of the MCP server. Nothing here imports the library."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,7 +28,7 @@ ENTRY = "mcp"
 
 @record
 class Changed:
-    """Something that can be read is not as it was."""
+    """The change of a readable resource."""
 
     resource: str
     """Its URI."""
@@ -37,7 +37,7 @@ class Changed:
 
 @record
 class ListChanged:
-    """What there is to choose from is not as it was."""
+    """The change of a list of tools, prompts or resources."""
 
     kind: Literal["tools", "prompts", "resources"]
 
@@ -54,48 +54,48 @@ Change = Changed | ListChanged | Told
 
 
 class Conversations(Protocol):
-    """The gateway's own knowledge, wherever the server runs. Nothing here asks `authorize`: the callers do."""
+    """The gateway's own knowledge, wherever the server runs. Nothing here calls `authorize`: the callers do."""
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        """Every conversation of people, the latest first."""
+        """Return every conversation of people, the latest first."""
         ...
 
     async def outline(self, session: str, last: int) -> Outline:
-        """A conversation beside its rows, and where its last `last` messages begin."""
+        """Return the state of a conversation beside its rows, and where its last `last` messages begin."""
         ...
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        """The next rows after `after`, oldest first; none at the end."""
+        """Return the next rows after `after`, oldest first; empty at the end."""
         ...
 
     async def status(self, actor: Actor) -> Mapping[str, Any]:
-        """How the daemon stands, as far as the actor may know."""
+        """Return the daemon's status, as far as the actor may see it."""
         ...
 
     def changes(self, wanted: Callable[[], bool]) -> AbstractAsyncContextManager[AsyncIterator[Changed]]:
-        """What changes from now on, as long as it is `wanted`. The stream ends when its reader lags far behind."""
+        """Yield changes from now on, while `wanted`. The stream ends when its reader lags far behind."""
         ...
 
 
 ForAgent = Callable[[ApprovalRequest, str], Awaitable[Consent]]
-"""Asks whether a call may run, of the agent with this name. Raises ToolError where no person can be asked."""
+"""Requests approval of a call of the agent with this name. Raises ToolError where no person can be asked."""
 
 
 class ExternalRunsPort(Protocol):
-    """Where agents work for clients (`goclaw.sessions.external_runs`)."""
+    """Runs of agents for clients (`goclaw.sessions.external_runs`)."""
 
     @property
     def without(self) -> Sequence[str]:
-        """Tools that are of no use to a client, as a selection that leaves them out."""
+        """Return a selection that excludes tools of no use to a client."""
         ...
 
     def received(self, scope: CallScope, call: str, approve: ForAgent) -> AbstractAsyncContextManager[CallScope]:
-        """The scope of a call with this id, with the ports by which its tool asks agents."""
+        """Yield the scope of a call with this id, with the ports by which its tool asks agents."""
         ...
 
 
 class NoVisits:
-    """Where no agents work: in the process of `goclaw mcp serve`."""
+    """The port where no agents run: in the process of `goclaw mcp serve`."""
 
     without: Sequence[str] = ()
 
@@ -112,7 +112,7 @@ async def _no_agents(task: AgentTask | Forward, step: str, call_id: str) -> Any:
 
 
 _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
-"""Clients are told of every tool, and need none to find others."""
+"""Clients list every tool, and need none to find others."""
 
 
 @record
@@ -128,35 +128,36 @@ class McpPorts:
     audit: Callable[[AuditEntry], None]
     conversations: Conversations
     people: Callable[[], object]
-    """Those who may do something, as users.json has it now; to be compared with what it was."""
+    """The users with any rights, as users.json has them now; compared with an earlier result."""
     version: str = ""
-    """GoClaw's own."""
+    """GoClaw's version."""
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
-    """Sets of tools that registries are told of, as a selection: clients that find them there come here to use them."""
+    """Tool sets published in registries, as a selection: clients find them there and call them here."""
     visits: ExternalRunsPort = field(default_factory=NoVisits)
 
     def session(self, actor: Actor) -> str:
-        """The session in which the actor's calls are made: the actor's own."""
+        """Return the session in which the actor's calls are made: the actor's own."""
         return self.access.session_for(actor, own_session(actor.key))
 
     def offered(self, actor: Actor) -> Sequence[ToolSpec]:
-        """The tools that the actor may use, and that are for clients."""
+        """Return the tools that the actor may use, and that are for clients."""
         return [spec for spec in self.dispatcher.registry.visible_to(actor) if self.selection(spec) is not None]
 
     def selection(self, spec: ToolSpec | None) -> Sequence[str] | None:
-        """The selection by which clients are offered a tool; None: they are not."""
+        """Return the selection by which clients are offered a tool; None: they are not."""
         chosen = (self.config.mcp.server.tools, self.published)
         fitting = (one for one in chosen if spec and self.access.select((one, *self.without), spec))
         return next(fitting, None)
 
     @property
     def without(self) -> tuple[Sequence[str], ...]:
-        """More selections, each of which must have the tool."""
+        """Return further selections, each of which must include the tool."""
         return (_LISTED_ONLY, self.visits.without) if self.visits.without else (_LISTED_ONLY,)
 
     def may_read_files(self, actor: Actor) -> bool:
-        """Files are for who may use `read`, as in the completion of a terminal; and only where that is offered."""
+        """Return whether the actor may read files: as in a terminal's completion this needs `read`, and `read` must be
+        offered."""
         spec = self.dispatcher.registry.spec("read")
         return self.selection(spec) is not None and self.access.authorize(actor, "tool.use", "read").allowed
 

@@ -1,4 +1,4 @@
-"""Progress of a call, for clients that ask for it: what the tool does, and that it still does."""
+"""Progress of a call, for clients that request it: the tool's activity, and signs of life."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,18 +13,18 @@ from goclaw.redact import mask
 from goclaw.supervise import background
 
 BEAT_SECONDS = 5.0
-"""Between two signs of life: clients that count them give up after thirty seconds or more without one."""
+"""Seconds between two signs of life: some clients give up after thirty seconds without one."""
 
 
 class Progress:
-    """What is to be told of one call."""
+    """The unsent progress of one call."""
 
     def __init__(self) -> None:
         self._line = ""
         self._news = asyncio.Event()
 
     def tell(self, event: TurnEvent) -> None:
-        """Take an event of the call."""
+        """Add an event of the call."""
         match event:
             case ToolStarted(name=name, hint=hint):
                 self._line = hint or name
@@ -35,7 +35,7 @@ class Progress:
         self._news.set()
 
     async def report(self, ctx: ServerRequestContext[Any, Any], clock: Clock) -> None:
-        """Tell the client, until cancelled. What it counts are signs of life: how much is left nobody knows."""
+        """Send progress to the client, until cancelled. The number counts signs of life: the total is unknown."""
         told = 0
         while True:
             beat = asyncio.ensure_future(clock.sleep(BEAT_SECONDS))
@@ -52,7 +52,7 @@ class Progress:
 
 @asynccontextmanager
 async def open_progress(ctx: ServerRequestContext[Any, Any], clock: Clock) -> AsyncIterator[Progress]:
-    """Progress of the call that is made in the block."""
+    """Report the progress of the call that is made in the block."""
     progress = Progress()
     if not (ctx.meta and ctx.meta.get("progress_token") is not None):
         yield progress

@@ -25,11 +25,11 @@ from goclaw.servers.mcp.paging import page
 from goclaw.servers.mcp.ports import McpPorts
 
 MAX_ARGUMENT = 100_000
-"""Characters that one argument may have: it becomes part of a message."""
+"""Characters of one argument: it becomes part of a message."""
 
 
 class PromptOffer:
-    """The prompts of whoever asks; one of the configuration goes before one of code with the same name."""
+    """The prompts of a user; one of the configuration hides one of code with the same name."""
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
@@ -37,15 +37,15 @@ class PromptOffer:
         self._prompts = {each.name: each for each in (*ports.declared.prompts, *configured)}
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
-        """Those that the actor may use."""
+        """Return those that the actor may use."""
         here, cursor = page([each for each in self._prompts.values() if each.may(actor)], lambda it: it.name, params)
         return ListPromptsResult(prompts=[_described(each) for each in here], next_cursor=cursor)
 
     async def get(self, actor: Actor, params: GetPromptRequestParams) -> GetPromptResult:
-        """The messages that one of them makes.
+        """Return the messages of a prompt.
 
         Raises:
-            MCPError: there is none of that name for the actor, or the arguments are not what it takes.
+            MCPError: there is none of that name for the actor, or the arguments are invalid.
         """
         prompt = self._find(actor, params.name)
         rule = "" if prompt else "not there, or not for the actor"
@@ -61,7 +61,7 @@ class PromptOffer:
         return GetPromptResult(description=prompt.description or None, messages=[_said(each) for each in messages])
 
     def completed(self, actor: Actor, name: str, argument: str, begun: str) -> Sequence[str]:
-        """What an argument may be."""
+        """Return completions of an argument."""
         prompt = self._find(actor, name)
         known = [each for each in (prompt.arguments if prompt else ()) if each.name == argument]
         return [value for value in (known[0].values if known else ()) if value.startswith(begun)]

@@ -1,7 +1,7 @@
-"""Resources: files of the workspace, conversations, the status, and what code declares.
+"""Resources: files of the workspace, conversations, the status, and those that code declares.
 
-Each is seen with the eyes of whoever asks, and read no further than a bound. What is not there and what is not for
-somebody are answered alike.
+Each is read with the rights of the caller, and up to a bound. A missing resource and one that the caller may not read
+get the same answer.
 """
 
 import base64
@@ -44,11 +44,11 @@ from goclaw.servers.mcp.uris import (
 
 JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
 MAX_BYTES = 1 << 20
-"""Of a file: what a model can use of a larger one is asked for with `read`, in parts."""
+"""Bytes of a file: models read larger ones in parts, with `read`."""
 MAX_FILES, MAX_SESSIONS = 2_000, 500
-"""That are listed; others are read by their URI all the same."""
+"""Listed resources; others can be read by their URI all the same."""
 LAST_ROWS = 50
-"""Messages of a conversation with which it begins when nobody says after which row."""
+"""Last messages of a conversation that are read when no row is given."""
 NOT_FOUND = -32002
 """Resource not found (specification, Resources, Error Handling)."""
 
@@ -67,17 +67,17 @@ TEMPLATES = (
 
 
 class ResourceOffer:
-    """What can be read by whoever asks."""
+    """The resources of a user."""
 
     def __init__(self, ports: McpPorts, reads: Callable[[Actor, str], Awaitable[str]]) -> None:
-        """`reads`: which file the tool `read` opens under a path; raises ToolError where it opens none."""
+        """`reads`: the file that the tool `read` opens under a path; raises ToolError where it opens none."""
         self._ports = ports
         self._reads = reads
         self._declared = {each.uri: each for each in ports.declared.resources}
         self._offers_own = ports.config.mcp.server.resources
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
-        """Everything that there is to read."""
+        """Return everything that can be read."""
         found = [
             Resource(name=each.name, uri=each.uri, mime_type=each.mime, description=each.description or None)
             for each in self._declared.values()
@@ -92,16 +92,16 @@ class ResourceOffer:
         return ListResourcesResult(resources=resources, next_cursor=cursor)
 
     async def templates(self, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        """How the URIs of files and conversations are made."""
+        """Return the URI templates of files and conversations."""
         offered = TEMPLATES if self._offers_own else ()
         here, cursor = page(offered, lambda each: each.uri_template, params)
         return ListResourceTemplatesResult(resource_templates=here, next_cursor=cursor)
 
     async def read(self, actor: Actor, uri: str) -> ReadResourceResult:
-        """What is there.
+        """Return the content of a resource.
 
         Raises:
-            MCPError: nothing, or nothing for the actor, or it cannot be read.
+            MCPError: it is missing, or not for the actor, or cannot be read.
         """
         allowed = self.may(actor, uri)
         rule = "" if allowed else "not there, or not for the actor"
@@ -116,7 +116,8 @@ class ResourceOffer:
             raise MCPError(INVALID_PARAMS, mask(str(error))) from None
 
     def may(self, actor: Actor, uri: str) -> bool:
-        """Whether the actor may read what the URI names, if it is there. Asked at every use, and of every change."""
+        """Return whether the actor may read the URI's resource, if it exists. Checked at every use, and for every
+        change."""
         if known := self._declared.get(uri):
             return known.may(actor)
         access = self._ports.access
@@ -130,7 +131,7 @@ class ResourceOffer:
         return scheme == TRANSCRIPT and access.authorize(actor, "session.read", session_of(uri)[0]).allowed
 
     async def there(self, actor: Actor, uri: str) -> bool:
-        """Whether the actor could read what the URI names, or could if it were there: for who wants to watch it."""
+        """Return whether the actor could read the URI's resource now or once it exists: for subscriptions."""
         if not self.may(actor, uri):
             return False
         if uri in self._declared or not uri.startswith(f"{FILE}:"):
@@ -141,18 +142,18 @@ class ResourceOffer:
         try:
             found = await (await self._ports.workspace(actor)).stat(path)
         except ToolError:
-            return True  # it may come; what the workspace does not show is never told
+            return True  # it may be created; files that the workspace hides are never reported
         try:
             return await self._reads(actor, path) == found.path
         except ToolError:
             return False
 
     def declared(self, uri: str) -> declared.Resource | None:
-        """What code declares under this URI."""
+        """Return the resource that code declares under this URI."""
         return self._declared.get(uri)
 
     async def completed(self, actor: Actor, name: str, begun: str) -> Sequence[str]:
-        """What may be meant by the beginning of a template's variable."""
+        """Return completions of a template's variable."""
         if name == "session" and self._offers_own:
             return [key for key in await self._readable(actor) if key.startswith(begun)]
         if name == "path" and self._offers_own and self._ports.may_read_files(actor):

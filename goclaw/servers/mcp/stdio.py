@@ -12,8 +12,8 @@ CONNECTION = "stdio"
 async def serve_stdio(ports: McpPorts, actor: Actor) -> None:
     """Serve the client as `actor` until it closes our input.
 
-    Meanwhile nothing else may be read from standard input, and what others print there goes to standard error: the
-    library sees to both.
+    Meanwhile nothing else may read standard input, and prints of other code go to standard error: the library handles
+    both.
     """
     caller = ClientCall(actor, CONNECTION)
     async with open_offer(ports, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):

@@ -1,4 +1,4 @@
-"""Tools: what is listed, and how a call becomes one of ours."""
+"""Tools: their listing and their calls."""
 
 import asyncio
 import base64
@@ -42,13 +42,13 @@ from goclaw.toolkit.scope import CallScope
 log = logging.getLogger(__name__)
 
 MAX_DATA = 1 << 20
-"""Characters of a result's fields: what is larger is asked for in parts."""
+"""Characters of a result's fields: larger data are read in parts."""
 TURN = "mcp"
-"""Stands in the audit log where a call of the agent has its turn."""
+"""The turn of a call in the audit log."""
 
 
 class ToolOffer:
-    """The tools of whoever asks."""
+    """The tools of a user."""
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
@@ -62,7 +62,7 @@ class ToolOffer:
         await self._idle.wait()
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
-        """Those that the actor may use, and that are offered."""
+        """Return those that the actor may use, and that are offered."""
         registry = self._ports.dispatcher.registry
         await registry.ready()
         specs, cursor = page(self._ports.offered(actor), lambda spec: spec.name, params)
@@ -75,9 +75,9 @@ class ToolOffer:
         params: CallToolRequestParams,
         gone: asyncio.Event | None = None,
     ) -> CallToolResult | InputRequiredResult:
-        """One call, under the same rules as any other. What went wrong is told in the result.
+        """Run a call under the same rules as any other. Errors become part of the result.
 
-        It ends when the client is `gone`, which the library does not tell of every one.
+        It ends when the client is `gone`, which the library does not report for every transport.
         """
         await self._ports.dispatcher.registry.ready()
         approval = Approval(self._approvals, self._ports, ctx, params)
@@ -104,7 +104,7 @@ class ToolOffer:
             return await self._ports.dispatcher.call(call, visiting if by is None else replace(visiting, tools=by))
 
     async def reads(self, actor: Actor, path: str) -> str:
-        """Which file `read` opens for the actor under this path: rights, fixed arguments and hooks say a word in it.
+        """Return the file that `read` opens for the actor under this path, as rights, fixed arguments and hooks decide.
 
         Raises:
             ToolError: none.
@@ -149,7 +149,7 @@ class ToolOffer:
     async def _answer(self, result: ToolResult, gave: Sequence[tuple[OurTool, object]]) -> CallToolResult:
         content: list[ContentBlock] = [TextContent(text=_words(result))]
         if result.is_error or not gave:
-            # Denied by a person, kept back by a hook: nothing in it is what the tool's output schema promises.
+            # Denied by a person, or withheld by a hook: it does not match the tool's output schema.
             return CallToolResult(content=content, is_error=True)
         tool, value = gave[0]
         content += [picture for image in result.images if (picture := await self._picture(image))]
@@ -195,8 +195,8 @@ def _failed(words: str) -> CallToolResult:
 async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio.Event | None = None) -> ToolResult:
     """Run a call in a task of its own, for as long as the client is there.
 
-    The library cancels a request again and again until it has ended (anyio's cancel scopes); a tool is told once, and
-    puts its things in order then.
+    The library cancels a request again and again until it has ended (anyio's cancel scopes); a tool is cancelled once,
+    and cleans up then.
 
     Raises:
         ToolError: the client has gone.
@@ -219,7 +219,7 @@ async def _apart(work: Coroutine[Any, Any, ToolResult], name: str, gone: asyncio
 
 
 def _words(result: ToolResult) -> str:
-    """The text; of an error the sentence alone."""
+    """Return the text; of an error the sentence alone."""
     if not result.is_error:
         return result.content
     try:
@@ -230,7 +230,7 @@ def _words(result: ToolResult) -> str:
 
 
 def _masked(value: Any) -> Any:
-    """The same data, secrets masked in each text of it."""
+    """Return the same data with the secrets in each text masked."""
     match value:
         case str():
             return mask(value)
@@ -254,4 +254,4 @@ async def _nobody_answers(question: Question, step: str) -> str | None:
 
 
 async def _keep_nowhere(todos: Sequence[Todo]) -> None:
-    """A single call has no list of what is to be done."""
+    """Drop the to-do list: a single call has none."""

@@ -1,4 +1,4 @@
-"""What resources are called. Nothing here imports the library."""
+"""The URIs of resources. Nothing here imports the library."""
 
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -14,15 +14,15 @@ class Absent(GoclawError):
 
 
 def file_uri(path: str) -> str:
-    """The URI of a file of the workspace."""
+    """Return the URI of a file of the workspace."""
     return f"{FILE}:///{quote(path)}"
 
 
 def path_of(uri: str) -> str:
-    """The path that the URI of a file names, as the workspace takes it.
+    """Return the path in the URI of a file, as the workspace takes it.
 
     Raises:
-        Absent: it names none.
+        Absent: the URI is not a file's.
     """
     parts = urlsplit(uri)
     path = unquote(parts.path).lstrip("/")
@@ -32,7 +32,7 @@ def path_of(uri: str) -> str:
 
 
 def is_file(uri: str) -> bool:
-    """Whether the URI names what could be a file of the workspace."""
+    """Return whether the URI could be that of a file of the workspace."""
     if not uri.startswith(f"{FILE}:"):
         return False
     try:
@@ -42,12 +42,12 @@ def is_file(uri: str) -> bool:
 
 
 def transcript_uri(session: str) -> str:
-    """The URI of a conversation: its key has colons in it, which would be read as a port."""
+    """Return the URI of a conversation: its key has colons in it, which would be read as a port."""
     return f"{TRANSCRIPT}://{quote(session, safe='')}"
 
 
 def session_of(uri: str) -> tuple[str, int | None]:
-    """The key of the session that a URI names (empty: none), and after which row to read."""
+    """Return the key of the session in a URI (empty: none), and the row to read after."""
     parts = urlsplit(uri)
     after = parse_qs(parts.query).get("after", [""])[0]
     usable = after.isascii() and after.isdigit() and len(after) < 19

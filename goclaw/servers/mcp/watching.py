@@ -1,6 +1,6 @@
-"""Who wants to know what changed: streams of 2026-07-28, connections of older clients, monitors. One hub for all.
+"""Subscriptions: streams of 2026-07-28, connections of older clients, and monitors, served by one hub.
 
-Whoever is told of a resource may read it, as of the moment when it changed.
+A change is sent only to users who may read the resource at the moment when it changed.
 """
 
 import asyncio
@@ -45,19 +45,19 @@ from goclaw.toolkit.registry import same
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""Between two looks whether there are other tools, or other rights: as often as users.json is looked at."""
+"""Seconds between two looks for changed tools or rights: as often as users.json is read."""
 MAX_PEERS = 128
-"""Connections of older clients that are remembered; the one that was silent longest goes."""
+"""Connections of older clients that are remembered; the one silent for longest is dropped."""
 MAX_URIS = 200
-"""That one connection may subscribe to."""
+"""Subscriptions of one connection."""
 MAX_LISTENING = 64
 """Streams and monitors at once."""
 MAX_WAITING = 1_000
-"""Changes that wait for one of them; who lags further behind is cut off and reads anew."""
+"""Changes queued for one of them; a slower client is cut off and reads anew."""
 LEVEL: Final = "notice"
-"""Of the log messages as which older clients get what code declares."""
+"""The level of the log messages that carry declared notifications to older clients."""
 SEND_SECONDS = 5.0
-"""What a connection gets to take one notification."""
+"""Seconds for a connection to take one notification."""
 _EVENTS: dict[str, Callable[[], ServerEvent]] = {
     "tools": ToolsListChanged,
     "prompts": PromptsListChanged,
@@ -66,7 +66,7 @@ _EVENTS: dict[str, Callable[[], ServerEvent]] = {
 
 Listener = Callable[[Change], None]
 There = Callable[[Actor, str], Awaitable[bool]]
-"""Whether an actor could read what a URI names, or could if it were there."""
+"""Returns whether an actor could read a URI's resource now or once it exists."""
 
 
 @dataclass(slots=True)
@@ -77,27 +77,27 @@ class _Peer:
     session: ServerSession
     uris: set[str] = field(default_factory=set)
     hears: bool = True
-    """Whether it wants to be told notifications that code declares."""
+    """Whether it gets notifications that code declares."""
 
 
 class Hub:
-    """Spreads changes. Made by `open_hub`."""
+    """The distributor of changes. Made by `open_hub`."""
 
     def __init__(self, ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> None:
-        """`may`: whether an actor may read what a URI names; `there`: the same, looked at as a whole."""
+        """`may`: whether an actor may read a URI's resource; `there`: the same for resources that may not exist yet."""
         self._ports = ports
         self._may = may
         self._there = there
         self.files = Interests(ports.workspace)
-        """Who wants to know of which files."""
+        """The subscriptions to files."""
         self._listeners: dict[object, tuple[Actor, Listener]] = {}
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._outgoing: asyncio.Queue[tuple[Change, str]] = asyncio.Queue(MAX_WAITING)
-        """Each with the only person who is to hear of it, or nobody."""
+        """Changes with the key of their only receiver, if they have one."""
         self._rights = {each.name: each.may for each in ports.declared.notifications}
 
     def publish(self, change: Change, person: str = "") -> None:
-        """Tell everybody who may know and wants to; with the key of a `person` only that one, whose files they are."""
+        """Send a change to all subscribers who may know of it; with the key of a `person` to that one only."""
         for actor, listener in list(self._listeners.values()):
             if person in ("", actor.key) and self._concerns(actor, change):
                 listener(change)
@@ -109,7 +109,7 @@ class Hub:
 
     @asynccontextmanager
     async def listening(self, actor: Actor) -> AsyncIterator[asyncio.Queue[Change | None]]:
-        """Changes that the actor may know of; None when there will be no more, as this one lags too far behind.
+        """Yield changes that the actor may know of; None ends them, when this reader lags too far behind.
 
         Raises:
             MCPError: too many listen already.
@@ -151,14 +151,14 @@ class Hub:
             self.files.drop(token)
 
     def met(self, key: str, actor: Actor, ctx: ServerRequestContext[Any, Any]) -> None:
-        """A message came over a connection: that is how its client can be told something later."""
+        """Remember the connection of a message, for later notifications to its client."""
         if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return
         peer = self._peers.get(key)
         if peer is None or peer.actor != actor:
             peer = self._peers[key] = _Peer(actor, ctx.session)
             self.files.drop(key)
-            # Nothing public of the library tells that a connection has ended.
+            # The library has no public notice that a connection has ended.
             if (connection := getattr(ctx.session, "_connection", None)) is not None:
                 connection.exit_stack.callback(self._gone, key, peer)
         peer.session = ctx.session
@@ -167,10 +167,10 @@ class Hub:
             self._gone(*next(iter(self._peers.items())))
 
     async def subscribe(self, key: str, uri: str) -> None:
-        """A client of an older version wants to know of a resource.
+        """Subscribe a client of an older version to a resource.
 
         Raises:
-            MCPError: it subscribed to too many, or whoever declares the resource refuses it.
+            MCPError: it has too many subscriptions, or the resource's declaration refuses it.
         """
         peer = self._peers.get(key)
         if peer and len(peer.uris) >= MAX_URIS:
@@ -183,25 +183,25 @@ class Hub:
         await self._watch_files(key, peer)
 
     async def unsubscribe(self, key: str, uri: str) -> None:
-        """It does not any more."""
+        """End a subscription."""
         if peer := self._peers.get(key):
             peer.uris.discard(uri)
             await self._watch_files(key, peer)
 
     def hear(self, key: str, level: str) -> None:
-        """A client says from which level on it wants log messages, as which it gets what code declares."""
+        """Set the level from which a client gets log messages, as which declared notifications are sent."""
         self._peers[key].hears = level in ("debug", "info", LEVEL)
 
     def watched(self) -> bool:
-        """Whether anybody wants to know of a resource."""
+        """Return whether any resource has a subscriber."""
         return bool(self._listeners) or any(peer.uris for peer in self._peers.values())
 
     def enter(self, actor: Actor, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with each change that the actor may know of; what is returned ends that."""
+        """Call `listener` with each change that the actor may know of; the returned function ends that."""
         return partial(self._leave, self._enter(actor, listener))
 
     async def send(self) -> None:
-        """Tell older clients, one change after the other, until cancelled."""
+        """Notify older clients, one change after the other, until cancelled."""
         while True:
             change, person = await self._outgoing.get()
             for key, peer in list(self._peers.items()):
@@ -232,7 +232,7 @@ class Hub:
             self.files.drop(key)  # it went meanwhile
 
     def _gone(self, key: str, peer: _Peer) -> None:
-        """A connection has ended, or is as good as that."""
+        """Forget a connection that has ended, or is as good as that."""
         if self._peers.get(key) is peer:
             del self._peers[key]
             self.files.drop(key)
@@ -272,7 +272,7 @@ class Hub:
 
 
 class _View:
-    """What one actor sees of the hub. Implements `SubscriptionBus`."""
+    """One actor's view of the hub. Implements `SubscriptionBus`."""
 
     def __init__(self, hub: Hub, actor: Actor) -> None:
         self._hub = hub
@@ -296,7 +296,7 @@ class _View:
 
 @asynccontextmanager
 async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> AsyncIterator[Hub]:
-    """A hub that is told what changes, while the block runs."""
+    """Yield a hub that receives all changes, while the block runs."""
     hub = Hub(ports, may, there)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "telling MCP clients": hub.send,
@@ -316,7 +316,7 @@ async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool], there: Th
 
 
 async def _follow(hub: Hub, ports: McpPorts) -> None:
-    """What the gateway knows of; a stream that ends, as we lagged behind, is opened anew."""
+    """Publish the gateway's changes; a stream that ends, as we lagged behind, is opened anew."""
     while True:
         async with ports.conversations.changes(hub.watched) as changes:
             async for change in changes:
@@ -339,7 +339,7 @@ async def _follow_notification(hub: Hub, notification: Notification) -> None:
 
 
 async def _look_at_tools(hub: Hub, ports: McpPorts) -> None:
-    """Tell when there are other tools, or other rights. Asking is all that can be done: sources tell nobody."""
+    """Publish changes of tools and rights. This polls: the sources send no notice."""
     registry = ports.dispatcher.registry
     await registry.ready()
     people, specs = ports.people(), registry.specs()

@@ -1,7 +1,7 @@
-"""What this gateway's registry offers, in pages: what was published here, and what is shared on of other registries.
+"""The catalogue of this gateway's registry, in pages: entries published here, and those shared from other registries.
 
-A name is one registry's: of those published here nobody else's versions are offered, of the others those of the first
-registry that has it. Otherwise whoever publishes `data-tools 99.0.0` somewhere would be the newest of ours.
+A name belongs to one registry: names published here to this one, others to the first registry that has them. Otherwise
+any publisher of `data-tools 99.0.0` elsewhere would replace the newest of ours.
 """
 
 import base64
@@ -20,7 +20,7 @@ from goclaw.registries.catalog_store import OWN, CatalogStore, Key, StoredLine
 PAGE_ENTRIES = 100
 PAGE_BYTES = 2 << 20
 PAGE_VALUES = 100_000
-"""What a client has to hold and to parse at once; a page has at least one entry, whatever its size."""
+"""Values that a client holds and parses at once; a page has at least one entry, whatever its size."""
 MAX_CURSOR = 1_000
 
 Name = tuple[str, str]
@@ -29,18 +29,19 @@ Name = tuple[str, str]
 
 @record
 class Index:
-    """What is offered at one moment, without its documents."""
+    """The catalogue at one moment, without its documents."""
 
     revision: str
     lines: Sequence[StoredLine]
     """By kind, name and version."""
     newest: Mapping[Name, StoredLine]
     tag: str
-    """Another one for every other catalogue."""
+    """A tag that changes with the catalogue."""
 
 
 class Catalogue:
-    """Reads the shelf. All of it blocks; call it in a thread. Everything raises `StateError` as the shelf does."""
+    """A reader of the catalogue store. All methods block (call them in a thread) and raise `StateError` as the store
+    does."""
 
     def __init__(self, shelf: CatalogStore, shared: Sequence[str]) -> None:
         self._shelf = shelf
@@ -49,14 +50,14 @@ class Catalogue:
         self._reading = threading.Lock()
 
     def tag(self, kind: str) -> str:
-        """The ETag of the listing of one kind; empty: of all."""
+        """Return the ETag of the listing of one kind; empty: of all."""
         return f'"{self._current().tag}{f"-{kind}" if kind else ""}"'
 
     def page(self, kind: str, cursor: str, limit: int) -> dict[str, Any]:
-        """A part of the listing, and where the next one begins.
+        """Return a part of the listing, and the cursor of the next one.
 
         Raises:
-            ValueError: the cursor is none.
+            ValueError: the cursor is invalid.
         """
         index = self._current()
         lines = [line for line in index.lines if kind in ("", line.key[0])]
@@ -67,14 +68,14 @@ class Catalogue:
         return {"entries": items, "next_cursor": "" if is_last else _cursor_of(lines[begin + taken - 1].key)}
 
     def versions(self, kind: str, name: str) -> tuple[list[dict[str, Any]], bool]:
-        """The versions of something, the newest first, as many as a page may have; and whether these are all."""
+        """Return the versions of an entry, the newest first, as many as fit a page; and whether these are all."""
         index = self._current()
         found = sorted(_lines_of(index, kind, name), key=lambda line: line.order, reverse=True)
         items, taken = self._items(index, found)
         return items, taken == len(found)
 
     def version(self, kind: str, name: str, version: str) -> dict[str, Any] | None:
-        """One of them; `latest`: the newest."""
+        """Return one version; `latest`: the newest."""
         index = self._current()
         newest = index.newest.get((kind, name))
         lines = [newest] if version == LATEST and newest else _lines_of(index, kind, name)
@@ -84,7 +85,7 @@ class Catalogue:
         return None
 
     def _items(self, index: Index, lines: Sequence[StoredLine]) -> tuple[list[dict[str, Any]], int]:
-        """The first of these, as many as a page may have; and how many lines that took."""
+        """Return the first of these, as many as fit a page; and the number of lines read."""
         items: list[dict[str, Any]] = []
         wanted = list(_fitting(lines))
         parts = taken = 0
@@ -105,7 +106,7 @@ class Catalogue:
             return self._index
 
     def _read(self, revision: str) -> Index:
-        # By name alone: nobody who uses `data-tools` says whether it is a toolset or an MCP server.
+        # By name alone: users of `data-tools` do not say whether it is a toolset or an MCP server.
         of = {name.lower(): OWN for _, name in self._shelf.owned()}
         newest: dict[Name, StoredLine] = {}
         chosen: list[StoredLine] = []
@@ -129,7 +130,7 @@ def _lines_of(index: Index, kind: str, name: str) -> Sequence[StoredLine]:
 
 
 def _fitting(lines: Sequence[StoredLine]) -> Iterator[StoredLine]:
-    """The first of these whose documents a page can hold. What it cannot is not even read."""
+    """Yield the first lines whose documents fit a page. The rest is not even read."""
     size = 0
     for at, line in enumerate(lines[:PAGE_ENTRIES]):
         size += line.size
@@ -153,7 +154,7 @@ def _cursor_of(key: Key) -> str:
 
 
 def _key_of(cursor: str) -> Key:
-    """Raises ValueError."""
+    """Return the key in a cursor. Raises ValueError."""
     if len(cursor) > MAX_CURSOR:
         raise ValueError("the cursor is none of ours")
     try:

@@ -54,7 +54,7 @@ async def open_registry(
 
 
 def warnings_of(config: Config) -> list[str]:
-    """What whoever opens it should know."""
+    """Return warnings about the settings, for the operator."""
     settings = config.registry_server
     if is_loopback(settings.host):
         return []

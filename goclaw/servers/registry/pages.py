@@ -1,6 +1,6 @@
-"""The interface of the registry, version v1: what can be read, published and withdrawn, all of it JSON.
+"""The interface of the registry, version v1: reading, publishing and withdrawing, as JSON.
 
-Whoever publishes a name first has it; admins may withdraw everything. All of that is in the audit log, refused or not.
+The first publisher of a name owns it; admins may withdraw everything. All changes are in the audit log, refused or not.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 VERSION = "v1"
 ANSWER_SECONDS = 60.0
-"""Until a caller has taken its answer: who reads none holds two megabytes of ours."""
+"""Seconds for a caller to take its answer: one that reads nothing holds two megabytes of ours."""
 _NO_ENTRY = "there is no such entry here"
 _STATUS: Mapping[type[StateError], HTTPStatus] = {
     ChangedEntry: HTTPStatus.CONFLICT,
@@ -40,13 +40,13 @@ _STATUS: Mapping[type[StateError], HTTPStatus] = {
 
 @record
 class About:
-    """What the registry says of itself."""
+    """The registry's description of itself."""
 
     id: str
     name: str
 
     def json(self) -> dict[str, str]:
-        """On the wire."""
+        """Return it as JSON data."""
         return {"id": self.id, "name": self.name}
 
 
@@ -70,7 +70,7 @@ class Pages:
         self._audit = audit
 
     def add_to(self, application: web.Application) -> None:
-        """Put them on an application."""
+        """Add the handlers to an application."""
         versions = f"/{VERSION}/entries/{{kind}}/{{name}}/versions"
         pages: tuple[tuple[str, str, Handler], ...] = (
             ("GET", f"/{VERSION}/", self.about),
@@ -87,7 +87,7 @@ class Pages:
 
     @web.middleware
     async def answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Send what a handler says, within its time."""
+        """Send a handler's answer, within its time."""
         try:
             response = await handler(request)
         except RequestRefused as refusal:
@@ -119,7 +119,7 @@ class Pages:
             raise RequestRefused(HTTPStatus.BAD_REQUEST, f"`kind` should be one of {', '.join(EntryKind)}")
         if not (limit.isascii() and limit.isdigit() and len(limit) < 10):
             raise RequestRefused(HTTPStatus.BAD_REQUEST, "`limit` should be a number")
-        # Before the page: what changes in between is asked for once more then, not overlooked.
+        # Before the page: changes in between cause one more request, and are not overlooked.
         tag = "" if cursor else await asyncio.to_thread(self._catalogue.tag, kind)
         if tag and tag in request.headers.get("If-None-Match", ""):
             return web.Response(status=HTTPStatus.NOT_MODIFIED, headers={**HEADERS, "ETag": tag})
@@ -148,10 +148,10 @@ class Pages:
         return _json(found)
 
     async def publish(self, request: web.Request) -> web.StreamResponse:
-        """`PUT` the same address: keep a version, for ever as it is."""
+        """`PUT` the same address: store a version, forever unchanged."""
         await self._visitors.known(request)
         body = await request.read()
-        visitor = await self._visitors.known(request)  # who may have been shown the door while that came
+        visitor = await self._visitors.known(request)  # rights may have been removed while the body came
 
         def keep() -> bool:
             return self._shelf.publish(_document(body, _address(request)), visitor.user, self._clock.now())
@@ -160,7 +160,7 @@ class Pages:
         return _json({}, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
 
     async def withdraw(self, request: web.Request) -> web.StreamResponse:
-        """`DELETE` it: nobody gets it from here any more."""
+        """`DELETE` it: it is not served any more."""
         visitor = await self._visitors.known(request)
         kind, name, version = _address(request)
 
@@ -175,7 +175,7 @@ class Pages:
         return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
 
     async def _change(self, verb: str, visitor: RegistryUser, request: web.Request, work: Callable[[], bool]) -> bool:
-        """Change what is kept, where allowed, and write down who did it, or wanted to. Raises `RequestRefused`."""
+        """Change the store, if allowed, and record in the audit log who did or tried it. Raises `RequestRefused`."""
         outcome = await _outcome(visitor, work)
         self._note(verb, visitor, " ".join(_address(request)), outcome)
         if isinstance(outcome, RequestRefused):
@@ -202,7 +202,7 @@ class Pages:
 
 
 async def _outcome(visitor: RegistryUser, work: Callable[[], bool]) -> bool | RequestRefused:
-    """Do what the visitor wants, in a thread: whether something has changed, or why it is refused."""
+    """Run the change in a thread: return whether something has changed, or why it is refused."""
     if not visitor.publishes:
         words = "this user may not publish here: an admin may, and who is in `registry_server.publishers`"
         return RequestRefused(HTTPStatus.FORBIDDEN, words)
@@ -227,7 +227,7 @@ def _address(request: web.Request) -> tuple[str, str, str]:
 
 
 def _document(body: bytes, address: tuple[str, str, str]) -> Mapping[str, Any]:
-    """The document that was sent, if it is the one of the address. Raises ValueError."""
+    """Return the document that was sent, if it belongs to the address. Raises ValueError."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -241,7 +241,7 @@ def _document(body: bytes, address: tuple[str, str, str]) -> Mapping[str, Any]:
 
 
 async def _drain(request: web.Request) -> None:
-    """Read a body to its end that nobody wants: a caller that still sends would not hear what is wrong with it."""
+    """Read and drop the rest of a body: a caller that is still sending would not read our refusal."""
     left = 1 << 20
     while left > 0 and (piece := await request.content.read(65_536)):
         left -= len(piece)

@@ -1,4 +1,4 @@
-"""Answers that say no: an HTTP status, and words as JSON. They hold nothing of the request."""
+"""Refusals: an HTTP status, and a text as JSON. They hold nothing of the request."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -17,11 +17,11 @@ _WORDS: Mapping[int, str] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "this is more than any entry may have",
     HTTPStatus.MISDIRECTED_REQUEST: "this registry has other names (`registry_server.hosts`)",
 }
-"""What the listener refuses by itself."""
+"""The texts of the listener's own refusals."""
 
 
 class RequestRefused(Exception):
-    """A request that is not answered as its sender wants. The message is for people there."""
+    """A refused request. The message is for the people who sent it."""
 
     def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] = _NOTHING) -> None:
         super().__init__(words)
@@ -29,12 +29,12 @@ class RequestRefused(Exception):
         self.headers = headers
 
     def response(self) -> web.Response:
-        """As it goes out."""
+        """Return the response."""
         return web.json_response({"error": str(self)}, status=self.status, headers={**HEADERS, **self.headers})
 
 
 def refused(refusal: web.HTTPException) -> web.Response:
-    """The same for what the listener refuses."""
+    """Return the same for a refusal of the listener."""
     words = _WORDS.get(refusal.status, "this is no request that can be answered")
     allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
     return RequestRefused(HTTPStatus(refusal.status), words, allow).response()

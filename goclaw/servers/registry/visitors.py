@@ -1,6 +1,6 @@
-"""Who comes to the registry, and what they may: everybody with a token reads; admins and publishers publish, too.
+"""Callers of the registry and their rights: any valid token reads; admins and publishers also publish.
 
-A token says who somebody is (`goclaw.tokens`), users.json and `registry_server.publishers` what they may do, at every
+A token identifies its user (`goclaw.tokens`), users.json and `registry_server.publishers` have the rights, at every
 request. The rules are those of terminals over TCP (`servers.remote_terminals`).
 """
 
@@ -29,25 +29,25 @@ ENTRY = "registry"
 
 @record
 class RegistryUser:
-    """Somebody with a token."""
+    """The user of a token."""
 
     token: str
-    """Its name."""
+    """The token's name."""
     user: str
-    """As users.json has it."""
+    """The key in users.json."""
     address: str
     is_admin: bool
     publishes: str
-    """By which rule; empty: not at all."""
+    """The rule by which the user publishes; empty: not at all."""
 
     @property
     def actor(self) -> Actor:
-        """For the audit log."""
+        """Return the actor for the audit log."""
         return Actor(self.user, ENTRY, name=self.user)
 
 
 class Visitors:
-    """Finds out who asks."""
+    """Authentication of callers."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Visitors:
         self._failures = Failures(self._bounds, clock)
 
     async def reader(self, request: web.Request) -> None:
-        """Let somebody read. Raises `RequestRefused`: a token is wanted, or the one that is shown is none."""
+        """Check that the caller may read. Raises `RequestRefused` without a valid token."""
         if not self._settings.open or "Authorization" in request.headers:
             await self.known(request)
 
     async def known(self, request: web.Request) -> RegistryUser:
-        """Who it is. Raises `RequestRefused`: nobody who is listed in users.json."""
+        """Return the caller. Raises `RequestRefused` if the user is not listed in users.json."""
         address = network_of(request.remote or "")
         name = await self._tokens.find_new(shown_token(request))
         token = self._tokens.get(name)
@@ -89,7 +89,7 @@ class Visitors:
     def _unknown(self, address: str) -> RequestRefused:
         times, seconds = self._failures.note(address)
         if times in (1, self._bounds.failures + 1):
-            # Not each: whoever tries a million times writes no million lines.
+            # Not each: a million attempts write no million lines.
             log.warning(
                 "somebody at %s has no valid access token for the registry (try %d in a minute)", address, times
             )
