@@ -94,6 +94,22 @@ class SteppedClock:
         return sum(not woken.done() for _, woken in self._sleepers)
 
 
+class Backoff:
+    """Pauses between tries, in seconds: the first one, doubled at each try, up to the longest."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._first, self._longest, self._last = first, longest, 0.0
+
+    def next(self, cap: float | None = None) -> float:
+        """The pause before the next try; `cap`: the longest that this one may be, in place of the usual one."""
+        self._last = min(max(2 * self._last, self._first), cap or self._longest)
+        return self._last
+
+    def reset(self) -> None:
+        """Begin with the first pause again, after a try that succeeded."""
+        self._last = 0.0
+
+
 MINUTE = 60
 """Seconds; of less than that people say that it was just now."""
 

@@ -9,15 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.errors import DiskError, GoclawError
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-FIRST_PAUSE = 1.0
-MAX_PAUSE = 60.0
+FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
 """Seconds before a part that failed is started again: doubled at each failure, up to this."""
 MAX_PAUSE_FOR_DISK = 10.0
 """The same where the disk refused something: what people wrote meanwhile waits for it."""
@@ -120,21 +119,21 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
 
 async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
     """Run until `run` returns; start it again after a growing pause when it fails."""
-    pause = FIRST_PAUSE
+    backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
     while True:
         began = clock.monotonic()
         try:
             await run()
         except Exception as error:
             if clock.monotonic() - began > MAX_PAUSE:
-                pause = FIRST_PAUSE
-            if fault := _fault_of_the_disk(error):
+                backoff.reset()
+            fault = _fault_of_the_disk(error)
+            pause = backoff.next(MAX_PAUSE_FOR_DISK if fault else None)
+            if fault:
                 # The code that noticed it has logged it, and it may be over at any moment.
-                pause = min(pause, MAX_PAUSE_FOR_DISK)
                 log.warning("%s waits for the disk, next try in %g s: %s", name, pause, fault)
             else:
                 log.exception("%s failed; starting it again in %g s", name, pause)
         else:
             return
         await clock.sleep(pause)
-        pause = min(2 * pause, MAX_PAUSE)

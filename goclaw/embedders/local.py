@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.config.schema import Config, MemorySettings
 from goclaw.embedders.base import Embedder, EmbedderPart
 from goclaw.embedders.interpreters import Interpreter, interpreter
@@ -84,7 +84,7 @@ class LocalEmbedder:
         self._numbers = count()
         self._changed = asyncio.Event()
         self._run = _Run()
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         self._not_before = float("-inf")
         self._trouble = ""
         self._told_of_memory = False
@@ -175,7 +175,7 @@ class LocalEmbedder:
         if rest:
             job.vectors.set_exception(EmbeddingError("the embedder's process gave vectors of several lengths"))
             return
-        self._pause = FIRST_PAUSE
+        self._backoff.reset()
         job.vectors.set_result([body[start : start + size] for start in range(0, len(body), size or 1)])
 
     def _weigh(self, megabytes: int) -> None:
@@ -214,16 +214,16 @@ class LocalEmbedder:
     async def _failed(self, error: EmbeddingError) -> None:
         """Everybody who waits is told; the next who asks too early, too."""
         self._trouble = str(error)
-        self._not_before = self._clock.monotonic() + self._pause
+        pause = self._backoff.next()
+        self._not_before = self._clock.monotonic() + pause
         if isinstance(error, GaveUp) and self._run.small and not self._run.ready:
             # The small form cannot even be read. The original serves until the next start, which makes it anew.
             self._exports = False
             await asyncio.to_thread(shutil.rmtree, self._export, ignore_errors=True)
         for job in self._jobs.values():
             if not job.vectors.done():
-                job.vectors.set_exception(EmbeddingError(str(error), retry_after=self._pause))
+                job.vectors.set_exception(EmbeddingError(str(error), retry_after=pause))
         self._jobs.clear()
-        self._pause = min(2 * self._pause, MAX_PAUSE)
 
     async def _make_export(self) -> None:
         """Make the small form, once. That it cannot be made is no trouble: the original serves."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.engine.base import Handler, RunningTurn, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
@@ -41,8 +41,7 @@ Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]
 Delayed = Callable[[Inbound, StateError], Awaitable[None]]
 """Called when a message's turn has to wait for the disk, at every try."""
 
-FIRST_PAUSE = 0.5
-MAX_PAUSE = 10.0
+FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 """Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
 
 
@@ -291,7 +290,7 @@ class Lanes:
     async def _until_recorded(self, lane: _Lane, turn: JournaledTurn) -> None:
         """Do a turn and record its end, as often as it takes."""
         deliveries: Sequence[Delivery] | None = None
-        pause = FIRST_PAUSE
+        backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             try:
                 if deliveries is None:
@@ -300,10 +299,10 @@ class Lanes:
                 self._outbox.take(deliveries)
                 return
             except StateError as error:
+                pause = backoff.next()
                 log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
                 self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
             await self._rest(lane, turn, pause)
-            pause = min(2 * pause, MAX_PAUSE)
 
     async def _tell(self, inbound: Inbound, error: StateError) -> None:
         try:

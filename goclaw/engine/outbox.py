@@ -20,7 +20,7 @@ from sqlalchemy import bindparam, delete, func, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from goclaw.channels.base import Channel
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.codec import Codec
 from goclaw.engine.delivery_progress import DeliveryProgress, parcel_of
 from goclaw.errors import DeliveryError, StateError
@@ -36,9 +36,6 @@ T = TypeVar("T")
 Chat = tuple[str, str]
 """The name of a channel and a chat there."""
 
-FIRST_PAUSE = 1.0
-MAX_PAUSE = 60.0
-"""Seconds between tries: doubled each time, up to this."""
 GIVE_UP_SECONDS = 24 * 3600.0
 """Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
 UNFORESEEN_TRIES = 5
@@ -246,7 +243,7 @@ class Outbox:
 
     async def _hand_over(self, key: Chat, parcel: DeliveryProgress) -> None:
         """Try until the channel has it, refuses it for good, or a day has passed."""
-        delivery, began, pause = parcel.delivery, self._clock.awake_or_not(), FIRST_PAUSE
+        delivery, began, backoff = parcel.delivery, self._clock.awake_or_not(), Backoff(first=1.0, longest=60.0)
         while True:
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
                 reason = f"{delivery.address.channel} failed; the log has the details"
@@ -260,8 +257,8 @@ class Outbox:
                     return await self._fail(delivery, str(error), known=error.closed, tell=tell)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
                 await parcel.failed(maybe_arrived=error.maybe_delivered)
+                pause = backoff.next()
                 await self._clock.sleep(error.retry_after or pause)
-                pause = min(2 * pause, MAX_PAUSE)
 
     async def _directed(self, delivery: Delivery) -> Delivery:
         """The delivery with the id of the message that it changes: what came before it in its chat has arrived.

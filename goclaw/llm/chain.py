@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ChatModel, Finished, Looking, ModelEvent, Request, Restarted, TextDelta
 
@@ -45,8 +45,7 @@ class ModelHealth:
     model: ChatModel
     well_at: float = 0.0
     """Monotonic time from which it is asked again."""
-    cool_down: float = FIRST_COOL_DOWN
-    """Seconds of the next cool-down."""
+    cool_down: Backoff = field(default_factory=lambda: Backoff(FIRST_COOL_DOWN, MAX_COOL_DOWN))
 
 
 @dataclass(slots=True)
@@ -189,14 +188,14 @@ class ModelChain:
             again = "again" if health is self._healths[0] else f"instead of {self._answering}{why}"
             self._notice(f"{spec} answers {again}")
             self._answering = spec
-        health.well_at, health.cool_down = 0.0, FIRST_COOL_DOWN
+        health.well_at = 0.0
+        health.cool_down.reset()
 
     def _set_aside(self, health: ModelHealth, attempt: ChainAttempt) -> None:
         """Pass the model over for a while: longer each time, and at least as long as its server wishes."""
         wished = attempt.failures[health.model.spec][0].retry_after or 0.0
-        span = max(health.cool_down, min(wished, MAX_COOL_DOWN))
+        span = max(health.cool_down.next(), min(wished, MAX_COOL_DOWN))
         health.well_at = self._clock.monotonic() + span
-        health.cool_down = min(health.cool_down * 2, MAX_COOL_DOWN)
 
 
 def pause_before_repeating(error: ModelError, number: int) -> float | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from goclaw import catalog
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, ToolError
@@ -117,7 +117,7 @@ class McpServers:
                 await self._ports.clock.sleep(START_PAUSE)
 
     async def _keep(self, server: ServerState, client: McpClient, listed: Listed) -> None:
-        clock, pause = self._ports.clock, FIRST_PAUSE
+        clock, backoff = self._ports.clock, Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             began = clock.monotonic()
             why = await self._connected(server, client, listed)
@@ -125,12 +125,12 @@ class McpServers:
             if why == _MOVED:
                 continue
             if clock.monotonic() - began > STEADY_SECONDS:
-                pause = FIRST_PAUSE
+                backoff.reset()
+            pause = backoff.next()
             server.state = f"{why}; the next try in {pause:g} s"
             self._report(server.place, why)
             server.settled.set()
             await self._rest(server, pause)
-            pause = min(2 * pause, MAX_PAUSE)
 
     async def _rest(self, server: ServerState, seconds: float) -> None:
         """Until it is worth another try."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.config.schema import Config
 from goclaw.embedders.base import Embedder
 from goclaw.embedders.open import choose_embedder, open_embedder
@@ -65,7 +65,7 @@ class Embedding:
         self._query: asyncio.Task[bytes | None] | None = None
         """The query in progress, possibly of a search that went on without it: then it is late."""
         self._late = False
-        self._pause = FIRST_PAUSE
+        self._backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         self._quiet_until = float("-inf")
         self.spec = ""
         """The embedder that was opened, as `kind:model`."""
@@ -172,7 +172,8 @@ class Embedding:
         except EmbeddingError as error:
             self._failed(str(error))
             raise
-        self.trouble, self._pause = "", FIRST_PAUSE
+        self.trouble = ""
+        self._backoff.reset()
         return vectors
 
     async def _ends_by(self, task: "asyncio.Task[bytes | None]", deadline: float) -> bool:
@@ -186,8 +187,7 @@ class Embedding:
         if why != self.trouble:
             log.warning("the embedder does not serve, words alone are searched: %s", why)
         self.trouble = why
-        self._quiet_until = self._clock.monotonic() + self._pause
-        self._pause = min(2 * self._pause, MAX_PAUSE)
+        self._quiet_until = self._clock.monotonic() + self._backoff.next()
 
     async def _end_query(self) -> None:
         if self._query:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 from goclaw.config.registries import RegistrySettings
 from goclaw.errors import ConfigError
 from goclaw.net.answers import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole, wanted_pause
@@ -188,16 +188,16 @@ class RegistryClient:
         headers = dict(self._headers)
         headers |= {"If-None-Match": etag} if etag else {}
         headers |= {"Content-Type": "application/json"} if body is not None else {}
-        pause = self._settings.retry.backoff
-        left = self._settings.retry.max
+        first, left = self._settings.retry.backoff, self._settings.retry.max
+        backoff = Backoff(first, max(MAX_PAUSE, first))
         while True:
             try:
                 return await self._tried(method, url.update_query(params or {}), headers, body)
             except _Passing as error:
                 if not left or (error.wait or 0) > MAX_PAUSE:
                     raise RegistryError(f"the registry {self._name} {error}", retry_after=error.wait) from None
-                await self._clock.sleep(max(pause, error.wait or 0))
-            pause, left = min(2 * pause, max(MAX_PAUSE, self._settings.retry.backoff)), left - 1
+                await self._clock.sleep(max(backoff.next(), error.wait or 0))
+            left -= 1
 
     async def _tried(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
         """One try, with the redirects that stay at home."""

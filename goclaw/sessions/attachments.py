@@ -28,8 +28,7 @@ INBOX = "inbox"
 """Folder of the workspace for received files."""
 WRITE = "write"
 """The tool whose permission storing files requires: who may not write by asking does not write by sending."""
-TRIES = 3
-FIRST_PAUSE, MAX_PAUSE = 1.0, 10.0
+PAUSES, MAX_PAUSE = (1.0, 2.0), 10.0
 """Seconds between attempts to fetch a file: short, because a person waits."""
 A_RECORDING = "the transcript of a recording"
 OF_WHAT_IS_ANSWERED = " of the message that this answers"
@@ -92,15 +91,13 @@ class Attachments:
         channel = self._ports.channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
-        pause = FIRST_PAUSE
-        for _ in range(TRIES - 1):
+        for pause in PAUSES:
             try:
                 return await channel.fetch(attachment)
             except DeliveryError as error:
                 if error.permanent:
                     raise
                 await self._ports.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
-                pause *= 2
         return await channel.fetch(attachment)
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:

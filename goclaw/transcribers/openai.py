@@ -16,8 +16,8 @@ from goclaw.transcribers.base import Recording, TranscriberPart, TranscriberPort
 
 ANSWER_LIMIT = 1 << 20
 """Bytes of an answer that are read: an hour of speech is some 60 KB."""
-TRIES = 3
-FIRST_PAUSE = 1.0
+PAUSES = (1.0, 2.0)
+"""Seconds between the tries, where the server does not say how many it wants."""
 MAX_PAUSE = 20.0
 TRANSCRIBING = ("groq", "mistral", "openai", "openai-chat", "together", "vllm")
 """Which of the servers known by name transcribe (their API references as of 2026)."""
@@ -43,13 +43,11 @@ class OpenAITranscriber:
 
     async def transcribe(self, recording: Recording) -> str:
         """See `base.Transcriber`."""
-        pause = FIRST_PAUSE
-        for _ in range(TRIES - 1):
+        for pause in PAUSES:
             try:
                 return await self._try(recording)
             except _Passing as error:
                 await self._ports.clock.sleep(min(error.wait or pause, MAX_PAUSE))
-                pause *= 2
         return await self._try(recording)
 
     async def _try(self, recording: Recording) -> str:

@@ -9,13 +9,10 @@ from telegram.error import InvalidToken, TelegramError
 
 from goclaw.channels.telegram.inbound import UNREADABLE, Json, Me
 from goclaw.channels.telegram.texts import body_of, covered
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE = 0.5
-MAX_PAUSE = 30.0
-"""Seconds between two tries, growing."""
 DOUBT_SECONDS = 60.0
 """Seconds between two checks of our name because another bot is mentioned."""
 
@@ -32,10 +29,9 @@ class Identity:
 
     async def learn(self) -> None:
         """Ask until Telegram says."""
-        pause = FIRST_PAUSE
+        backoff = Backoff(first=0.5, longest=30.0)
         while not await self._ask():
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, MAX_PAUSE)
+            await self._clock.sleep(backoff.next())
 
     async def me(self, messages: Sequence[Json]) -> Me:
         """Return the bot's identity once known.

@@ -19,7 +19,7 @@ from goclaw.channels.telegram.health import PollHealth, is_webhook
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.channels.telegram.waiting import done_within
-from goclaw.clock import Clock
+from goclaw.clock import Backoff, Clock
 
 log = logging.getLogger(__name__)
 
@@ -112,8 +112,8 @@ class Poller:
         self._health = health
         self._poll_seconds = poll_seconds
         self._receipts = UpdateAcks()
-        self._pause = 0.0
-        self._look = FIRST_LOOK
+        self._backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
+        self._looks = Backoff(FIRST_LOOK, MAX_LOOK)
         self._probe = True
         """The next poll asks for an answer at once: it shows that the connection works before a message comes."""
         self._began_at = -GAP
@@ -168,14 +168,15 @@ class Poller:
         """Go on when everything is durable; after a little while also with what is not."""
         await asyncio.sleep(0)  # most need no longer than this
         if self._receipts.settled.is_set():
-            self._look = FIRST_LOOK
+            self._looks.reset()
             return
         settled = asyncio.ensure_future(self._receipts.settled.wait())
         try:
-            in_time = await done_within(self._clock, self._look, settled)
+            in_time = await done_within(self._clock, self._looks.next(), settled)
         finally:
             settled.cancel()
-        self._look = FIRST_LOOK if in_time else min(2 * self._look, MAX_LOOK)
+        if in_time:
+            self._looks.reset()
         self._began_at = -GAP  # this was the pause
 
     async def _poll(self) -> Updates:
@@ -194,7 +195,7 @@ class Poller:
         self._last_finished = self._clock.monotonic()
         self._health.polled()
         if not probe:
-            self._pause = 0.0
+            self._backoff.reset()
         if self._are_news(updates):
             self._began_at = -GAP
         return updates
@@ -228,9 +229,7 @@ class Poller:
             self._last_finished = self._clock.monotonic()  # an answer, if not a good one
         if isinstance(error, Conflict) and is_webhook(error) and await self._remove_webhook():
             return
-        longest = MAX_CONFLICT_PAUSE if isinstance(error, Conflict) else MAX_PAUSE
-        self._pause = min(max(2 * self._pause, FIRST_PAUSE), longest)
-        pause = self._pause
+        pause = self._backoff.next(MAX_CONFLICT_PAUSE if isinstance(error, Conflict) else None)
         if isinstance(error, Flood):
             pause = min(max(FIRST_PAUSE, error.seconds), MAX_FLOOD_PAUSE)
         self._probe = isinstance(error, Unsent | Unanswered)

@@ -22,6 +22,7 @@ from goclaw.channels.base import ChannelPorts
 from goclaw.channels.telegram.health import PollHealth
 from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
+from goclaw.clock import Backoff
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,6 @@ SECRET_FILE = "telegram__webhook__secret"  # noqa: S105 - a name, no secret
 """File name in `secrets/` of the state folder: the next start reads it as `telegram.webhook.secret`."""
 CONNECTIONS = 20
 """Maximum concurrent calls of Telegram; those of one chat it makes one after the other."""
-FIRST_PAUSE = 1.0
-MAX_PAUSE = 60.0
-"""Seconds before the address is registered again after trouble: doubled each time, up to this."""
 LOOK_SECONDS = 120.0
 """Seconds between two checks of the webhook's state: only Telegram knows of calls that do not arrive."""
 ALERT = "telegram:webhook"
@@ -96,7 +94,7 @@ class Webhook:
 
     async def _register(self) -> None:
         """Register our address with Telegram until it succeeds; waiting updates stay for us."""
-        pause = FIRST_PAUSE
+        backoff = Backoff(first=1.0, longest=60.0)
         while True:
             try:
                 await self._bot.set_webhook(
@@ -112,8 +110,8 @@ class Webhook:
                 refused = isinstance(error, BadRequest)
                 what = "Telegram does not take telegram.webhook.url" if refused else "no connection"
                 self._trouble(f"{what}: {error.message}", alert=refused)
+                pause = backoff.next()
                 await self._clock.sleep(max(error.seconds, pause) if isinstance(error, Flood) else pause)
-                pause = min(2 * pause, MAX_PAUSE)
             else:
                 log.info("telegram: calls us at %s", self._url)
                 self._registered_at = self._clock.now()
