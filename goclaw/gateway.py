@@ -14,6 +14,7 @@ from typing import Any
 
 from goclaw.access import Access
 from goclaw.audit import AuditEntry
+from goclaw.bounded import BoundedDict
 from goclaw.bus import Bus, Following
 from goclaw.clock import Clock
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
@@ -117,7 +118,7 @@ class Gateway:
     def __init__(self, ports: GatewayPorts) -> None:
         self._ports = ports
         self._reader = TranscriptReader(ports.database)
-        self._logged: dict[str, float] = {}
+        self._logged: BoundedDict[str, float] = BoundedDict(10_000)
         self._accepting = 0
         self._quiet = asyncio.Event()
 
@@ -407,8 +408,6 @@ class Gateway:
     def _log_stranger(self, inbound: Inbound, rule: str) -> None:
         key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._ports.clock.monotonic()
         if now - self._logged.get(key, -IGNORED_LOG_SECONDS) >= IGNORED_LOG_SECONDS:
-            if len(self._logged) > 10_000:
-                self._logged.clear()
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
             self._ports.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.audit import AuditEntry
+from goclaw.bounded import BoundedDict
 from goclaw.clock import Clock
 from goclaw.config.schema import PairingSettings
 from goclaw.errors import ConfigError
@@ -84,11 +85,11 @@ class Pairing:
         self._ports = ports
         self._asking: dict[str, PairingRequest] | None = None
         """By code; None: not read from the store yet."""
-        self._told: dict[str, float] = {}
+        self._told: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
         """Monotonic time of the last message with the code, by key."""
-        self._rests: dict[str, float] = {}
+        self._rests: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
         """Monotonic time until which no new code is made, by key."""
-        self._tries: dict[str, tuple[int, float]] = {}
+        self._tries: BoundedDict[str, tuple[int, float]] = BoundedDict(MAX_REMEMBERED)
         """Wrong codes by admin: how many, and until when they count, monotonic."""
         self._one = asyncio.Lock()
         """Held while codes are made, looked up or used: a code is used once."""
@@ -169,7 +170,7 @@ class Pairing:
         async with self._one:
             asking = await self._found(by, code)
             await self._close(asking)
-            self._remember(self._rests, asking.key, self._ports.clock.monotonic() + DENIED_SECONDS)
+            self._rests[asking.key] = self._ports.clock.monotonic() + DENIED_SECONDS
             self._note(by, asking, "pairing.deny", "ok")
             return asking
 
@@ -187,7 +188,7 @@ class Pairing:
         made = PairingRequest(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
         await self._keep({**asking, code: made})
         # A stranger who lets it expire and goes on writing was not told to expect a code.
-        self._remember(self._rests, actor.key, self._ports.clock.monotonic() + DENIED_SECONDS)
+        self._rests[actor.key] = self._ports.clock.monotonic() + DENIED_SECONDS
         self._note(actor, made, "pairing.ask", "code given")
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
         return made
@@ -205,7 +206,7 @@ class Pairing:
             if hmac.compare_digest(each.code.encode(), tried.encode(errors="replace")):
                 found = each
         if found is None:
-            self._remember(self._tries, by.key, (times + 1, until))
+            self._tries[by.key] = (times + 1, until)
             self._ports.audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
             raise PairingRefused(
                 "No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them."
@@ -234,19 +235,12 @@ class Pairing:
         now = self._ports.clock.monotonic()
         if key in self._told and now - self._told[key] < REMIND_SECONDS:
             return False
-        self._remember(self._told, key, now)
+        self._told[key] = now
         return True
 
     def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
         rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
         self._ports.audit(AuditEntry(action, asking.key, by, rule=rule, result=result))
-
-    def _remember(self, where: dict[str, Any], key: str, what: Any) -> None:
-        """The latest last; who came long before is forgotten first."""
-        where.pop(key, None)
-        where[key] = what
-        while len(where) > MAX_REMEMBERED:
-            del where[next(iter(where))]
 
 
 def shown(asking: PairingRequest, now: float) -> str:

@@ -1,5 +1,6 @@
 """How much a server may send, and ask. One that sends more waits, or its connection ends; nobody else notices."""
 
+from goclaw.bounded import BoundedDict
 from goclaw.clock import Clock
 
 MAX_MESSAGE = 4 << 20
@@ -38,13 +39,10 @@ class Counts:
     """How often one server asked the model, by turn."""
 
     def __init__(self) -> None:
-        self._turns: dict[str, int] = {}
-        """The one that was counted last comes last."""
+        self._turns: BoundedDict[str, int] = BoundedDict(MAX_TURNS)
 
     def take(self, turn: str, most: int) -> bool:
         """Count a request; False: there were as many as there may be."""
-        count = self._turns.pop(turn, 0)
+        count = self._turns.get(turn, 0)
         self._turns[turn] = min(count + 1, most)
-        while len(self._turns) > MAX_TURNS:
-            del self._turns[next(iter(self._turns))]
         return count < most

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from goclaw.access import own_session
 from goclaw.audit import AuditEntry
+from goclaw.bounded import BoundedDict
 from goclaw.clock import Clock
 from goclaw.events import Actor
 from goclaw.records import record
@@ -64,18 +65,16 @@ class Failures:
     def __init__(self, bounds: TerminalLimits, clock: Clock) -> None:
         self._bounds = bounds
         self._clock = clock
-        self._failed: dict[str, _Failed] = {}
+        self._failed: BoundedDict[str, _Failed] = BoundedDict(bounds.addresses)
 
     def note(self, address: str) -> tuple[int, float]:
         """Count one more failure: return how many there were, and for how many seconds they count."""
         now = self._clock.monotonic()
-        failed = self._failed.pop(address, None)
+        failed = self._failed.get(address)
         if failed is None or failed.until <= now:
             failed = _Failed(0, now + self._bounds.window_seconds)
         failed.times += 1
         self._failed[address] = failed
-        while len(self._failed) > self._bounds.addresses:
-            del self._failed[next(iter(self._failed))]
         return failed.times, failed.until - now
 
 

@@ -8,13 +8,13 @@ person in the same session. The right to answer is checked with `Access` at each
 import asyncio
 import logging
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from goclaw.access import Access
 from goclaw.audit import AuditEntry
+from goclaw.bounded import BoundedDict
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
@@ -118,7 +118,7 @@ class Questions:
     def __init__(self, ports: QuestionPorts) -> None:
         self._ports = ports
         self._open: dict[str, _Open] = {}
-        self._decided: OrderedDict[str, tuple[_Open, str]] = OrderedDict()
+        self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
         self._telling = QuestionMessages(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
@@ -264,8 +264,6 @@ class Questions:
         if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
         self._decided[item.question.id] = (item, decision(item.question, text, self._telling.name_of(actor.key)))
-        while len(self._decided) > MAX_DECIDED:
-            self._decided.popitem(last=False)
         self._record(item.question, actor, item.session, item.turn, text or "declined")
         return True
 

@@ -91,7 +91,7 @@ class TelegramAccount:
             return ()
 
     def _sender(self, update: Mapping[str, Any], code: str, me: Me) -> Actor | None:
-        """Return the sender of the code, by the rules of the daemon; None for other messages, and for those in a group."""
+        """Return the sender of the code, by the daemon's rules; None for other messages, and in groups."""
         inbound = inbound_of(update, me, self._clock.now())
         if inbound is None or inbound.text != code or inbound.attachments:
             return None

@@ -10,6 +10,7 @@ from collections import OrderedDict, deque
 from telegram import Bot
 from telegram.error import TelegramError
 
+from goclaw.bounded import BoundedDict
 from goclaw.channels.telegram.calls import ChatTarget, target_of
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
@@ -71,8 +72,8 @@ class LiveViews:
         self._views: OrderedDict[str, TurnView] = OrderedDict()
         self._busy: dict[str, str] = {}
         """The turn that runs in a session."""
-        self._idle_since: dict[str, float] = {}
-        self._typed_at: dict[ChatTarget, float] = {}
+        self._idle_since: BoundedDict[str, float] = BoundedDict(REMEMBERED)
+        self._typed_at: BoundedDict[ChatTarget, float] = BoundedDict(REMEMBERED)
         self._claimed: deque[str] = deque(maxlen=REMEMBERED)
         """Deliveries in the middle of a turn that had their view."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -201,9 +202,6 @@ class LiveViews:
 
     def _finish(self, event: TurnFinished, tasks: asyncio.TaskGroup) -> None:
         self._busy.pop(event.session, None)
-        while len(self._idle_since) > REMEMBERED:
-            del self._idle_since[next(iter(self._idle_since))]
-        self._idle_since.pop(event.session, None)
         self._idle_since[event.session] = self._clock.monotonic()
         view = self._views.get(event.turn)
         if view is None:
@@ -247,8 +245,6 @@ class LiveViews:
             return
         if now - self._typed_at.get(target, -TYPING_SECONDS) < TYPING_SECONDS:
             return
-        if len(self._typed_at) >= REMEMBERED:
-            self._typed_at.clear()
         self._typed_at[target] = now
         try:
             await self._bot.send_chat_action(target.chat, "typing", message_thread_id=target.thread)

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from pydantic import TypeAdapter
 
+from goclaw.bounded import BoundedDict
 from goclaw.channels.telegram import json_file
 from goclaw.errors import DiskError
 
@@ -30,7 +31,7 @@ class LiveMessageIds:
 
     def __init__(self, path: Path) -> None:
         """Reads the file: call this in a thread."""
-        self._messages = json_file.read(path, _MESSAGES, {})
+        self._messages = BoundedDict(KEPT, json_file.read(path, _MESSAGES, {}))
         self._keeper = json_file.JsonFile(path, flush=False)
 
     def message_of(self, turn: str) -> int | None:
@@ -77,8 +78,6 @@ class LiveMessageIds:
 
     async def _note(self, turn: str, message_id: int) -> None:
         self._messages[turn] = message_id
-        while len(self._messages) > KEPT:
-            del self._messages[next(iter(self._messages))]
         try:
             await self._keeper.write(self._messages)
         except DiskError as error:

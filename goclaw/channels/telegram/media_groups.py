@@ -8,13 +8,13 @@ decided once, and on disk before it is handed over: a later part is a message of
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from goclaw.bounded import BoundedDict
 from goclaw.channels.telegram import json_file
 from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
 from goclaw.channels.telegram.render import units
@@ -83,10 +83,10 @@ class MediaGroups:
         """Reads the file: call this in a thread."""
         self._clock = clock
         found = json_file.read(path, _ON_DISK, _OnDisk())
-        self._ended = found.ended
+        self._ended = BoundedDict(KEPT, found.ended)
         self._keeper = json_file.JsonFile(path, flush=True)
         self._open: dict[str, MediaGroup] = {}
-        self._recent: OrderedDict[str, list[Json]] = OrderedDict()
+        self._recent: BoundedDict[str, list[Json]] = BoundedDict(KEPT_WHOLE)
         for name, messages in found.open.items():
             for message in messages:
                 try:
@@ -163,8 +163,6 @@ class MediaGroups:
         album.closed.set()
         if album.name not in self._ended:
             self._ended[album.name] = sorted(album.parts)
-            while len(self._ended) > KEPT:
-                del self._ended[next(iter(self._ended))]
             try:
                 await self.keep()
             except DiskError:
@@ -173,8 +171,6 @@ class MediaGroups:
         messages = [album.parts[part] for part in sorted(album.parts)]
         # One that is repeated may come in pieces.
         self._recent.setdefault(album.name, messages)
-        while len(self._recent) > KEPT_WHOLE:
-            self._recent.popitem(last=False)
         return messages
 
     async def handed_over(self, album: MediaGroup) -> None:

@@ -6,6 +6,7 @@ Any person can put a bot into a group, so only an admin who does so gets a priva
 import logging
 from collections.abc import Callable
 
+from goclaw.bounded import BoundedDict
 from goclaw.channels.telegram.inbound import CHANNEL
 from goclaw.clock import Clock
 from goclaw.events import Actor, Alerts
@@ -25,15 +26,13 @@ class UnlistedGroups:
         self._is_admin = is_admin
         self._alerts = alerts
         self._clock = clock
-        self._said: dict[int, float] = {}
+        self._said: BoundedDict[int, float] = BoundedDict(MAX_GROUPS)
 
     def heard(self, chat: int) -> None:
         """Log that a message came from the group, once in a while."""
         now = self._clock.monotonic()
         if now - self._said.get(chat, -SAID_SECONDS) < SAID_SECONDS:
             return
-        if len(self._said) >= MAX_GROUPS:
-            self._said.clear()
         self._said[chat] = now
         log.warning(
             "telegram: ignored a message in group %d, which is not listed: add %d to telegram.groups", chat, chat

@@ -8,7 +8,6 @@ calls again.
 
 import asyncio
 import secrets
-from collections import OrderedDict
 from typing import Any
 
 from mcp.server.context import ServerRequestContext
@@ -24,6 +23,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from goclaw.audit import AuditEntry
+from goclaw.bounded import BoundedDict
 from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.records import record
@@ -64,7 +64,7 @@ class Approvals:
 
     def __init__(self, ports: McpPorts) -> None:
         self._ports = ports
-        self._open: OrderedDict[str, PendingApproval] = OrderedDict()
+        self._open: BoundedDict[str, PendingApproval] = BoundedDict(MAX_OPEN)
         """By the question's token. Each is good for one answer."""
 
     def may_decide(self, actor: Actor) -> bool:
@@ -75,8 +75,6 @@ class Approvals:
         """Return a token for a new question."""
         word = secrets.token_urlsafe(16)
         self._open[word] = asked
-        while len(self._open) > MAX_OPEN:
-            self._open.popitem(last=False)
         return word
 
     def take(self, word: str) -> PendingApproval:
