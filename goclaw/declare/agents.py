@@ -103,7 +103,7 @@ def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
 
 
 def _selected(word: Use, agent: str) -> tuple[str, ...]:
-    """What a `use` picks; a toolset of the agent's own goes by both names, as one that it exports."""
+    """Return the selection of a `use`; a toolset of the agent's own has both names, as an exported one does."""
     return (f"set:{agent}/{word.toolset.name}",) if word.inline and word.toolset else word.selection
 
 
@@ -203,7 +203,7 @@ def model(first: str, *fallbacks: str) -> AgentOption:
 
 
 def system_prompt(text: str) -> AgentOption:
-    """What it is told beyond the workspace's own files."""
+    """Set the instructions in addition to the workspace's own files."""
     return AgentOption("prompt", text)
 
 

@@ -1,4 +1,4 @@
-"""What an MCP server offers, in the words of the source document: tools, resources, prompts, notifications.
+"""The declaration of an MCP server, in the terms of the source document: tools, resources, prompts, notifications.
 
 `mcp_server` compiles to three things: `declared`, which a package names `mcp.<name>` in the entry-point group
 `goclaw.plugins` and which GoClaw's server then offers, under this name, version and protocol version unless the
@@ -35,7 +35,7 @@ _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 @record
 class Subscribed:
-    """What is told of subscriptions to a resource."""
+    """The handler of subscriptions to a resource."""
 
     word: ClassVar[str] = "subscription"
     forms: ClassVar[tuple[str, ...]] = ("mcp_server",)
@@ -143,12 +143,12 @@ def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPromp
 
 
 def notification(name: str, description: str, sends: Sends) -> Notification:
-    """What clients are told unasked: each mapping that `sends` yields."""
+    """Declare a notification for clients: it is sent for each mapping that `sends` yields."""
     return Notification(name, description, sends)
 
 
 def subscription(resource_name: str, method: Callable[[str], Any]) -> Subscribed:
-    """What is told of each subscription to a watchable resource: its URI. It raises ToolError to refuse it."""
+    """Declare the handler of subscriptions to a watchable resource. It gets the URI; ToolError refuses it."""
 
     async def handle(actor: Actor, uri: str) -> None:
         await _called(method, uri)

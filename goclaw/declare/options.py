@@ -1,7 +1,7 @@
-"""What the words of a declaration give back: small values, each of a type that says where it may stand.
+"""The options of a declaration: small values, each of a type that names the functions in which it may stand.
 
-No word does anything by itself. A declaration collects its options, and refuses one that is said twice or stands in the
-wrong place: a limit or a question that is dropped would look like one that holds.
+An option does nothing by itself. A declaration collects its options, and refuses duplicates and misplaced ones: a
+dropped limit or question would look like one that holds.
 """
 
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class RegistryOption(Option):
 
 
 class PublishOption(ToolsetOption, ExportOption):
-    """Stands in `toolset` and in `export`: what registries are told of it."""
+    """An option of `toolset` and `export`: the settings for publishing to registries."""
 
     forms: ClassVar[tuple[str, ...]] = ("toolset", "export")
 
@@ -86,7 +86,7 @@ _PLACES: dict[type, tuple[str, tuple[str, ...]]] = {
     DeclaredPrompt: ("a prompt of an MCP server", ("mcp_server",)),
     Notification: ("a notification", ("mcp_server",)),
 }
-"""What is no `Option`: how it is called here, and the functions in which it may stand."""
+"""The name of each type that is not an `Option`, and the functions in which it may stand."""
 
 
 def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where: str, form: str) -> None:
@@ -112,7 +112,7 @@ def refuse_leftovers(parts: Iterable[Any], kinds: type | tuple[type, ...], where
 
 
 def _place(part: Any) -> tuple[str, tuple[str, ...]]:
-    """What something is called, and the functions in which it may stand; none: it is no word of this language."""
+    """Return a part's name, and the functions in which it may stand; none: it is not part of the language."""
     if (found := _PLACES.get(type(part))) is not None:
         return found
     forms: tuple[str, ...] = getattr(part, "forms", ())
@@ -143,7 +143,7 @@ def collected(options: Iterable[Option], where: str) -> dict[str, Any]:
 
 
 def description(text: str) -> TextOption:
-    """What a toolset, an export or a registry is for."""
+    """Set the description of a toolset, an export or a registry."""
     return TextOption("description", text)
 
 

@@ -137,7 +137,7 @@ def interrupts_allowed(allowed: bool) -> PolicyOption:
 
 
 def on_missing_fields(action: MissingFields) -> PolicyOption:
-    """What becomes of a call that lacks arguments."""
+    """Set the treatment of a call that lacks arguments."""
     return PolicyOption("on_missing_fields", action)
 
 

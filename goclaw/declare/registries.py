@@ -82,7 +82,7 @@ def cache_ttl(time: Time) -> RegistryOption:
 
 
 def federation(*options: FederationOption) -> RegistryOption:
-    """What is taken over of another registry."""
+    """Set the entries taken over from another registry."""
     refuse_leftovers(options, FederationOption, "federation", "federation")
     found: dict[str, Any] = collected(options, "federation")
     return RegistryOption("federation", found)
@@ -135,5 +135,5 @@ def told_of(said: dict[str, Any], where: str) -> tuple[RegistryPart, ...]:
 
 
 def publish_as(name: str) -> PublishOption:
-    """What it is called there, where many publish: `team/data-tools`."""
+    """Set the name in a registry where many publish: `team/data-tools`."""
     return PublishOption("publish_as", name)

@@ -77,12 +77,12 @@ def required(*names: str) -> Required:
 
 
 def args(*parts: Part) -> ToolOption:
-    """What a tool takes: fields, or a pydantic model, or one plain type, or a JSON Schema as it is."""
+    """Set a tool's arguments: fields, or a pydantic model, or one plain type, or a JSON Schema as it is."""
     return ToolOption("args", parts)
 
 
 def returns(*parts: Part) -> ToolOption:
-    """What a tool gives back, in the same forms."""
+    """Set a tool's result, in the same forms."""
     return ToolOption("returns", parts)
 
 

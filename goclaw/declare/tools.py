@@ -1,6 +1,6 @@
-"""Tools and toolsets in code. A tool that something does (`bind_to`) is a `toolkit.base.Tool` like every other.
+"""Tools and toolsets in code. A tool with a binding (`bind_to`) is a `toolkit.base.Tool` like every other.
 
-One in an `export` that nothing does is done by its agent: it compiles to what the configuration would say of it.
+A tool of an `export` without one is done by its agent: it compiles to the equivalent configuration.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ from goclaw.toolkit.results import WrongResult, in_words
 
 PUBLISHED = PublishSettings.model_fields.keys()
 _PINNED = frozenset({"args", "returns"})
-"""What is said of a tool that an MCP server does."""
+"""The options for a tool that an MCP server implements."""
 _OWN_SHAPES = ("returns", "inject", "artifact", "bounded_result")
-"""What shapes a tool otherwise than the method that does it."""
+"""The options that change the result shape given by the bound method."""
 _SERVER: TypeAdapter[str] = TypeAdapter(ServerName)
 
 
 @record
 class Binding:
-    """What does a tool."""
+    """The implementation of a tool."""
 
     method: Method
     side_effect: SideEffect
@@ -64,7 +64,7 @@ class ToolDeclaration:
 
     @property
     def does(self) -> Binding | None:
-        """What does it; None: an agent, or another tool."""
+        """The implementation; None: an agent, or another tool."""
         found = self.said.get("passthrough", self.said.get("bind_to"))
         return found if isinstance(found, Binding) else None
 
@@ -93,7 +93,7 @@ class ToolDeclaration:
         return build(function)
 
     def exported(self) -> ExportedToolSettings:
-        """What the configuration would say of it, as a tool that an agent offers. Raises ValueError."""
+        """Return the settings of a tool that an agent offers. Raises ValueError."""
         said = self.said
         if unfit := sorted({"artifact", "inject"} & said.keys()):
             raise ValueError(f"{self.name}: {unfit[0]} is for a tool that code does, and no agent; say bind_to(...)")
@@ -179,10 +179,10 @@ class _Artifact:
 
 
 def tool(name: str, description: str, *options: ToolOption) -> ToolDeclaration:
-    """A tool: what it is called, what the model reads of it, and what else is to be said.
+    """Declare a tool: its name, the description for the model, and its options.
 
     Raises:
-        ValueError: something is said twice or stands elsewhere, or two things exclude each other.
+        ValueError: an option is duplicate or misplaced, or two exclude each other.
     """
     refuse_leftovers(options, ToolOption, name, "tool")
     said = collected(options, name)
@@ -335,17 +335,17 @@ def inject(*names: str) -> ToolOption:
 
 
 def call_hint_template(template: str) -> ToolOption:
-    """What people see while it runs: a template over the arguments."""
+    """Set the text that people see while it runs: a template over the arguments."""
     return ToolOption("call_hint_template", template)
 
 
 def result_hint_template(template: str) -> ToolOption:
-    """What people see afterwards: a template over the result's fields."""
+    """Set the text that people see afterwards: a template over the result's fields."""
     return ToolOption("result_hint_template", template)
 
 
 def result_reminder(text: str) -> ToolOption:
-    """What the model is told after each result."""
+    """Set the reminder for the model after each result."""
     return ToolOption("result_reminder", text)
 
 
@@ -381,7 +381,7 @@ def _artifact_of(declared: _Artifact, data: Any) -> BaseModel:
 
 
 def _as(gives: Any) -> Callable[[Any], Any]:
-    """What a method returned, as the result that was declared."""
+    """Return a function that turns a method's return value into the declared result."""
     if isinstance(gives, type) and issubclass(gives, BaseModel):
         return lambda found: found if isinstance(found, gives) else gives.model_validate(found, from_attributes=True)
     return lambda found: found
