@@ -1,7 +1,7 @@
-"""What a background task is to those who start one, ask for it, end it or show it. `room` has them.
+"""Background tasks: the interface to start, list, stop and show them. `room` implements it.
 
-A task belongs to one session and one person: for anybody else it does not exist. It survives the turn that started it,
-not the daemon; what ran when the daemon ended is `lost`.
+A task belongs to one session and one person: to others it does not exist. It survives the turn that started it, not the
+daemon; what ran when the daemon ended is `lost`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
 
 
 class TaskState(StrEnum):
-    """What became of a task."""
+    """The states of a task."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -23,7 +23,7 @@ class TaskState(StrEnum):
     FAILED = "failed"
     """It ended with another exit code, or its time was up."""
     STOPPED = "stopped"
-    """Somebody ended it."""
+    """Ended on request."""
     LOST = "lost"
     """The daemon ended while it ran, and it with the daemon."""
 
@@ -39,13 +39,13 @@ class Owner:
 
 @record
 class TaskWork:
-    """What is to be run in the background."""
+    """Work to run in the background."""
 
     owner: Owner
     address: Address
     """Where its end is told."""
     label: str
-    """What people see of it: the command on one line."""
+    """The command on one line, for people."""
     command: SandboxCommand
     policy: Policy
     seconds: float
@@ -55,7 +55,7 @@ class TaskWork:
 
 @record
 class JobEnd:
-    """What came of a job."""
+    """The outcome of a job."""
 
     text: str
     failed: bool = False
@@ -71,7 +71,7 @@ class Job:
     run: Callable[[], Awaitable[JobEnd]]
     """Does it; cancelled when it is to end."""
     stop: Callable[[], None]
-    """Told before that, if it is somebody's order: what it says of its end may then be kept."""
+    """Called before the cancellation if the stop was requested: the job may then report its own end."""
     seconds: float
     turn: str = ""
     hands: Callable[[Callable[[str], Awaitable[None]]], None] | None = None
@@ -109,7 +109,7 @@ class TaskInfo:
 
 
 class UnknownTask(ToolError):
-    """No such task, or somebody else's: one answer for both."""
+    """No such task, or another person's: one answer for both."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"unknown task: {task_id[:80]}; task_list shows the tasks of this conversation")
@@ -133,7 +133,7 @@ class TaskRecord(Protocol):
         ...
 
     async def untold(self) -> Sequence[TaskInfo]:
-        """Tasks of anybody that ended and of whose end the model does not know."""
+        """Return the ended tasks, of all owners, that the model has not been told about."""
         ...
 
     async def tell(self, task_ids: Sequence[str]) -> None:
@@ -158,7 +158,7 @@ class Tasks(Protocol):
         ...
 
     async def wait(self, task_id: str, owner: Owner, seconds: float) -> TaskInfo:
-        """The task as it is when it has ended, or said what nobody has read (`Job.hands`), or after so many seconds."""
+        """Return the task once it ended or has unread output (`Job.hands`), or after `seconds`."""
         ...
 
     async def tail(self, task_id: str, owner: Owner, most: int) -> str:
@@ -194,7 +194,7 @@ class Tasks(Protocol):
         ...
 
     async def forget(self, session: str) -> None:
-        """End what runs in a session, and know nothing of it any more."""
+        """End the tasks of a session, and forget them."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a task says: all of it in a file up to a bound, and its end in memory."""
+"""The output of a task: all of it in a file up to a bound, and its end in memory."""
 
 from collections import deque
 from typing import BinaryIO

@@ -24,7 +24,7 @@ MAX_ENDED = 64
 IN_MEMORY = 128 << 10
 """Bytes of the last output of each."""
 WRITE_SECONDS = 10.0
-"""What a task gets to read what is written to it."""
+"""The time for a task to read its input, in seconds."""
 PIECE = 4096
 """Bytes that a pipe takes whole or not at all (PIPE_BUF), so that it is known how much was taken."""
 
@@ -32,8 +32,8 @@ Tell = Callable[[TaskInfo, TaskWork | Job], Awaitable[None]]
 """Tell the people of a session that a task ended."""
 
 
-async def _tell_nobody(info: TaskInfo, work: TaskWork | Job) -> None:
-    """Where nobody is to be told."""
+async def _ignore_end(info: TaskInfo, work: TaskWork | Job) -> None:
+    """Ignore the end of a task."""
 
 
 class TaskRoom:
@@ -50,9 +50,9 @@ class TaskRoom:
         self._tasks: dict[str, RunningTask] = {}
         """In the order of their start; ended ones stay for a while."""
         self._lives: set[asyncio.Task[None]] = set()
-        self._unheard: dict[str, TaskInfo] = {}
+        self._unreported: dict[str, TaskInfo] = {}
         """Ended tasks of whose end the model does not know."""
-        self.tell: Tell = _tell_nobody
+        self.tell: Tell = _ignore_end
 
     def count(self, session: str | None = None) -> int:
         """How many run, of a session or of all."""
@@ -137,7 +137,7 @@ class TaskRoom:
 
     async def forget(self, session: str) -> None:
         await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
-        for ids in (self._tasks, self._unheard):
+        for ids in (self._tasks, self._unreported):
             for task_id in [task_id for task_id, task in ids.items() if _session_of(task) == session]:
                 del ids[task_id]
 
@@ -153,16 +153,16 @@ class TaskRoom:
         return sorted((written | here).values(), key=lambda info: info.began_at)
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        found = [info for info in self._unheard.values() if info.owner == owner]
+        found = [info for info in self._unreported.values() if info.owner == owner]
         if found:
             await self._tell(found)
         return found
 
     async def restore(self) -> None:
-        """What is running on record ran in a daemon that is gone."""
+        """Mark the tasks recorded as running as lost: the daemon that ran them is gone."""
         if lost := await self._record.lose(self._clock.now()):
             log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
-        self._unheard = {info.id: info for info in await self._record.untold()}
+        self._unreported = {info.id: info for info in await self._record.untold()}
 
     async def close(self) -> None:
         """End everything, with its processes. What ran stays on record as running, and so is lost."""
@@ -199,7 +199,7 @@ class TaskRoom:
                 self._tasks.pop(task.info.id, None)
             is_awaited = task.waiting > 0 or task.stopping
             if not task.info.running:
-                self._unheard[task.info.id] = task.info
+                self._unreported[task.info.id] = task.info
             task.ended.set()
             task.news.set()
         if task.has_started:
@@ -243,7 +243,7 @@ class TaskRoom:
 
     async def _tell(self, infos: Sequence[TaskInfo]) -> None:
         for info in infos:
-            self._unheard.pop(info.id, None)
+            self._unreported.pop(info.id, None)
             if info.id in self._tasks:
                 task = self._tasks[info.id]
                 task.info = replace(task.info, told=True)

@@ -1,4 +1,4 @@
-"""One task from its start to its end. Whoever cancels `run` ends it with all that belongs to it."""
+"""One task from its start to its end. Cancelling `run` ends it with all its processes."""
 
 import asyncio
 import logging
@@ -30,9 +30,9 @@ class RunningTask(ABC):
         """Done when the command runs; has the error when it could not be started."""
         self.ended = asyncio.Event()
         self.news = asyncio.Event()
-        """It has ended, or a job said something that nobody has read."""
+        """Set when it has ended, or a job has unread output."""
         self.waiting = 0
-        """Calls that wait for its end: nobody else need be told."""
+        """Calls that wait for its end; while there are any, no other notice is needed."""
         self.stopping = False
 
     @property
@@ -42,7 +42,7 @@ class RunningTask(ABC):
 
     @abstractmethod
     async def end(self) -> None:
-        """End what it does; `stopping` says that somebody wants it so."""
+        """End the task; `stopping` says that the stop was requested."""
 
     @abstractmethod
     async def _to_its_end(self, output: Output) -> TaskInfo:
@@ -74,13 +74,13 @@ class RunningTask(ABC):
             elif not self.started.done():
                 self.started.set_exception(error)
         finally:
-            self.started.cancel()  # nobody waits for what will not start any more
+            self.started.cancel()  # ends the waits for a task that will not start
         if cut is not None:
             raise cut
 
     @asynccontextmanager
     async def _on_record(self, record: TaskRecord, spill: Spill) -> AsyncIterator[None]:
-        """On disk before it runs: whatever comes, somebody can be told of it."""
+        """Put the task on record before it runs, so that its loss can be reported whatever happens."""
         self.info = replace(self.info, output=spill.name)
         await record.add(self.info)
         try:
