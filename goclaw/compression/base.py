@@ -1,4 +1,4 @@
-"""What every family of commands has: a function over lines, and the words that no line may lose."""
+"""The base of every command family: a function over lines, and the words that no line may lose."""
 
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -10,7 +10,7 @@ Words = Sequence[str]
 """A command and its arguments, as the shell made them."""
 
 _SIGNAL = re.compile("error|fatal|warning|traceback|failed|panic", re.IGNORECASE)
-"""What an error speaks of. A line with one of them stays, whatever it is about: rather too much than a hidden error."""
+"""The words of errors. A line with one of them stays, whatever its topic: rather too much than a hidden error."""
 MAX_RECOGNISED = 2_000
 """Characters of a line that is looked at: a longer one is nothing that these commands say, and stays as it is."""
 CUT = 200
@@ -19,7 +19,7 @@ CUT = 200
 
 @record
 class Shown:
-    """What is left of an output."""
+    """The compressed output."""
 
     lines: Sequence[str]
     left_out: bool
@@ -27,7 +27,7 @@ class Shown:
 
 
 def essence(line: str) -> str:
-    """What of a line has to stay: from its first word about an error on, without rulers behind it; empty: nothing."""
+    """Return the part of a line that has to stay: from its first error word on, without a trailing ruler."""
     found = _SIGNAL.search(line)
     return line[found.start() :].rstrip(" =_-\t\r") if found else ""
 
@@ -37,13 +37,13 @@ class Family:
     """Commands whose output has one form."""
 
     about: str
-    """What is done to it, in two or three words for the model."""
+    """A description of the compression, in two or three words for the model."""
     compress: Callable[[Sequence[str], Words], Shown | None]
     """From the lines and the command; None: there is nothing to be done about this one."""
     fine: Collection[int] = field(default=(0,))
     """Exit codes that mean no more than the output says. With any other one nothing is touched."""
     essence: Callable[[str], str] = essence
-    """What of a line has to stay, letter by letter."""
+    """Returns the part of a line that has to stay verbatim."""
 
 
 def signals(line: str) -> bool:

@@ -1,7 +1,7 @@
 """`cat`, `head`, `tail`: repeated lines once, with their number. Lines are numbered where that still saves something.
 
-Numbers are those of the file, so only for one file from a known line on. Nothing that is shown is cut: whoever shows a
-file wants to read it.
+Numbers are those of the file, so only for one file from a known line on. No shown line is cut, because the file was
+asked for to be read.
 """
 
 import re
@@ -38,7 +38,7 @@ def _once(runs: Sequence[tuple[str, int]], first: int | None) -> Iterator[str]:
 
 
 def _first(words: Words) -> int | None:
-    """The number of the first line that is shown; None: nobody knows, or it has one."""
+    """Return the number of the first shown line; None: unknown, or the output has numbers."""
     command, *rest = words
     files = [word for word in rest if not word.startswith(("-", "+"))]
     options = [word for word in rest if word.startswith(("-", "+"))]

@@ -1,7 +1,6 @@
-"""`git diff`: what changed, without the lines around it. Each place keeps its `@@` line, each file one line of
-its head.
+"""`git diff`: the changed lines, without context. Each place keeps its `@@` line, each file one line of its head.
 
-Whoever asked for lines around changes (`-U`, `-W`), or for another form, gets what git says.
+With options for context (`-U`, `-W`) or another format, git's output stays as it is.
 """
 
 import re

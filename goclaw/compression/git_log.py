@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from goclaw.compression.base import Family, Shown, Words, signals
 
 FEW = 5
-"""Commits that somebody reads one by one."""
+"""Commits that are read one by one."""
 _COMMIT = re.compile(r"commit ([0-9a-f]{40})( \(.*\))?")
 _HASH = 10
 """Characters by which git finds a commit in repositories of any size."""
@@ -33,7 +33,7 @@ class _Commit:
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """A line for each commit; None where there is none in the usual form."""
+    """Return a line for each commit; None where none has the usual form."""
     before, commits = _read(lines)
     if not commits:
         return None
@@ -48,7 +48,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
 
 
 def _read(lines: Sequence[str]) -> tuple[list[str], list[_Commit]]:
-    """What stands before the first commit, and the commits."""
+    """Return the lines before the first commit, and the commits."""
     before: list[str] = []
     commits: list[_Commit] = []
     in_message = False

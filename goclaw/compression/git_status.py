@@ -46,7 +46,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
 
 
 def _file(line: str, section: str) -> str:
-    """The line of a file in the short form; empty: it is none."""
+    """Return the line of a file in the short form; empty: not a file."""
     if not section or not line.startswith("\t"):
         return ""
     if "{}" not in section:

@@ -1,7 +1,7 @@
-"""`pytest`: without the tests that passed and the code around failures. What failed, where and why stays.
+"""`pytest`: without the tests that passed and the code around failures. The failures, their places and reasons stay.
 
-In the part about failures, the code of a function before the line that failed (`>`) goes; what is said of it (`E`)
-and its place stay. What a test printed stays.
+In the part about failures, the code of a function before the line that failed (`>`) goes; its errors (`E`) and its
+place stay, as does the output of a test.
 """
 
 import re
@@ -60,7 +60,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
 
 
 def _source(lines: Sequence[str], following: str) -> list[str]:
-    """What stays of the code before a line: nothing where that failed (`>`), or of a library that called others."""
+    """Return the code to keep before a line: none before a failing line (`>`) or a call in a library."""
     is_library = bool(lines) and _match(_LIBRARY, lines[0]) is not None
     if following.startswith(">") or (is_library and not following.startswith("E ")):
         return list(filter(signals, lines))

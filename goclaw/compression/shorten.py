@@ -30,13 +30,13 @@ class Short:
 
 
 Shorten = Callable[[str, int], Short | None]
-"""From what a command said and its exit code to less; None: nothing is to be done."""
+"""From a command's output and exit code to a shorter text; None: keep the output."""
 
 
 def shorten(text: str, words: Words, code: int) -> Short | None:
-    """What the command `words` said, in fewer tokens; None: as it is.
+    """Shorten the output of the command `words`; None: keep it.
 
-    That is so for other commands, exit codes that mean a failure, and wherever too little would be saved.
+    It is kept for other commands, for exit codes that mean a failure, and where too little would be saved.
     """
     found = family_of(words)
     if found is None or code not in found[0].fine:

@@ -25,7 +25,7 @@ _VALUED = frozenset({"-C", "-c"})
 
 
 def family_of(words: Words) -> tuple[Family, Words] | None:
-    """Who shortens what a command says, and the command without what stands before its name; None: nobody."""
+    """Return the family of a command, and the command from its name on; None: it has no family."""
     words = _named(words)
     if not words:
         return None
