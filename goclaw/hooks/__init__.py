@@ -1,5 +1,4 @@
-"""What an operator's own programs and Python functions may look at, change or forbid.
+"""Hooks: an operator's programs and Python functions that observe, change or forbid events.
 
-`base` has the points and what a hook answers; `commands` runs programs; `open` makes hooks of the configuration and of
-plugins.
+`base` has the points and the answers; `commands` runs programs; `open` makes hooks of the configuration and of plugins.
 """

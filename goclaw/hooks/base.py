@@ -1,7 +1,7 @@
-"""The points at which hooks are called, what they are told, and what they may answer.
+"""The points at which hooks are called, their events, and the answers allowed.
 
-Before a tool runs, a hook that fails forbids the call: whoever hangs a guard there does not mean "unless it breaks".
-At every other point a failure is reported and nothing else.
+Before a tool runs, a hook that fails forbids the call: a guard must not be skipped because it breaks. At every other
+point a failure is reported and nothing else.
 """
 
 import logging
@@ -30,12 +30,12 @@ MAY: Mapping[Point, frozenset[str]] = {
     "message_in": frozenset({"deny", "context", "text"}),
     "message_out": frozenset({"deny", "suppress", "text"}),
 }
-"""What of an answer means something at each point; a hook that answers anything else has failed."""
+"""The fields of an answer allowed at each point; a hook with any other one has failed."""
 
 
 @record
 class HookEvent:
-    """What happens; fields that do not belong to a point are empty."""
+    """An event for hooks; fields that do not belong to its point are empty."""
 
     point: Point
     session: str
@@ -51,7 +51,7 @@ class HookEvent:
 
 @record
 class HookAnswer:
-    """What a hook wants; nothing said is nothing wanted. See `MAY` for what means something where."""
+    """A hook's answer; empty fields change nothing. See `MAY` for the fields allowed at each point."""
 
     deny: str = ""
     """Why the call is forbidden, or the message not taken or not sent."""
@@ -60,7 +60,7 @@ class HookAnswer:
     inject: Mapping[str, Any] = field(default_factory=dict)
     """Values of injected arguments. Only Python hooks, and only before a tool."""
     context: str = ""
-    """Told to the model: after the tool results, beside the person's message, or to whoever writes the summary."""
+    """Context for the model: after the tool results, beside the person's message, or in the prompt of a summary."""
     suppress: bool = False
     """The model does not get the result; the person does not get the answer. After a tool, and of messages out."""
     text: str | None = None
@@ -118,11 +118,11 @@ class Hooks:
         self._points = frozenset[Point]().union(*(each.points for each in registered))
 
     def any_for(self, point: Point) -> bool:
-        """Whether anybody is called at `point` at all."""
+        """Whether `point` has any hook."""
         return point in self._points
 
     async def fire(self, event: HookEvent) -> HookAnswer:
-        """What all hooks together want; the first denial ends it. Each sees what the one before made of the event."""
+        """Call the hooks and return their joint answer; the first denial ends it. Each gets the changed event."""
         answer = HookAnswer()
         for each in self._registered:
             if each.hears(event):

@@ -31,7 +31,7 @@ from goclaw.supervise import background
 from goclaw.workspace import Workspace
 
 MAX_BYTES = 64 << 10
-"""What an answer may have."""
+"""Bytes of an answer."""
 MAX_SAID = 2_000
 """Bytes of standard error that are kept."""
 FORBIDDEN = 2
@@ -39,7 +39,7 @@ FORBIDDEN = 2
 
 
 class HookEnvironment(Protocol):
-    """What command hooks stand on; `app.Environment` is one."""
+    """The services that command hooks need; `app.Environment` provides them."""
 
     @property
     def config(self) -> Config: ...
@@ -53,7 +53,7 @@ class HookEnvironment(Protocol):
 
 
 class _Answer(BaseModel):
-    """What a program may print."""
+    """The JSON object that a program may print."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -71,13 +71,13 @@ class CommandHook:
     settings: HookSettings
     environment: HookEnvironment
     uncontained: Sandbox | None = None
-    """What runs it in place of the sandbox, with `sandbox: false`."""
+    """Runs it in place of the sandbox, with `sandbox: false`."""
 
     async def __call__(self, event: HookEvent) -> HookAnswer:
-        """Run the program and return what it wants.
+        """Run the program and return its answer.
 
         Raises:
-            HookFailed: it cannot be run, took too long, or its answer is none.
+            HookFailed: it cannot be run, took too long, or its answer is invalid.
         """
         seconds = self.settings.timeout
         try:
@@ -133,10 +133,10 @@ class CommandHook:
 
 
 def program_of(settings: HookSettings, workspace: Path) -> str:
-    """The path of a hook's program, as `exec` would find it.
+    """Return the path of a hook's program, as `exec` would find it.
 
     Raises:
-        HookFailed: there is none.
+        HookFailed: no such program.
     """
     name = settings.command[0]
     place = str(workspace / name) if "/" in name else name

@@ -81,10 +81,10 @@ def _registered(plugin: Plugin) -> tuple[Registered, str]:
 
 
 def _match_of(part: HookPart) -> frozenset[str]:
-    """What a hook of a package wants to hear.
+    """Return the tools and tags that a package's hook matches.
 
     Raises:
-        ValueError: it is written so that the hook would hear nothing, and guard nothing.
+        ValueError: it could match no tool, and so guard nothing.
     """
     if isinstance(part.match, str):
         raise ValueError(f"its match is the text {part.match!r}, not a list of them")
