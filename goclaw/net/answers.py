@@ -1,6 +1,6 @@
-"""What a server that the operator configured answers: read to an end, and its words about its trouble, fit to be shown.
+"""Answers of servers that the operator configured: read to the end, with error texts fit to be shown.
 
-For whoever asks one thing and takes one answer. What models say of theirs is told apart in `llm.failures`.
+For requests with one answer. The errors of models are handled in `llm.failures`.
 """
 
 from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from aiohttp.connector import Connection
 
-from goclaw.config.listening import is_loopback as is_loopback  # for whoever reads addresses, here as there
+from goclaw.config.listening import is_loopback as is_loopback  # for code that parses addresses
 from goclaw.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
 CONNECT_TIMEOUT = 15.0
-"""Seconds to get a connection (name look-up, proxy and TLS included): longer means that nobody is there."""
+"""The time-out for a connection in seconds (name look-up, proxy and TLS included): longer means no server."""
 IDLE_TIMEOUT = 300.0
 """Seconds without a byte before a server counts as dead. Reasoning models send nothing for minutes."""
 CONNECTION_LIMIT = 100

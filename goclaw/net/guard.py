@@ -106,10 +106,10 @@ class UrlGuard:
 
     @asynccontextmanager
     async def client(self, seconds: float) -> AsyncIterator[aiohttp.ClientSession]:
-        """An HTTP client that reaches only what is allowed, each request within `seconds`.
+        """Open an HTTP client that reaches only allowed addresses, each request within `seconds`.
 
-        What it raises for a refusal is `UrlRefused`, also behind a redirect. Bodies come as they were sent: whoever
-        reads one bounds it, before and after unpacking.
+        A refused address raises `UrlRefused`, also after a redirect. Bodies come as they were sent: the caller bounds
+        them, before and after unpacking.
         """
         gate = _Gate(self)
         connector = aiohttp.TCPConnector(

@@ -54,7 +54,7 @@ class OllamaServer:
         return next((model for model in self.models if "completion" in model.capabilities), None)
 
     def for_embedding(self) -> PulledModel | None:
-        """The newest model that does nothing but embed, by what the server says of it."""
+        """Return the newest model whose only capability is embedding."""
         return next((model for model in self.models if model.capabilities == ("embedding",)), None)
 
 
@@ -78,14 +78,14 @@ def ollama_url(settings: ProviderSettings, env: Mapping[str, str] = os.environ) 
 
 
 async def probe(http: aiohttp.ClientSession, base_url: str, limit: float = TIME_LIMIT) -> OllamaServer | None:
-    """Ask who is there. None when nobody answers as Ollama does within `limit` seconds."""
+    """Look for an Ollama server. None when none answers within `limit` seconds."""
     try:
         async with asyncio.timeout(limit):
             listed = await ask(http, f"{base_url}/api/tags")
             models = sorted(map(read_model, listed["models"]), key=lambda model: model.modified_at, reverse=True)
             return OllamaServer(base_url, await with_capabilities(http, base_url, models))
     except (TimeoutError, aiohttp.ClientError, ValueError, KeyError, TypeError):
-        # Nobody, or somebody else on that port: to the caller it is the same.
+        # No server, or another one on that port: to the caller it is the same.
         return None
 
 
@@ -100,11 +100,11 @@ async def ask(
     body: Mapping[str, Any] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The JSON object behind `url`; POST with a body, else GET.
+    """Request the JSON object at `url`; POST with a body, else GET.
 
     Raises:
         aiohttp.ClientError: no server answers, or with an error.
-        ValueError: the answer is no JSON object. A redirect is none either: it would take a key along.
+        ValueError: the answer is not a JSON object, or a redirect, which would take a key along.
     """
     async with http.request(
         "POST" if body else "GET", url, json=body, headers=headers, raise_for_status=True, allow_redirects=False

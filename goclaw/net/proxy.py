@@ -18,7 +18,7 @@ HEAD = 1 << 15
 """Bytes of a request before its body; also how much waits in memory in each direction of a connection."""
 _HEADERS = 100
 _LOGGED = 100
-"""Places that one command can put into the audit log: it must not be able to push other people's lines out of it."""
+"""Places that one command can put into the audit log: it must not be able to push out the lines of others."""
 
 _REQUEST = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8000}) HTTP/1\.[01]")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
@@ -35,7 +35,7 @@ Tell = Callable[[str, bool, str], None]
 
 @record
 class ProxyLimits:
-    """What one command gets."""
+    """The limits of one command."""
 
     at_once: int = 64
     """Connections; each costs the daemon two descriptors."""
@@ -60,7 +60,7 @@ class _Request:
     host: str
     port: int
     head: bytes
-    """What the server gets before the body; empty for CONNECT."""
+    """The bytes sent to the server before the body; empty for CONNECT."""
     body: int | None
     """Bytes of the body; None: all that comes."""
 
@@ -72,7 +72,7 @@ class Proxy:
     """Serves the connections of one command."""
 
     def __init__(self, guard: UrlGuard, ports: Collection[int], tell: Tell, limits: ProxyLimits | None = None) -> None:
-        # One look-up at a time: those of a hostile command must not take the resolver's threads from everybody else.
+        # One look-up at a time: a hostile command must not take all of the resolver's threads.
         self._looking_up = asyncio.Semaphore(1)
         self._resolver = guard.resolve
         self._guard = replace(guard, resolve=self._resolve)
@@ -158,7 +158,7 @@ class Proxy:
     async def _pump(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, bound: asyncio.Timeout, most: int | None
     ) -> None:
-        """Pass on what comes, at most `most` bytes: what a request carries behind its body is for nobody."""
+        """Pass on at most `most` bytes: bytes after a request's body are not forwarded."""
         left = most
         while left is None or left:
             chunk = await source.read(HEAD if left is None else min(left, HEAD))
@@ -219,7 +219,7 @@ def _passed_on(headers: Sequence[tuple[str, bytes]]) -> list[bytes]:
 
 
 def _body(headers: Sequence[tuple[str, bytes]]) -> int | None:
-    """How long the body is; None for one in chunks. Whoever says it in two ways wants to be understood in two ways."""
+    """Return the length of the body in bytes; None for chunks. Ambiguous lengths are refused (request smuggling)."""
     lengths = [value for name, value in headers if name == "content-length"]
     codings = [value.lower() for name, value in headers if name == "transfer-encoding"]
     if len(lengths) + len(codings) > 1 or codings not in ([], [b"chunked"]):
