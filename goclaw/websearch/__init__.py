@@ -1,1 +1,1 @@
-"""Who searches the web for the agent: one file per provider. It knows no tool, and fetches no page."""
+"""Web search for the agent: one file per provider. It knows no tool, and fetches no page."""

@@ -35,7 +35,7 @@ class ProviderClient:
     url: str
     headers: Mapping[str, str]
     refused: str = "check tools.web_search.api_key"
-    """What helps when it refuses us."""
+    """The remedy for a refused request."""
 
     async def ask(
         self, params: Mapping[str, str] | None = None, body: Any = None, *, method: Literal["GET", "POST"] = "GET"
@@ -46,7 +46,7 @@ class ProviderClient:
             ToolError: it did not answer, or not with success.
         """
         try:
-            # A redirect would take the key along to somebody else.
+            # A redirect would send the key to another server.
             async with self.http.request(
                 method, self.url, params=params, json=body, headers=self.headers, allow_redirects=False
             ) as response:
@@ -82,10 +82,10 @@ class ProviderClient:
 
 
 def key_of(settings: WebSearchSettings, variable: str) -> str:
-    """The key for the configured provider.
+    """Return the key for the configured provider.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no key is set.
     """
     key = settings.api_key.get_secret_value() if settings.api_key else ""
     if not key and settings.url is None:  # the variable's key is for the provider itself, not for another server
@@ -99,7 +99,7 @@ def key_of(settings: WebSearchSettings, variable: str) -> str:
 
 
 def hits_of(results: Any, title: str, url: str, snippet: str) -> Sequence[Hit]:
-    """Results from the list that an answer holds, by the names that it gives to their parts; what is none is left."""
+    """Return the hits of an answer's list, by the names of its fields; malformed entries are left out."""
     return [
         Hit(_text(each.get(title)), each[url], _text(each.get(snippet)))
         for each in (results if isinstance(results, list) else ())

@@ -1,4 +1,4 @@
-"""The seam between GoClaw and whoever searches the web."""
+"""The interface between GoClaw and providers of web search."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -17,7 +17,7 @@ NOT_SET_UP = (
 
 @record
 class Hit:
-    """A page that was found, in the words of whoever wrote it."""
+    """A page found, with the provider's texts."""
 
     title: str
     url: str
@@ -26,7 +26,7 @@ class Hit:
 
 @record
 class Hits:
-    """What was found, best first."""
+    """The pages found, best first."""
 
     provider: str
     hits: Sequence[Hit]

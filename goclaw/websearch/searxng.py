@@ -1,4 +1,4 @@
-"""SearXNG, which anybody can run: `GET /search?format=json` (docs.searxng.org, "Search API")."""
+"""SearXNG, which can be self-hosted: `GET /search?format=json` (docs.searxng.org, "Search API")."""
 
 from collections.abc import Sequence
 
