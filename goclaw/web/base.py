@@ -1,4 +1,4 @@
-"""What tools ask of the web."""
+"""The interface to the web for tools."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from goclaw.websearch.base import Hits
 
 @record
 class Page:
-    """What an address gave."""
+    """The response of an address."""
 
     url: str
     """Where it was in the end, behind all redirects."""

@@ -1,5 +1,5 @@
-"""Pages that were fetched a short while ago, in memory, bounded in time and bytes. The same for everybody: no request
-carries anything of the person who caused it.
+"""Recently fetched pages, in memory, bounded in time and bytes. Shared by all persons: no request carries personal
+data.
 """
 
 import sys

@@ -17,7 +17,7 @@ _CHARSETS = re.compile(
 )
 """Codecs that a page may name. Python has others, which are no characters (hex, zip) or take long (punycode)."""
 _WITHOUT_BYTES = re.compile(r"utf-?(16|32)|iso-?2022")
-"""In these, what looks like UTF-8 by chance is none."""
+"""Encodings whose bytes may look like UTF-8 by chance."""
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -49,10 +49,10 @@ def looks_binary(body: bytes, charset: str | None) -> bool:
 
 
 def decoded(body: bytes, charset: str, *, page: bool, cut: bool) -> str:
-    """The text: by its mark, as UTF-8 if it is that, else as somebody says, else as Windows wrote in the West.
+    """Decode the text: by its byte order mark, as UTF-8 if valid, else by the declared charset, else as Windows-1252.
 
     Servers are often wrong about it, and hardly anything is valid UTF-8 by chance. `cut`: the last character may be
-    half.
+    incomplete.
     """
     for name in _names(body, charset, page=page):
         try:

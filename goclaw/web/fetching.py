@@ -26,12 +26,12 @@ HEADERS: Mapping[str, str] = {
 _PIECE = 1 << 18
 """Bytes unpacked at once: between two pieces others have their turn."""
 _UNKNOWN = "application/octet-stream"
-"""What servers say of files that they do not know; text is told by looking."""
+"""The type that servers give to unknown files; text is detected by its content."""
 
 
 @record
 class Fetched:
-    """What came, unpacked."""
+    """A response with its body unpacked."""
 
     url: str
     status: int

@@ -1,4 +1,4 @@
-"""HTML to Markdown in another process: whatever a page does to the parser, it can be ended, and nobody waits for it."""
+"""HTML to Markdown in another process: whatever a page does to the parser, it can be killed without blocking."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ class Converter:
 
 
 async def _answer(given: bytes) -> bytes:
-    """What the worker says; nothing of our environment is passed on, and it is dead when this returns."""
+    """Return the worker's answer. It gets nothing of the daemon's environment, and is dead when this returns."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(_WORKER)),

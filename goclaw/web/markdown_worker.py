@@ -1,7 +1,7 @@
-"""Makes Markdown of one page: a program of its own, because no parser can be interrupted, and it takes memory.
+"""Converts one page to Markdown: a program of its own, because no parser can be interrupted, and it takes memory.
 
 In: a line of JSON `[url]`, then HTML in UTF-8 until the pipe ends. Out: `[title, Markdown, was cut]` as JSON. It opens
-nothing, reaches nothing, and is ended by whoever started it.
+nothing, reaches nothing, and is ended by its parent.
 """
 
 import json

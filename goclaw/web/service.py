@@ -1,4 +1,4 @@
-"""The real web: what the configuration lets a model reach of it. Nothing is opened before somebody asks."""
+"""The implementation of `web.base`, within the limits of the configuration. Opened at the first use."""
 
 import asyncio
 
