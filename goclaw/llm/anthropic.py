@@ -52,7 +52,7 @@ limits of `data` this stays below the 32,000 of Opus 4)."""
 STALE_THINKING = re.compile(r"thinking|signature", re.IGNORECASE)
 """In a rejection: thinking was sent back that no longer fits the conversation before it (it was compacted, say)."""
 OPENING = b'{"role":"user","content":[{"type":"text","text":"(The conversation goes on.)"}]}'
-"""The API wants the person to speak first; a compacted conversation need not begin that way."""
+"""First message of a conversation that does not begin with a person: the API requires one, compaction may remove it."""
 
 
 class AnthropicModel(KnownModel):
@@ -160,7 +160,7 @@ class AnthropicModel(KnownModel):
         return splice(head, **parts)
 
     def _forget_native(self, request: Request) -> bool:
-        """Send answers without thinking and searches from now on; tell whether that changes anything."""
+        """Send answers without thinking and searches from now on; return whether that changes anything."""
         stale = [
             message
             for message in request.messages
@@ -267,14 +267,14 @@ def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, se
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
     loop = [message for message in running_loop(messages) if isinstance(message, AssistantMessage)]
     if not all(replayable(message, searches=searches) for message in loop):
-        # With a budget the API wants every answer of the running turn to begin with thinking.
+        # With a budget the API requires every answer of the running turn to begin with thinking.
         return {}
     budget = BUDGETS[effort]
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": limit + budget}
 
 
 def running_loop(messages: Sequence[Message]) -> list[Message]:
-    """What the model and its tools said since a person spoke last."""
+    """Return the answers and tool results since the last message of a person."""
     since = 0
     for number, message in enumerate(messages):
         if isinstance(message, UserMessage):

@@ -1,7 +1,6 @@
-"""One answer of Anthropic's Messages API, put together from the events of its stream.
+"""One answer of Anthropic's Messages API, assembled from the events of its stream.
 
-Kinds of events, blocks and deltas that we do not know are passed over: the API's versioning rules announce that such
-will come.
+Unknown kinds of events, blocks and deltas are ignored: the API's versioning rules announce that such will come.
 """
 
 from collections.abc import Iterator

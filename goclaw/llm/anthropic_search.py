@@ -67,7 +67,7 @@ def paired(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def refusal(error: ModelError) -> ModelError | None:
-    """What is said where the provider refuses to search; None: it refused something else."""
+    """Return the error for people where the provider refuses to search; None: it refused something else."""
     if error.kind is not ModelErrorKind.REJECTED or STALE.search(str(error)) or not UNKNOWN.search(str(error)):
         return None
     sentence = "it takes no deferred tools; set `providers.anthropic.defer_tools: false`"

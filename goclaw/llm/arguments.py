@@ -8,9 +8,9 @@ from goclaw.llm.base import INVALID_JSON
 
 
 def read_arguments(written: str, given: object = None) -> dict[str, Any]:
-    """The JSON object that was written; nothing written counts as `given`, else as `{}`.
+    """Parse the JSON object of a call's arguments; an empty text counts as `given`, else as `{}`.
 
-    What is no JSON object comes back as `{INVALID_JSON: text}`: the dispatcher then tells the model so.
+    Any other JSON or text is returned as `{INVALID_JSON: text}`: the dispatcher then reports it to the model.
     """
     if not written.strip():
         return dict(given) if isinstance(given, dict) else {}

@@ -38,9 +38,9 @@ CachePoint = Literal["after_system", "after_tools"]
 
 @record
 class CachePoints:
-    """Where a provider's prompt cache may be told that the prompt stays the same up to there.
+    """Positions up to which the prompt stays the same, for a provider's prompt cache.
 
-    With any of them the conversation is marked, too; with none nothing is.
+    With any of them the conversation is marked, too; without any nothing is.
     """
 
     after_system: bool = True
@@ -55,7 +55,7 @@ BOTH, UNCACHED = CachePoints(), CachePoints(after_system=False, after_tools=Fals
 
 @record
 class Request:
-    """One question to a model."""
+    """One request to a model."""
 
     system: str
     messages: Sequence[Message]
@@ -63,12 +63,13 @@ class Request:
     max_output: int | None = None
     """Tokens; None: the model's configured limit."""
     cache: CachePoints = BOTH
-    """Where the stable prefix is marked for the provider's prompt cache, where it has one that wants marks."""
+    """Marks of the stable prefix, for providers whose prompt cache needs marks."""
     tokens: int | None = None
-    """How long the prompt is, where the asker knows it from what the provider has counted before; None: estimate it."""
+    """Length of the prompt, if the caller knows it from the provider's earlier counts; None: estimate it."""
     reminder: str = ""
-    """The runtime's own word, in its marks (`sessions.reminding`), said behind everything else; no part of the
-    conversation, so a wire puts it behind what it marks for the cache. Empty: there is none."""
+    """Text of the runtime, in its marks (`sessions.reminding`), placed behind everything else; no part of the
+    conversation, so a wire puts it behind what it marks for the cache. Empty: no reminder.
+    """
     deferred: Sequence[ToolSpec] = ()
     """Tools beside `tools` that can be used, for a provider that finds them by itself; others leave them out."""
 
@@ -185,7 +186,7 @@ class Loading(Protocol):
 
 @record
 class ModelPorts:
-    """What a wire may use of the outside world."""
+    """Dependencies of a wire."""
 
     http: aiohttp.ClientSession
     load_image: Callable[[str], Awaitable[bytes]]

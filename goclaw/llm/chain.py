@@ -32,7 +32,7 @@ TRIES_PER_ANSWER = 6
 FIRST_WAIT = 1.0
 """Seconds before the first repetition; doubles with each."""
 MAX_WAIT = 30.0
-"""Seconds; a server that wants to be left alone for longer is given up for now."""
+"""Seconds; a server that asks for a longer wait is skipped for now."""
 FIRST_COOL_DOWN = 60.0
 MAX_COOL_DOWN = 1_800.0
 """Seconds that a model is passed over after it failed; doubles with each failure in a row."""
@@ -40,7 +40,7 @@ MAX_COOL_DOWN = 1_800.0
 
 @dataclass(slots=True)
 class ModelHealth:
-    """What the chain remembers of one model."""
+    """Health of one model, as the chain has seen it."""
 
     model: ChatModel
     well_at: float = 0.0
@@ -50,7 +50,7 @@ class ModelHealth:
 
 @dataclass(slots=True)
 class ChainAttempt:
-    """What is remembered while one answer is sought."""
+    """State of the chain during one answer."""
 
     requests: int = 0
     shown: bool = False
@@ -73,7 +73,7 @@ class ChainAttempt:
 
 
 class ModelChain:
-    """A `ChatModel` made of several, the first being the one that is wanted.
+    """A `ChatModel` made of several, the first being the preferred one.
 
     `notice` gets a line for people whenever another model takes over or the first one is back.
     """
@@ -100,7 +100,7 @@ class ModelChain:
 
     @property
     def context_window(self) -> int:
-        """Of the model that would be asked now; a smaller one that takes over answers `overflow` if it must."""
+        """Window of the model that would be asked now; a smaller one that takes over answers `overflow` if it must."""
         return self._candidates()[0].model.context_window
 
     @property
@@ -122,7 +122,7 @@ class ModelChain:
             await model.look()
 
     async def count(self, request: Request) -> int:
-        """As the model counts that would be asked now."""
+        """Count the tokens as the model does that would be asked now."""
         return await self._candidates()[0].model.count(request)
 
     def _candidates(self) -> list[ModelHealth]:

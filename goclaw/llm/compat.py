@@ -11,7 +11,7 @@ from goclaw.records import record
 
 @record
 class CompatibleServer:
-    """One compatible server."""
+    """One server that speaks OpenAI's protocol."""
 
     data_id: str | None = None
     """The provider's name in the model data; None: the data know nothing of it."""
@@ -19,11 +19,11 @@ class CompatibleServer:
     stream_options: bool = True
     """Whether it takes `stream_options: {include_usage: true}`; the others refuse it and send usage unasked."""
     reasoning_field: Literal["reasoning_content", "reasoning"] = "reasoning_content"
-    """Where its thinking is streamed, and where it is sent back. Reading accepts both names."""
+    """Field in which its thinking is streamed and sent back. Reading accepts both names."""
     replay_reasoning: bool = False
     """Whether thinking is sent back with the tool calls that it led to."""
     effort: Literal["word", "object", "none"] = "none"
-    """How thinking is asked for: `reasoning_effort: "high"`, `reasoning: {effort: "high"}`, or not at all."""
+    """Form of the request for thinking: `reasoning_effort: "high"`, `reasoning: {effort: "high"}`, or none."""
     short_ids: bool = False
     """Whether ids of tool calls must be nine letters and digits, as Mistral has it."""
     strict_order: bool = False

@@ -1,4 +1,4 @@
-"""What is known of a model beyond its name: window, output limit, eyes, prices.
+"""Facts of a model beyond its name: window, output limit, support of pictures, prices.
 
 The configuration (`models.options.<spec>`) comes first, then the model data of `genai-prices`, then a careful default.
 The data are read when first asked for (`listed`), or beforehand by `prepare`.
@@ -34,7 +34,7 @@ SEES = re.compile(
     r"|[-_/]vl\b|\bvl[-_]|\dvl|llava|pixtral|llama-?4|gemma-?3(?!n)|mistral-(small|medium)|kimi-k2\.[5-9]",
     re.IGNORECASE,
 )
-"""Names of models that take pictures; the model data do not tell."""
+"""Names of models that take pictures; the model data do not say."""
 BLIND = re.compile(r"gpt-oss|embed|whisper|tts", re.IGNORECASE)
 UNLISTED = frozenset({"demo", "ollama", "scripted"})
 """Providers on this machine, of which the data list no model: a process that read them would find nothing."""
@@ -42,7 +42,7 @@ UNLISTED = frozenset({"demo", "ollama", "scripted"})
 
 @record
 class ModelFacts:
-    """What is known of one model. Prices in US dollars per million tokens, None where unknown."""
+    """Facts of one model. Prices in US dollars per million tokens, None where unknown."""
 
     context_window: int
     max_output: int
@@ -73,7 +73,7 @@ class KnownModel:
 
     @cached_property
     def facts(self) -> ModelFacts:
-        """What is known of the model; see `prepare`."""
+        """Facts of the model; see `prepare`."""
         return facts(self.spec, self._options, self._ports.clock.now())
 
     @property
@@ -123,7 +123,7 @@ def _key(spec: str) -> Key | None:
 
 
 def either(configured: float | None, known: float | None) -> float | None:
-    """What the configuration says, else what is known."""
+    """Return the configured value, else the known one."""
     return known if configured is None else configured
 
 
@@ -135,7 +135,7 @@ def default_window(provider: str) -> int:
 
 
 def usual_output(name: str) -> int:
-    """Tokens that an answer of this model may have when nobody says otherwise."""
+    """Return the usual maximum of tokens for an answer of this model."""
     return next((limit for pattern, limit in MAX_OUTPUT if pattern.search(name)), DEFAULT_MAX_OUTPUT)
 
 

@@ -24,15 +24,15 @@ CONTEXT_WINDOW = 32_768
 DELTAS = 4
 """Pieces that a reply is streamed in."""
 ENVELOPE = re.compile(r"\A<context\b.*?</context>\n?", re.DOTALL)
-"""What the gateway puts before a person's words."""
+"""The envelope around a person's words, made by the gateway."""
 MATERIAL = re.compile(r'<material (?P<id>[a-z]+) from="[^"\n]*">\n(?P<text>.*?)\n</material (?P=id)>', re.DOTALL)
-"""What the gateway puts around words of others: no order is taken from there."""
+"""The marks around foreign text, made by the gateway: instructions in it are not followed."""
 FENCE = re.compile(r"`{3,}")
 TOOL_LINE = re.compile(r"^/tool[ \t]+(?P<name>\S+)[ \t]*(?P<input>.*)$", re.MULTILINE)
 
 
 class DemoModel:
-    """A `ChatModel` that repeats what it hears and calls the tools that it is told to call."""
+    """A `ChatModel` that repeats messages and makes the tool calls written in them."""
 
     def __init__(self, spec: str = "demo", context_window: int = CONTEXT_WINDOW) -> None:
         self.spec = spec
@@ -84,7 +84,7 @@ def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
 
 
 def trailing_results(messages: Sequence[Message]) -> list[ToolResult]:
-    """The tool results that nobody has answered yet, oldest first."""
+    """Return the tool results at the end of the conversation, oldest first."""
     found: list[ToolResult] = []
     for message in reversed(messages):
         if not isinstance(message, ToolResult):
@@ -94,7 +94,7 @@ def trailing_results(messages: Sequence[Message]) -> list[ToolResult]:
 
 
 def last_words(messages: Sequence[Message]) -> str:
-    """What the person said last, without the gateway's envelope."""
+    """Return the person's last message, without the gateway's envelope."""
     for message in reversed(messages):
         if isinstance(message, UserMessage):
             return ENVELOPE.sub("", message.text).strip()

@@ -31,16 +31,16 @@ from goclaw.messages import (
 from goclaw.specs import TOOL_CALL, ToolSpec
 
 Blocks = tuple[bytes, ...]
-"""The JSON texts that one message becomes: content blocks, or one whole message, as the wire likes it."""
+"""JSON texts of one message: content blocks, or one whole message, depending on the wire."""
 Pictures = Mapping[str, str]
 """Base64 by blob key."""
 Encode = Callable[[Message, Pictures], Blocks]
 AT_ONCE = 256
 """Messages that are mapped before others get a turn: after a restart ten thousand may be new."""
 NAME = re.compile(r"[^a-zA-Z0-9_-]")
-"""What ids and names of tools may not hold at Anthropic and OpenAI; other providers' may, and so may invented ones."""
+"""Characters not allowed in ids and names of tools at Anthropic and OpenAI; other providers allow them."""
 RESULTS_SEEN = AssistantMessage("I have the results.")
-"""One object, so that it is encoded once."""
+"""A constant object, so that it is encoded once."""
 PicturedT = TypeVar("PicturedT", bound=UserMessage | ToolResult)
 
 
@@ -54,7 +54,7 @@ class _Kept(weakref.ref[Message]):
 
 
 class EncodedMessages:
-    """The encoded forms of the messages of all conversations that one model has."""
+    """The encoded forms of the messages of all conversations with one model."""
 
     def __init__(
         self, encode: Encode, load_image: Callable[[str], Awaitable[bytes]], sees: Callable[[], bool] = lambda: True
@@ -92,7 +92,7 @@ class EncodedMessages:
         self._kept[kept.key] = kept
 
     def leave_out_pictures(self, request: Request) -> bool:
-        """Encode a request's messages without their pictures from now on; tell whether that changes anything."""
+        """Encode a request's messages without their pictures from now on; return whether that changes anything."""
         changed = False
         for message in request.messages:
             if not isinstance(message, AssistantMessage) and message.images:
@@ -159,7 +159,7 @@ def _told(message: PicturedT, lines: Sequence[str]) -> PicturedT:
 
 
 def caption(message: ToolResult) -> str:
-    """What stands beside the pictures of a result where a protocol takes them from a person only."""
+    """Return the text beside the pictures of a result, where a protocol takes them from a person only."""
     return f"[what {message.name} returned, call {message.call_id}]"
 
 
@@ -180,7 +180,7 @@ class EncodedTools:
 
 
 def as_offered(message: Message, tools: Sequence[ToolSpec]) -> Message:
-    """The message as its model may have said it: what `tool_call` ran was a call of that one.
+    """Return the message as its model may have sent it: calls run by `tool_call` under their own names.
 
     Many servers know calls of the request's own tools only, and what they have cached of an answer goes on fitting.
     """
@@ -199,7 +199,7 @@ def _indirect(call: ToolCall) -> ToolCall:
 
 
 def results_first(messages: Sequence[Message]) -> list[Message]:
-    """The conversation with tool results moved before what a person said while the tools ran.
+    """Move tool results before messages that a person sent while the tools ran.
 
     Every protocol wants them directly after the calls.
     """

@@ -1,4 +1,4 @@
-"""How many tokens a text, a message or a request has, where nobody counts them. Not a tokenizer.
+"""An estimate of the tokens of a text, a message or a request, without a tokenizer.
 
 Every byte of the UTF-8 form weighs something, by the kind of character that it begins; a text weighs their sum. That is
 one pass in C, and far better than so many bytes a token: code, JSON, logs and scripts beyond Latin differ in little but
@@ -17,7 +17,7 @@ from goclaw.messages import AssistantMessage, Message, UserMessage
 from goclaw.specs import ToolSpec
 
 UNIT = 50
-"""What a token weighs: fine enough for the lightest characters, and the heaviest still fit into a byte."""
+"""Units per token: fine enough for the lightest characters, and the heaviest still fit into a byte."""
 KINDS: Sequence[tuple[float, Iterable[int]]] = (
     (0.02, b" "),  # belongs to the word after it; rows of them are one token
     (1.12, b"\t\n\r"),
@@ -46,7 +46,7 @@ KINDS: Sequence[tuple[float, Iterable[int]]] = (
 PER_MESSAGE = 4
 """The marks of role and end around a message in the usual templates; as many around a call and a tool."""
 PER_IMAGE = 1_600
-"""What the large providers charge for a picture of about a megapixel."""
+"""Tokens that the large providers charge for a picture of about a megapixel."""
 
 
 _TOOLS: dict[int, tuple[ToolSpec, int]] = {}
@@ -81,7 +81,7 @@ def estimate_message(message: Message) -> int:
 
 
 def estimate_tools(tools: Iterable[ToolSpec]) -> int:
-    """Tokens of what a model is told about its tools."""
+    """Estimate the tokens of the descriptions of tools."""
     return sum(map(_estimate_tool, tools))
 
 

@@ -48,7 +48,7 @@ OVERFLOW = re.compile(
 NO_CREDIT = re.compile(
     r"insufficient_quota|insufficient (credits?|balance|funds)|credit balance is too low|billing_error", re.IGNORECASE
 )
-"""Nobody paid. Servers say so with 400, 402, 403 and 429; repeating it is useless, another provider may do."""
+"""Missing credit. Servers report it with 400, 402, 403 and 429; a retry is useless, another provider may answer."""
 NO_MODEL = re.compile(r"model_not_found|model .{0,80}(does not exist|not found)|no endpoints found", re.IGNORECASE)
 FILTERED = re.compile(r"content_policy_violation|content_filter|responsibleai|safety system", re.IGNORECASE)
 """The provider's filter refused the question itself."""
@@ -67,7 +67,7 @@ BY_STATUS = {
     504: KINDS.TIMEOUT,
     529: KINDS.OVERLOADED,
 }
-"""What an HTTP status means where the text says nothing better; else 4xx is rejected and 5xx the server's trouble."""
+"""Meaning of an HTTP status without a better text; else 4xx is rejected and 5xx a fault of the server."""
 BY_TYPE = {
     "api_error": KINDS.SERVER,
     "invalid_request_error": KINDS.REJECTED,
@@ -92,7 +92,7 @@ SENTENCES = {
     KINDS.REJECTED: "the provider rejected the request",
     KINDS.REFUSED: "the provider's filter refused the question",
 }
-"""What happened and what helps, in words for people."""
+"""Cause and remedy, in words for people."""
 NO_CREDIT_SENTENCE = "the account has no credit left; top it up or name another model in `models.agent`"
 MOVED_SENTENCE = (
     "the server sends us to another address, which is not followed because the key would go along; set the provider's "
@@ -115,7 +115,7 @@ def fail(
 
 
 def from_response(spec: str, status: int, body: bytes, headers: Mapping[str, str], now: float) -> ModelError:
-    """The error of an HTTP answer that is none of success. `now` in epoch seconds, for dates in `Retry-After`."""
+    """Return the error of an unsuccessful HTTP answer. `now` in epoch seconds, for dates in `Retry-After`."""
     return classify(spec, body.decode("utf-8", "replace"), words_of(body), status, retry_after(headers, now))
 
 
@@ -154,14 +154,14 @@ def classify(
 
 
 def by_status(status: int | None) -> ModelErrorKind:
-    """What a status alone means; none at all is the server's trouble."""
+    """Return the meaning of a status alone; None is a fault of the server."""
     if status is None:
         return KINDS.SERVER
     return BY_STATUS.get(status, KINDS.REJECTED if status < 500 else KINDS.SERVER)
 
 
 def words_of(body: bytes) -> str:
-    """The sentence for people in an error body of any of the protocols; the body's beginning where there is none."""
+    """Return the message of an error body of any protocol; else the body's beginning."""
     try:
         found: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -181,7 +181,7 @@ def quote(words: str) -> str:
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """Seconds that the server wants to be left alone, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
+    """Return the wait in seconds that the server asks for, by `retry-after-ms` or `Retry-After` (seconds or a date)."""
     found = {name.lower(): value.strip() for name, value in headers.items()}
     try:
         if "retry-after-ms" in found:

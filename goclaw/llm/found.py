@@ -1,4 +1,4 @@
-"""What could answer on this machine: keys that are set, an Ollama that runs. For whoever lets a person choose.
+"""Search for usable models on this machine: keys that are set, a running Ollama. For dialogues with a person.
 
 `open.pick_default` chooses without a person, among the same.
 """
@@ -32,7 +32,7 @@ class ModelCandidate:
 
 @record
 class FoundModels:
-    """What there is."""
+    """Models that were found."""
 
     candidates: tuple[ModelCandidate, ...]
     """The best first, as `pick_default` has it."""

@@ -1,7 +1,7 @@
-"""What the model data of `genai-prices` list of a model: window and prices.
+"""Facts of models listed in the data of `genai-prices`: window and prices.
 
-The data take five megabytes and some tenths of a second, for a handful of numbers. So the daemon lets a process of its
-own read them (`read_beforehand`); whoever asks without that reads them here.
+The data take five megabytes and some tenths of a second, for a handful of numbers. So the daemon reads them in a
+process of its own (`read_beforehand`); without that they are read here.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_SECONDS = 20.0
-"""How long the other process may take on a busy machine."""
+"""Time limit of the other process on a busy machine."""
 
 
 @record
@@ -46,7 +46,7 @@ _read: dict[Key, ModelRow] = {}
 
 
 def listed(provider: str, name: str, at: float) -> ModelRow:
-    """What the data list of a model; an empty row for one that they do not know.
+    """Return the row of a model; an empty one for an unknown model.
 
     `at` (epoch seconds) chooses among prices that change; of prices that grow with the prompt the smallest counts.
     """
@@ -73,7 +73,7 @@ async def read_beforehand(keys: Sequence[Key], at: float) -> None:
 
 
 async def _answer(command: Sequence[str], environment: Mapping[str, str]) -> bytes:
-    """What a program says; it is dead when this returns, also when nobody waits for it any more."""
+    """Return the output of a program; it is dead when this returns, also after a cancellation."""
     process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
     try:
         return (await process.communicate())[0]

@@ -20,9 +20,9 @@ from goclaw.net.ollama import ollama_url, probe
 from goclaw.net.openai import place_of
 
 SECONDS = 10.0
-"""How long a server may take to list its models."""
+"""Time limit of a server to list its models."""
 MAX_BYTES = 8 << 20
-"""Of a list; the longest known one (OpenRouter) has less than one megabyte."""
+"""Maximum size of a list; the longest known one (OpenRouter) has less than one megabyte."""
 LISTING = frozenset({"anthropic", "ollama", *SERVERS})
 """Providers whose servers list their models."""
 
@@ -37,7 +37,7 @@ async def model_names(provider: str, config: Config, http: aiohttp.ClientSession
         clock: for dates in refusals.
 
     Returns:
-        Names without the provider, sorted; no embedders, where the server tells them apart.
+        Names without the provider, sorted; no embedders, where the server marks them.
 
     Raises:
         ConfigError: a key or an address is missing.
@@ -97,7 +97,7 @@ async def _of_ollama(base_url: str, http: aiohttp.ClientSession) -> Sequence[str
 
 
 def _place(provider: str, settings: ProviderSettings) -> tuple[str, Mapping[str, str]]:
-    """Where the list is, and what lets us in there."""
+    """Return the URL of the list, and the headers with the key."""
     if provider != "anthropic":
         base_url, headers = place_of("models", provider, settings, SERVERS)
         return f"{base_url.rstrip('/')}/models", headers

@@ -1,7 +1,7 @@
 """Ollama's own protocol (`/api/chat`): its OpenAI-compatible one ignores `num_ctx`, and long conversations are then
 cut silently to 4,096 tokens.
 
-The `ollama` package is imported when a model is first asked: half a second that nobody else should wait for.
+The `ollama` package is imported when a model is first asked: it takes half a second.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ the beginning of the conversation, without a word."""
 INEXACT = 32
 """The size of a prompt is an estimate; it may be larger by one part in so many."""
 NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
-"""What a question about a model ends with where the server gives no answer of Ollama's."""
+"""Errors of a request about a model where the server is not a working Ollama."""
 LEAST_OUTPUT = 512
 """Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
@@ -64,7 +64,7 @@ class OllamaModel:
         self._ports = ports
         self._largest = options.context_window or settings.max_context
         self._num_ctx = options.context_window or 0
-        """What was asked for last, or is chosen; it never shrinks, for a change costs a reload of the model."""
+        """The window last asked for, or configured; it never shrinks, for a change costs a reload of the model."""
         self._facts: OllamaFacts | None = None
         self._looking, self._failed_looks = asyncio.Lock(), 0
         self._messages = EncodedMessages(encode, ports.load_image, lambda: self.sees_images)
@@ -138,7 +138,7 @@ class OllamaModel:
             return {}
         effort = self._options.thinking
         if self._name.startswith("gpt-oss"):
-            # It always thinks, and is told how much.
+            # It always thinks; only the effort can be set.
             return {} if effort == "off" else {"think": effort}
         return {"think": effort != "off"}
 
@@ -154,7 +154,7 @@ class OllamaModel:
                     facts = await self._asking().facts(memory=here and not self._options.context_window)
             except NO_ANSWER:
                 self._failed_looks += 1
-                return  # the question itself will tell what is wrong
+                return  # the question itself will show what is wrong
             self._facts = facts
             self._choose(facts)
 
@@ -177,7 +177,7 @@ class OllamaModel:
         return OllamaEndpoint(self._ports.http, self._base_url, self._name, headers)
 
     def _choose(self, facts: OllamaFacts) -> None:
-        """Settle the window: what is configured, else what fits into the memory, where that can be told."""
+        """Settle the window: the configured one, else the largest that fits into the memory, where that is known."""
         self._largest = min(self._largest, facts.longest or self._largest)
         if self._options.context_window:
             self._num_ctx = self._largest
@@ -205,7 +205,7 @@ class OllamaModel:
 
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = Timeout(None, connect=CONNECT_TIMEOUT, read=IDLE_TIMEOUT)
-        # A redirect would take the key and the conversation along to somebody else.
+        # A redirect would send the key and the conversation to another server.
         async with AsyncClient(
             self._base_url, follow_redirects=False, timeout=timeout, headers=headers, verify=certificates()
         ) as client:
@@ -243,7 +243,7 @@ class OllamaModel:
 
 
 def encode(message: Message, pictures: Pictures) -> Blocks:
-    """One message of ours is one of theirs; a result with pictures is followed by another one."""
+    """Encode a message; a result with pictures becomes two messages."""
     if isinstance(message, ToolResult):
         result = orjson.dumps({"role": "tool", "content": message.content, "tool_name": message.name})
         if not message.images:
@@ -264,7 +264,7 @@ def encode(message: Message, pictures: Pictures) -> Blocks:
 
 @cache
 def library_errors() -> tuple[type[Exception], ...]:
-    """What the library and its HTTP client raise. The first call imports both: slow."""
+    """Return the errors of the library and its HTTP client. The first call imports both: slow."""
     from httpx import HTTPError
     from ollama import RequestError, ResponseError
 

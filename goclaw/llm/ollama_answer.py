@@ -1,4 +1,4 @@
-"""One answer of Ollama's `/api/chat`, put together from the objects of its stream."""
+"""One answer of Ollama's `/api/chat`, assembled from the objects of its stream."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ class OllamaAnswer:
 
     def __init__(self, spec: str) -> None:
         self.begun = False
-        """Whether anything came at all."""
+        """Whether anything was received."""
         self._spec = spec
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -66,7 +66,7 @@ class OllamaAnswer:
 
 
 def replayable(message: AssistantMessage) -> dict[str, Any]:
-    """The fields that an Ollama model wants back with its own tool calls."""
+    """Return the fields that an Ollama model must get back with its own tool calls."""
     native = message.native
     if native is None or native.provider != PROVIDER_NAME or native.schema != NATIVE_SCHEMA:
         return {}

@@ -15,7 +15,7 @@ from goclaw.net.ollama import ask, is_named
 from goclaw.records import record
 
 KV_BYTES = 2
-"""Of one number in the KV cache: f16, Ollama's default. A smaller `OLLAMA_KV_CACHE_TYPE` is told nowhere."""
+"""Bytes of one number in the KV cache: f16, Ollama's default. The API does not show `OLLAMA_KV_CACHE_TYPE`."""
 HEADS_BY_LAYER = re.compile(rb'\.attention\.head_count_kv"\s*:\s*(\[[\d,\s]+\])')
 """In a verbose answer, which is megabytes of vocabulary: the one list wanted is cut out, the rest never parsed."""
 
@@ -38,9 +38,9 @@ class OllamaFacts:
 
     capabilities: frozenset[str] = frozenset()
     longest: int | None = None
-    """Tokens of the longest window that the model was made for; None: not told."""
+    """Tokens of the model's largest window; None: unknown."""
     footprint: Footprint | None = None
-    """None: not asked for, the server does not tell, or the model runs elsewhere (Ollama's cloud)."""
+    """None: not requested, not reported by the server, or the model runs elsewhere (Ollama's cloud)."""
 
 
 @record
@@ -80,10 +80,10 @@ class OllamaEndpoint:
         return Footprint(token, weights, await self.loaded())
 
     async def loaded(self) -> int:
-        """Tokens of the window that the model is in memory with; 0: it is not, or the server does not tell.
+        """Return the window in tokens of the model in memory; 0: not loaded, or not reported.
 
         Raises:
-            aiohttp.ClientError: nobody there.
+            aiohttp.ClientError: no server answers.
         """
         loaded = (await self._row("ps")).get("context_length")
         return loaded if _positive(loaded) else 0
@@ -109,10 +109,10 @@ class OllamaEndpoint:
 
 
 def token_bytes(info: Mapping[str, Any], kv_heads: object) -> int | None:
-    """Bytes of KV cache that a token of the window takes; None where the facts do not say.
+    """Return the bytes of KV cache that a token of the window takes; None where the facts do not say.
 
-    Keys and values of every layer count, also of layers that look back through a sliding window only: how many those
-    are is not told alike by any two families. `kv_heads` are those of each layer, a list where layers differ; without
+    Keys and values of every layer count, also of layers that look back through a sliding window only: each family
+    reports their number in another way. `kv_heads` are those of each layer, a list where layers differ; without
     them every head has its own keys and values.
     """
 

@@ -1,6 +1,6 @@
 """The choice of `num_ctx` for an Ollama model: made once, for Ollama loads a model anew for every other value.
 
-Where the server is this machine and tells what the model takes, it follows from the memory that is free; elsewhere it
+Where the server is this machine and reports the footprint, it follows from the memory that is free; elsewhere it
 grows with what a conversation needs (`bucket`).
 """
 

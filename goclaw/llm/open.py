@@ -40,7 +40,7 @@ __all__ = [
 DEMO = "demo"
 BEST_ANTHROPIC = "anthropic:claude-opus-5-5"
 BEST_OPENAI = "openai-chat:gpt-6.1-sol"
-"""What a key alone gets: each provider's strongest general model in the model data of November 2026."""
+"""Defaults when only a key is set: each provider's strongest general model in the model data of November 2026."""
 SUMMARY_MODEL = "qwen2.5:7b"
 """Preferred for summaries when it is pulled (design, `models.summary`)."""
 CLOUD = re.compile(r"[:-]cloud$")
@@ -65,7 +65,7 @@ def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
 
 
 def find_provider(name: str) -> Provider:
-    """Who opens models of the provider `name`."""
+    """Return the provider of this name."""
     paths = {**plugins.third_party("providers"), **catalog.PROVIDERS}
     if name in paths:
         return plugins.load(paths[name], Provider)
@@ -75,10 +75,10 @@ def find_provider(name: str) -> Provider:
 
 
 def check_caching(config: Config) -> None:
-    """Before anything is opened. A provider without a cache that wants marks ignores them.
+    """Check the agents' cache settings before anything is opened. Providers without such a cache ignore them.
 
     Raises:
-        ConfigError: an agent wants one where the provider of a configured model has such a cache but cannot place it.
+        ConfigError: an agent has a mark that the provider of a configured model cannot place.
     """
     agents = {"agents.main": config.agents.main}
     agents |= {f"agents.kinds.{name}": agent for name, agent in config.agents.kinds.items()}
@@ -93,7 +93,7 @@ def check_caching(config: Config) -> None:
 
 
 def unplaceable(spec: str, place: str, agent: AgentSettings) -> Iterator[str]:
-    """What is wrong with the marks that an agent wants, if the model `spec` answers for it."""
+    """Yield what is wrong with an agent's cache marks, if the model `spec` answers for it."""
     provider = spec.partition(":")[0]
     possible = find_provider(provider).cache_points
     for point in get_args(CachePoint):

@@ -1,4 +1,4 @@
-"""One answer of a chat completions server, put together from the chunks of its stream.
+"""One answer of a chat completions server, assembled from the chunks of its stream.
 
 Servers differ in what they leave out: names and ids may come once or with every piece, thinking has two field names,
 usage comes in a chunk of its own, in the last one, or never.
@@ -50,7 +50,7 @@ class PartialCall:
     name: str = ""
     given_id: str = ""
     own_id: str = field(default_factory=lambda: f"call_{uuid4().hex}")
-    """For servers that give none; unique, because steps of a turn are named after it."""
+    """An id for servers without ids; unique, because steps of a turn are named after it."""
     written: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class OpenAIAnswer:
         """
         if chunk.get("error"):
             raise from_object(self._spec, chunk["error"])
-        # Mistral and Groq put usage beside the last choice, everybody else into a chunk without choices.
+        # Mistral and Groq put usage beside the last choice, all others into a chunk without choices.
         usage = chunk.get("usage") or fields(chunk.get("x_groq")).get("usage")
         if usage:
             self._usage = fields(usage)
@@ -171,7 +171,7 @@ class OpenAIAnswer:
         return tuple(calls)
 
     def _native(self) -> Native | None:
-        """What only this server understands, where there is such a thing beside tool calls."""
+        """Return data that only this server understands; None if it has only tool calls."""
         extra = {call.id: call.extra for call in self._calls.values() if call.extra}
         reasoning = "".join(self._reasoning)
         if not self._calls or not (extra or reasoning):

@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and every server that speaks them (`compat.SERVERS`). Streaming only.
 
-What a server wants back with its answer (thinking, the extra fields of a tool call) travels as `Native` with the
+Data that a server must get back with its answer (thinking, the extra fields of a tool call) travel as `Native` with the
 server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`).
 """
 
@@ -118,7 +118,7 @@ class OpenAIChatModel(KnownModel):
         return self._server.strict_order or OF_MISTRAL.search(self._name) is not None
 
     def _encode(self, message: Message, pictures: Pictures) -> Blocks:
-        """One message of ours is one of theirs; a result with pictures is followed by another one."""
+        """Encode a message; a result with pictures becomes two messages."""
         if isinstance(message, AssistantMessage):
             return (orjson.dumps(self._assistant(message)),)
         if isinstance(message, ToolResult):
@@ -126,7 +126,7 @@ class OpenAIChatModel(KnownModel):
             told = orjson.dumps({"role": "tool", "tool_call_id": call_id, "content": message.content})
             if not message.images:
                 return (told,)
-            # Results are text here; pictures come from a person, whom some templates do not let speak after a result.
+            # Results are text here; pictures come from a person, which some templates do not allow after a result.
             seen = self._user(caption(message), message.images, pictures)
             between = [orjson.dumps(self._assistant(RESULTS_SEEN))] if self._is_strict else []
             return (told, *between, seen)

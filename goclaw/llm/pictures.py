@@ -18,10 +18,10 @@ NOT_TAKEN = re.compile(
 )
 """The model takes no pictures at all; the servers' own wordings, as documented or seen in 2026."""
 ABOUT_ONE = re.compile(r"format|\bvalid|mime|\bsize|exceed|large|unsupported image", re.IGNORECASE)
-"""One picture is refused, not every picture: it is too large, say, or of a type that the model cannot read."""
+"""Refusals of one picture, not of pictures in general: it is too large, say, or of a type the model cannot read."""
 NAMED = re.compile(r"image|picture", re.IGNORECASE)
 REFUSALS = frozenset({ModelErrorKind.REJECTED, ModelErrorKind.NOT_FOUND, ModelErrorKind.SERVER})
-"""What servers call it: 400, 404 (OpenRouter), 500 (llama.cpp, Ollama)."""
+"""Kinds of errors that servers use: 400, 404 (OpenRouter), 500 (llama.cpp, Ollama)."""
 
 
 async def again_without_pictures(

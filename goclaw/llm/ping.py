@@ -1,4 +1,4 @@
-"""One tiny question to a model over its own wire: does it answer?"""
+"""A check that a model answers, by one tiny request over its own wire."""
 
 import asyncio
 

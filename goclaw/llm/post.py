@@ -26,7 +26,7 @@ async def post(
     """
     sent = {"content-type": "application/json", **headers}
     with connecting(spec):
-        # A redirect would take the key and the conversation along to somebody else.
+        # A redirect would send the key and the conversation to another server.
         response = await http.post(url, data=body, headers=sent, allow_redirects=False)
     try:
         if response.status >= 300:

@@ -57,14 +57,14 @@ BY_CLASS = (
 """The library's error classes; the first that fits decides."""
 STOPS = {"stop": Stop.END, "length": Stop.LENGTH, "content_filter": Stop.REFUSAL, "tool_call": Stop.TOOLS}
 URL_PARAMETERS = ("base_url", "api_base", "azure_endpoint")
-"""What the library's providers call the address of a server."""
+"""Names of the parameter for a server's address in the library's providers."""
 
 
 class Bridge:
-    """One model of the library, asked in our terms.
+    """One model of the library, with our types.
 
     Raises:
-        ConfigError: the library does not know the provider, or wants a key or another package for it.
+        ConfigError: the library does not know the provider, or needs a key or another package for it.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Bridge:
         history = await self._history(request)
         begun = False
         with translated(self._spec):
-            # Entering the model makes its HTTP client end with the block; nobody else would close it.
+            # Entering the model makes its HTTP client end with the block; nothing else would close it.
             async with (
                 self._model,
                 model_request_stream(

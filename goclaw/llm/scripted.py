@@ -1,4 +1,4 @@
-"""A model that says what a script tells it: the shipped fake for tests, and for daemons under test.
+"""A model that answers by a script: the shipped fake for tests, and for daemons under test.
 
 In code: `ScriptedModel([Answer("Hello"), Answer(calls=(ToolCall("c1", "read", {"path": "a"}),))])`.
 
@@ -42,7 +42,7 @@ CONTEXT_WINDOW = 200_000
 @with_config(ConfigDict(extra="forbid"))
 @record
 class Answer:
-    """One answer of the script. With `error`, whatever text there is is streamed before it is raised."""
+    """One answer of the script. With `error`, any text is streamed before it is raised."""
 
     text: str = ""
     thinking: str = ""
@@ -57,7 +57,7 @@ class Answer:
     deltas: int = 2
     """Pieces that the text is streamed in."""
     seconds: float = 0
-    """How long the answer stalls after its first delta, in the clock's time."""
+    """Pause after the first delta, in the clock's time."""
     when: str | None = None
     """Give this answer whenever the last message contains this text."""
 
@@ -175,7 +175,7 @@ class ScriptedModel:
 
 
 def text_of(message: Message) -> str:
-    """What a message says, whoever says it."""
+    """Return the text of a message of any role."""
     return message.content if isinstance(message, ToolResult) else message.text
 
 

@@ -23,7 +23,7 @@ class EventTooLarge(ValueError):
 
 @record
 class ServerEvent:
-    """One event: its name (`message` where the server gave none) and its data lines, joined by line feeds."""
+    """One event: its name (`message` if the server gave no name) and its data lines, joined by line feeds."""
 
     name: str
     data: bytes

@@ -1,7 +1,7 @@
-"""A tool's JSON Schema as models are sent it: without what costs tokens and tells them nothing.
+"""A tool's JSON Schema for models: without parts that cost tokens and carry no information.
 
 Left out are titles, a default of null, null where leaving the argument out means the same, that no other arguments are
-taken, and limits of length that no call meets by accident. What a call is checked against stays the spec's own schema.
+taken, and limits of length that no call meets by accident. Calls are checked against the spec's own schema.
 """
 
 from collections.abc import Iterator, Mapping

@@ -10,12 +10,12 @@ from goclaw.llm.base import MAX_TOKENS
 
 
 def tokens(given: object) -> int:
-    """A count of tokens; 0 for what is none."""
+    """Return a count of tokens; 0 for any other value."""
     if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
         return 0
     return int(min(max(given, 0), MAX_TOKENS))
 
 
 def fields(given: object) -> Mapping[str, Any]:
-    """An object of a server's usage; an empty one for what is none."""
+    """Return an object of a server's usage; an empty one for any other value."""
     return given if isinstance(given, dict) else {}
