@@ -1,4 +1,4 @@
-"""What was allowed for good (`always`): for whom, in which containment, by whom."""
+"""Standing approvals (`always`): for which person and containment, and by whom."""
 
 from collections.abc import Sequence
 
@@ -26,7 +26,7 @@ MAX_ID = 2**63 - 1
 
 @record
 class ApprovalRule:
-    """One thing that needs no asking any more."""
+    """A rule that lets calls run without asking."""
 
     question: str
     """Id of the approval that it was made with: made once, however often that is repeated after a crash."""
@@ -53,7 +53,7 @@ class ApprovalRules:
         await self._database.write(*statements, durable=True)
 
     async def matching(self, holder: str, tool: str, place: str) -> list[ApprovalRule]:
-        """What holds for a person, a tool and a containment."""
+        """Return the rules for a person, a tool and a containment."""
         found = await self._database.read(_MATCHING(holder=holder, tool=tool, place=place))
         return [_rule(dict(row)) for row in found]
 
@@ -62,7 +62,7 @@ class ApprovalRules:
         return [_rule(dict(row)) for row in await self._database.read(_ALL())]
 
     async def remove(self, number: int) -> bool:
-        """Remove a rule. On disk when this returns; False: there is none of that number."""
+        """Remove a rule. On disk when this returns; False: no rule has that number."""
         if not 0 < number <= MAX_ID:
             return False
         return (await self._database.write(_REMOVE(number=number), durable=True))[0].rowcount == 1

@@ -26,7 +26,7 @@ def copy_database(source: Path, target: Path) -> int:
     The copy is one file without a log beside it, and holds nothing that was deleted from the source.
 
     Raises:
-        StateError: there is none, it is damaged, of a newer GoClaw, or the disk is full.
+        StateError: it is missing, damaged, of a newer GoClaw, or the disk is full.
     """
     if not source.exists():
         raise StateError(f"{source}: there is no database yet; GoClaw has not run with this state folder")
@@ -42,7 +42,7 @@ def copy_database(source: Path, target: Path) -> int:
 
 
 def check_database(path: Path) -> int:
-    """Look at every page and index of a database that nobody else uses; returns its schema.
+    """Check every page and index of a database that is not in use; returns its schema.
 
     Raises:
         StateError: it is damaged, no database of GoClaw, or of a newer one.

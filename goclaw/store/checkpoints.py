@@ -72,5 +72,5 @@ class CheckpointStore:
         return StoredCheckpoint(row["covers_to"], row["tokens"], row["body"], row["created_at"])
 
     async def turns_since(self, session: str, row: int) -> int:
-        """How many messages of people came after a row."""
+        """Count the messages of people after a row."""
         return int((await self._database.read(_TURNS_SINCE(session=session, after=row)))[0][0])

@@ -93,7 +93,7 @@ def insert_if(table: Table, condition: ColumnElement[bool], *columns: str) -> St
 
 @record
 class StatementResult:
-    """What one statement of a transaction did."""
+    """The result of one statement in a transaction."""
 
     rowcount: int
     lastrowid: int
@@ -117,7 +117,7 @@ class _Connection(aiosqlite.Connection):
 
 @record
 class _Place:
-    """Where the file is, and which file it was when it was opened."""
+    """The file's path, and its identity when it was opened."""
 
     path: Path
     identity: tuple[int, int]
@@ -128,7 +128,7 @@ class _Place:
         return cls(path, (found.st_dev, found.st_ino))
 
     def check(self) -> None:
-        """SQLite goes on writing to a file that was deleted or replaced, which nobody would ever see again.
+        """Check that the file was not deleted or replaced: SQLite would go on writing to the old one.
 
         Raises:
             DiskError: it was.
@@ -154,13 +154,13 @@ class Database:
         self._place = place
         self._waiting: asyncio.Queue[_Transaction] = asyncio.Queue()
         self.salvaged = salvaged
-        """What could be read of a damaged file in whose place this one was put at this start."""
+        """The salvage of a damaged file that this one replaced at this start."""
         self.trouble: DiskError | None = None
         """Why the last write failed; None when it did not."""
         self.watcher: Callable[[DiskError | None], None] | None = None
-        """Told when trouble begins or changes, and (None) when it has ended."""
+        """Called when trouble begins or changes, and with None when it has ended."""
         self.written: Callable[[], None] = _nobody_reads_on
-        """Told after each commit; must return at once."""
+        """Called after each commit; must return at once."""
 
     async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         """Run the statements as one transaction and return what each did, once it is committed.
@@ -198,7 +198,7 @@ class Database:
             await self._see_to(group)
 
     async def _see_to(self, group: Sequence[_Transaction]) -> None:
-        """Commit a group, and tell those who wait what became of it."""
+        """Commit a group, and set the results of its transactions."""
         outcomes: Sequence[list[StatementResult] | Exception] = [
             StateError("the database's writer failed") for _ in group
         ]
@@ -257,8 +257,8 @@ class Database:
     async def rewrite(self) -> bool:
         """Write the file anew and empty its log: nothing that was deleted can be read in them afterwards.
 
-        Writes wait meanwhile (about ten seconds per gigabyte). False: somebody reads an old view of it (a backup), or
-        the disk is too full; the log says which.
+        Writes wait meanwhile (about ten seconds per gigabyte). False: an old view of it is being read (by a backup),
+        or the disk is too full; the log says which.
         """
         return await self._writer.run(_rewrite)
 
@@ -269,7 +269,7 @@ class Database:
 
 
 def _nobody_reads_on() -> None:
-    """Where nobody keeps a copy of what is written."""
+    """Do nothing after a commit."""
 
 
 def _commit(
@@ -355,7 +355,7 @@ async def open_database(path: Path, clock: Clock = CLOCK) -> AsyncIterator[Datab
     reader = _Connection(partial(_connect, path, read_only=True), iter_chunk_size=64)
     async with writer, reader:
         database = Database(writer, reader, _Place.of(path), salvaged)
-        # Without it every write would wait for ever, so whatever ends it begins it anew.
+        # Without it every write would wait forever, so any error begins it anew.
         writing = keep_running("the database's writer", database.commit_forever, clock)
         async with background(writing, "database writer"):
             try:

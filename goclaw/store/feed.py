@@ -1,7 +1,7 @@
 """Transcript rows in the order in which they were stored, for the memory index, which keeps a copy.
 
 Rows of all sessions together, after the last one that the reader has; `reading` has those of one session. The
-reader is told by `stored` that there may be more. It learns what was deleted by comparing where sessions begin.
+reader is notified by `stored`. It finds deleted rows by comparing where sessions begin.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ PAGE_SIZE = 10_000
 """Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
 neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag)."""
 RESULT_CHARACTERS = 4_000
-"""What is given of a tool's result."""
+"""Maximum length of a tool's result; the rest is cut."""
 
 _GIVEN = messages.c.role != "tool_use"
 _PAGE = Statement(
@@ -76,19 +76,19 @@ class FeedRow:
     role: str
     """user, assistant or tool_result."""
     text: str
-    """Of a tool's result the beginning."""
+    """The text; of a tool's result the beginning."""
     at: float
     sender: str = ""
     """Actor key of a person."""
     context: str = ""
     """The line about time, sender and channel that the model reads before a person's text."""
     name: str = ""
-    """Of a tool."""
+    """Name of the tool."""
     hint: str = ""
     call_hint: str = ""
-    """What came of a call, and what it did, in one line for people."""
+    """The outcome and the call in one line for people."""
     origins: tuple[str, ...] = ()
-    """Where those pieces of a person's text come from that others wrote."""
+    """Origins of the pieces of a person's text that others wrote."""
 
 
 class TranscriptFeed:
@@ -115,7 +115,7 @@ class TranscriptFeed:
         return {session: (first, last) for session, first, last in rows if first is not None}
 
     async def said_at(self, row: int) -> float | None:
-        """When the row with this number was said; None: no such row."""
+        """Return the time of the row with this number; None: no such row."""
         found = await self._database.read(_AT(row=row))
         return found[0][0] if found else None
 

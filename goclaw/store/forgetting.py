@@ -1,4 +1,4 @@
-"""Deletes a conversation for ever: all of it in one transaction. (`retention` deletes old parts.)
+"""Deletion of a conversation, forever: all of it in one transaction. (`retention` deletes old parts.)
 
 Numbers of rows are never used again, although SQLite would do so: a deletion leaves one empty row of no session with
 the highest number. A client that comes back with the last row it saw can so be told that it is gone.
@@ -6,7 +6,7 @@ the highest number. A client that comes back with the last row it saw can so be 
 What lies outside the database (pictures, long outputs) cannot be part of a transaction. Its names are written down
 with the deletion as owed, so that a crash in between only delays it. So is the rewriting of the file: SQLite
 overwrites what is deleted (`secure_delete`), but copies that it left when it moved rows between pages are gone only
-when the file was written anew. And so is what the memory index has of it.
+when the file was written anew. And so is its part of the memory index.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _answers = (
     .where(inbox.c.session == bindparam("of_session"))
 )
 ended = or_(deliveries.c.state == "sent", deliveries.c.state == "failed")
-"""Of a delivery: nobody will read its body again."""
+"""Condition for deliveries whose body will not be read again."""
 
 _MARK = insert_into(messages, "session", "turn", "step", "role", "text", "created_at")
 _FORGET_MESSAGES = Statement(delete(messages).where(*_up_to))
@@ -93,10 +93,10 @@ _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.sta
 
 @record
 class Owed:
-    """What is still to be done after deletions."""
+    """Work that is left after deletions."""
 
     media: frozenset[str] = frozenset()
-    """Keys of pictures and files that may be referred to by nobody any more."""
+    """Keys of pictures and files that may have no references any more."""
     outputs: frozenset[tuple[str, str]] = frozenset()
     """Ids of long outputs, each with the key of the actor that it may belong to."""
     rewrite: bool = False
@@ -121,7 +121,7 @@ _OWED: Codec[Owed] = Codec(Owed)
 
 @record
 class Extent:
-    """How much of a conversation there is."""
+    """Size of a conversation."""
 
     rows: int
     first_at: float | None
@@ -135,7 +135,7 @@ class Forgetting:
         self._settings = Settings(database)
 
     async def extent(self, session: str) -> Extent:
-        """What a person should know before it is deleted."""
+        """Return what a person should know before it is deleted."""
         row = (await self._database.read(_EXTENT(of_session=session)))[0]
         return Extent(int(row[0]), row[1])
 
@@ -185,7 +185,7 @@ class Forgetting:
         return done[1].rowcount
 
     async def owed(self) -> Owed:
-        """What is still to be done."""
+        """Return the work that is left."""
         kept = await self._settings.fact(OWED)
         return _OWED.from_data(kept) if kept else Owed()
 
@@ -205,7 +205,7 @@ class Forgetting:
         return blobs_of(row[0] for row in [*images, *kept]) | media_of(row[0] for row in sent)
 
     async def oldest_open_turn(self) -> float | None:
-        """When the oldest message came in that is not answered yet: its turn may be fetching pictures."""
+        """Return the time of the oldest message without an answer: its turn may be fetching pictures."""
         found: float | None = (await self._database.read(_OLDEST_OPEN()))[0][0]
         return found
 
@@ -216,7 +216,7 @@ class Forgetting:
         results = await self._database.read(_RESULTS(**part))
         senders = [row[0] for row in await self._database.read(_SENDERS(**part))]
         ids = await asyncio.to_thread(_outputs, [row[0] for row in results])
-        # Whoever caused an output has it under his own name: an id that somebody else wrote down leads nowhere.
+        # The owner of an output is part of its name: an id that another person wrote down leads nowhere.
         outputs = frozenset((found, sender) for found in ids for sender in senders)
         return Owed(blobs_of(row[0] for row in images), outputs)
 

@@ -54,7 +54,7 @@ class NeededMedia:
         return blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
 
     async def oldest_unheard(self) -> float | None:
-        """When the oldest message came in whose files may be being fetched: no row refers to them yet."""
+        """Return the time of the oldest message whose files may be being fetched: no row refers to them yet."""
         found: float | None = (await self._database.read(_OLDEST_UNHEARD()))[0][0]
         return found
 

@@ -61,7 +61,7 @@ INSERT INTO daemon_facts (name, value) VALUES ('material_key', '"' || lower(hex(
 """
 _TO_4 = "ALTER TABLE compactions ADD COLUMN outside TEXT"
 MATERIAL_KEY = "material_key"
-"""What the marks around foreign text are made with (`context.untrusted_content`): in the file, beyond tools."""
+"""Key for the marks around foreign text (`context.untrusted_content`): in the file, out of reach of tools."""
 _SEED = f"INSERT INTO daemon_facts (name, value) VALUES ('{MATERIAL_KEY}', '\"' || lower(hex(randomblob(32))) || '\"')"  # noqa: S608  # our name
 STEPS: Sequence[str] = (_TO_2, _TO_3, _TO_4)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
@@ -131,7 +131,7 @@ def _back_up(connection: sqlite3.Connection, target: Path) -> None:
 
 
 def _step(connection: sqlite3.Connection, script: str, version: int) -> None:
-    """One script in one transaction: it applies whole or not at all."""
+    """Run one script in one transaction: it applies whole or not at all."""
     try:
         connection.executescript(f"BEGIN IMMEDIATE;\n{script};\nPRAGMA user_version={version};\nCOMMIT;")
     except sqlite3.Error:

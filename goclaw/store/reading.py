@@ -1,4 +1,4 @@
-"""Conversations row by row, for whoever shows or exports them; `transcripts` has them as a model is shown them."""
+"""Conversations row by row, for display and export; `transcripts` has them as a model is shown them."""
 
 import sqlite3
 from collections.abc import Sequence

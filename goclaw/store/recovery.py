@@ -1,6 +1,6 @@
-"""What becomes of a database file that is damaged: it is set aside whole, and what can be read of it goes on.
+"""Recovery from a damaged database file: it is set aside whole, and its readable rows are kept.
 
-Nothing here ever writes to a damaged file. What is readable is copied from a copy of it into a new file beside it; then
+Nothing here ever writes to a damaged file. Readable rows are copied from a copy of it into a new file beside it; then
 a plan is on disk, and only then things change their names. A kill at any moment leaves the old state or the new one;
 the next start finishes what was planned.
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 CLOCK = RealClock()
 CHECK_SECONDS = 0.1
-"""What a start may spend on looking for damage: enough for some 200 MB that are in memory."""
+"""Time limit of a start for finding damage: enough for some 200 MB that are in memory."""
 _ENDINGS = ("", "-wal", "-shm")
 _MARK = ".suspect"
 _PLAN = ".salvage.json"
@@ -44,7 +44,7 @@ _SCRATCH = ".salvage"
 
 @record
 class Salvage:
-    """A damaged file that was set aside, and what of it went on."""
+    """A damaged file that was set aside, and the rows kept of it."""
 
     aside: Path
     found: str
@@ -84,7 +84,7 @@ def set_aside(path: Path) -> list[Salvage]:
 
 
 def rescued(path: Path) -> list[Path]:
-    """What was kept of a database that was deleted or replaced while it was in use, oldest first."""
+    """Return the files kept of a database that was deleted or replaced while it was in use, oldest first."""
     return sorted(path.parent.glob(f"{path.name}.rescued-*"))
 
 
@@ -126,7 +126,7 @@ def finish(path: Path) -> None:
 
 
 def _damage(path: Path) -> str:
-    """What is wrong with the file; empty when nothing is, or nothing was found in the time."""
+    """Describe the damage of the file; empty when none was found in the time."""
     if not path.exists():
         log_left = _beside(path, "-wal")
         return "it is gone, only its log is there" if log_left.exists() and log_left.stat().st_size else ""
@@ -185,7 +185,7 @@ def _interrupted_after(connection: sqlite3.Connection, seconds: float | None) ->
 
 
 def _set_aside(path: Path, found: str, now: float) -> Salvage:
-    """Make a new file of what can be read of the damaged one, then put it in that one's place."""
+    """Make a new file of the readable rows of the damaged one, then put it in its place."""
     log.error("%s is damaged (%s): reading what can be read", path, found)
     scratch = _beside(path, _SCRATCH)
     scratch.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Deletes what is older than somebody wants it kept (`retention.days`), so that valid conversations remain.
+"""Deletion of old turns (`retention.days`) that leaves valid conversations.
 
 Whole turns go, oldest first: no result loses its call, and what is left begins with a person's message. The summary in
 force stays as long as anything of its session does; it is what the model remembers of the rest.
@@ -78,7 +78,7 @@ _OLD_ANSWERS = Statement(update(deliveries).where(*_old, deliveries.c.body != ""
 
 @record
 class Pruned:
-    """What retention did to a session."""
+    """Number of rows that retention deleted of a session."""
 
     rows: int
     first_kept: int
@@ -116,7 +116,7 @@ class Retention:
         return Pruned(rows, first_kept, whole)
 
     async def empty_receipts(self, before: float) -> None:
-        """Of messages and answers that ended before a moment keep the ids alone, so that none comes twice."""
+        """Empty messages and answers that ended before a moment; their ids stay, so that none is processed twice."""
         sent = await self._database.read(_OLD_SENT(before=before))
         owed = await self._forgetting.owed() | Owed(media_of(row[0] for row in sent))
         await self._forgetting.owe(owed, _OLD_INBOX(before=before), _OLD_ANSWERS(before=before))

@@ -36,7 +36,7 @@ def salvage(damaged: Path, fresh: Path, now: float) -> tuple[dict[str, int], lis
     Returns how many rows of each table were, and the tables of which some could not be.
     """
     with closing(sqlite3.connect(fresh, isolation_level=None)) as target:
-        target.execute("PRAGMA synchronous=OFF")  # whoever asked flushes the whole, before it gets a name
+        target.execute("PRAGMA synchronous=OFF")  # the caller flushes the whole, before it gets a name
         for borrowed in (0, HEADER_BYTES, PAGE_BYTES):
             _borrow(damaged, fresh, borrowed)
             with closing(sqlite3.connect(damaged, isolation_level=None)) as source:
@@ -118,7 +118,7 @@ class _Reading:
                 last = self._next_readable(last or 0)
 
     def _next_readable(self, last: int) -> int | None:
-        """The lowest id behind which a row can be read; None when there is none."""
+        """Return the lowest id behind which a row can be read; None when no more can."""
         step = 1
         while not self._can_read(last + step):
             step *= 2

@@ -56,7 +56,7 @@ class Settings:
         return _SET(session=session, name=name, value=orjson.dumps(value).decode())
 
     async def fact(self, name: str) -> Any:
-        """What the daemon remembers under `name`; None for nothing."""
+        """Return the fact stored under `name`; None for no fact."""
         rows = await self._database.read(_FACT(name=name))
         return orjson.loads(rows[0]["value"]) if rows else None
 

@@ -1,4 +1,4 @@
-"""What models were asked and what it cost: a row per answer, written with the step that it belongs to."""
+"""Costs of requests to models: a row per answer, written with the step that it belongs to."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,7 +92,7 @@ class Spending:
         at: float,
         person: str = "",
     ) -> BoundStatement:
-        """The INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key, for whom."""
+        """Return the INSERT for one answer. `tokens`: input, output, from and to the cache. `person`: actor key."""
         given, output, cache_read, cache_write = tokens
         return _INSERT(
             session=session,
@@ -113,11 +113,11 @@ class Spending:
         await self._database.write(*rows)
 
     async def of_session(self, session: str) -> Spent:
-        """All that a session ever spent."""
+        """Return the total spending of a session."""
         return Spent(*(await self._database.read(_OF_SESSION(session=session)))[0])
 
     async def of_turn(self, session: str, turn: str) -> Spent:
-        """What the answers of a turn took, those of the agents that work for it included."""
+        """Return the spending of a turn, that of agents working for it included."""
         return Spent(*(await self._database.read(_OF_TURN(session=session, turn=turn)))[0])
 
     async def agents_of_turn(self, session: str, turn: str) -> frozenset[str]:
@@ -125,11 +125,11 @@ class Spending:
         return frozenset(row[0] for row in await self._database.read(_AGENTS(session=session, turn=turn)))
 
     async def of_person(self, person: str, since: float) -> Spent:
-        """What was spent for a person since a moment, in all sessions."""
+        """Return the spending for a person since a moment, in all sessions."""
         return Spent(*(await self._database.read(_OF_PERSON(person=person, since=since)))[0])
 
     async def forget_people(self, before: float) -> None:
-        """Keep no longer for whom what was spent before a moment."""
+        """Remove the person from rows before a moment."""
         await self._database.write(_NOBODY(before=before))
 
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:

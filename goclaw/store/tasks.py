@@ -1,4 +1,4 @@
-"""Background tasks on disk: so that after a restart somebody can be told which of them are lost."""
+"""Background tasks on disk: so that after a restart the lost ones can be reported."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ class TaskRows:
         await self._database.write(_REMOVE(task=task_id))
 
     async def end(self, task_id: str, **columns: Any) -> None:
-        """How it ended."""
+        """Store the end of a task."""
         await self._database.write(_END(task=task_id, **columns))
 
     async def lose(self, at: float) -> int:
@@ -54,7 +54,7 @@ class TaskRows:
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
 
     async def untold(self) -> list[dict[str, Any]]:
-        """Ended tasks of anybody of whose end the model does not know."""
+        """Return ended tasks of all people whose end was not reported to the model."""
         return [dict(row) for row in await self._database.read(_UNTOLD())]
 
     async def tell(self, task_ids: Sequence[str]) -> None:

@@ -151,7 +151,7 @@ _title = (
     .scalar_subquery()
 )
 _SESSIONS = Statement(
-    # Each part goes along the index by session: no row's text is read but the one that is shown.
+    # Each part goes along the index by session: no row's text is read but that of the row shown.
     select(
         sessions.c.key,
         select(func.count()).select_from(messages).where(_of_it).scalar_subquery(),
@@ -166,7 +166,7 @@ _SESSIONS = Statement(
 
 @record
 class Origin:
-    """Where a row belongs."""
+    """The place and time of a row."""
 
     session: str
     turn: str
@@ -188,7 +188,7 @@ class StoredMessage:
     sender: str = ""
     context: str = ""
     joined: str = ""
-    """Of a message that joined a turn: its own id."""
+    """Id of a message that joined a turn."""
 
 
 @record
@@ -339,7 +339,7 @@ def _of_piece(piece: Foreign) -> list[object]:
 
 
 def _piece(start: int, end: int, origin: str, source: str = "", author: str = "") -> Foreign:
-    """What `_of_piece` made."""
+    """Rebuild a piece stored by `_of_piece`."""
     return Foreign(start, end, origin, Provenance(SourceKind(source), author) if source else None)
 
 
@@ -349,7 +349,7 @@ def _of_result(message: ToolResult) -> object:
 
 
 def _provenance_of_result(column: str | None) -> Provenance | None:
-    """What `_of_result` made."""
+    """Rebuild a provenance stored by `_of_result`."""
     source = orjson.loads(column) if column else None
     return Provenance(SourceKind(source)) if isinstance(source, str) else None
 
@@ -363,7 +363,7 @@ def _of_artifact(artifact: Artifact) -> list[str | int]:
 
 
 def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
-    """What a row has kept for people, from its column `artifacts`."""
+    """Rebuild a row's artifacts from its column `artifacts`."""
     return tuple(
         Artifact(kind, blob, mime, name, size) for blob, mime, kind, name, size in orjson.loads(column or "[]")
     )
@@ -395,7 +395,7 @@ class Transcripts:
         return _SESSION(key=session, created_at=at, context_start=0)
 
     async def context(self, session: str) -> tuple[StoredCompaction | None, list[StoredMessage]]:
-        """What the model is shown: the latest summary since `/clear`, and every message that it does not cover."""
+        """Return the context of the model: the latest summary since `/clear`, and the messages it does not cover."""
         start = await self._context_start(session)
         compaction = await self.last_compaction(session, start)
         first = compaction.first_kept if compaction else start + 1
@@ -412,11 +412,11 @@ class Transcripts:
         ]
 
     async def count(self, session: str) -> int:
-        """All rows that the session ever had."""
+        """Count all rows that the session ever had."""
         return int((await self._database.read(_COUNT(session=session)))[0][0])
 
     async def compactions(self, session: str) -> int:
-        """How often the session was compacted."""
+        """Count the compactions of the session."""
         return int((await self._database.read(_COMPACTIONS(session=session)))[0][0])
 
     async def last_compaction(self, session: str, start: int) -> StoredCompaction | None:
@@ -425,9 +425,9 @@ class Transcripts:
         return _compaction(rows[0]) if rows else None
 
     async def originals(self, session: str, before: int) -> tuple[str, list[StoredMessage]]:
-        """What stands before row `before` in the context: the latest real summary, and the messages after it.
+        """Return the context before row `before`: the latest real summary, and the messages after it.
 
-        A stub counts for nothing here: the messages that it stands for are given themselves.
+        Stubs are ignored: the messages that they replace are returned.
         """
         start = await self._context_start(session)
         real = await self._database.read(_LAST_REAL(session=session, start=start, before=before))
@@ -440,7 +440,7 @@ class Transcripts:
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
     async def sessions(self) -> Sequence[SessionInfo]:
-        """All sessions, the latest first."""
+        """Return all sessions, the latest first."""
         return [SessionInfo(*row) for row in await self._database.read(_SESSIONS())]
 
     async def clear(self, session: str, *, but_turn: str, at: float) -> int:
