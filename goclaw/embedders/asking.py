@@ -1,4 +1,4 @@
-"""One question to a server that embeds, over the shared HTTP client; trouble becomes an `EmbeddingError` in words."""
+"""Requests to an embedding server over the shared HTTP client; failures become an `EmbeddingError` in words."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from goclaw.net.answers import KEY_REFUSED, PASSING, quoted_error, read_whole, w
 from goclaw.records import record
 
 SECONDS = 120.0
-"""For one batch: a server on a slow machine may have to load its model first."""
+"""Time limit for one batch: a server on a slow machine may have to load its model first."""
 ANSWER_LIMIT = 64 << 20
 """Bytes of an answer that are read; 32 vectors of 4,096 numbers have 3 MB."""
 NO_SUCH = 404
@@ -25,16 +25,16 @@ MAX_PATIENCE = 600.0
 
 @record
 class EmbeddingServer:
-    """Whom to ask, and how errors speak of it."""
+    """An embedding server, and its remedies for error messages."""
 
     name: str
     url: str
     unreachable: str
-    """What helps when nobody answers."""
+    """Remedy when no server answers."""
     unknown: str
-    """What helps when the model or the address is unknown there."""
+    """Remedy when the model or the address is unknown there."""
     refused: str
-    """What helps when the key is refused."""
+    """Remedy when the key is refused."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     seconds: float = SECONDS
 
@@ -47,7 +47,7 @@ class EmbeddingServer:
         content = await asyncio.to_thread(orjson.dumps, body)
         headers = {"content-type": "application/json", **self.headers}
         try:
-            # A redirect would take the key and the texts along to somebody else.
+            # A redirect would send the key and the texts to another server.
             async with (
                 asyncio.timeout(self.seconds),
                 http.post(self.url, data=content, headers=headers, allow_redirects=False) as response,
@@ -80,7 +80,7 @@ class EmbeddingServer:
 
 
 async def as_bytes(name: str, vectors: object, count: int) -> list[bytes]:
-    """What a server gave for `count` texts, as `Embedder.embed` gives it. In a thread: it is much arithmetic.
+    """Convert a server's vectors for `count` texts to the form of `Embedder.embed`. In a thread: it is much arithmetic.
 
     Raises:
         EmbeddingError: these are not as many vectors, or not of one length.

@@ -1,4 +1,4 @@
-"""The seam between memory and whoever turns texts into vectors."""
+"""The interface of embedders, which turn texts into vectors for memory."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -9,7 +9,7 @@ from goclaw.config.schema import Config
 from goclaw.records import record
 
 LEVELS = 127
-"""Of a signed byte. Rounding to it costs no recall that could be measured (docs/memory.md)."""
+"""Levels of a signed byte. Rounding to it costs no recall that could be measured (docs/memory.md)."""
 
 
 class Embedder(Protocol):
@@ -17,16 +17,16 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Whose vectors they are, down to the model's version: vectors of two names are never compared.
+        """Name of the vectors, down to the model's version: vectors of two names are never compared.
 
-        It may be another one after a call of `embed` (somebody pulled a new version of the model), and is then that
-        of the call's vectors.
+        It may change during a call of `embed` (a new version of the model was pulled), and is then that of the call's
+        vectors.
         """
         ...
 
     @property
     def batch(self) -> int:
-        """How many texts are best given at once; with fewer, the work is interrupted in shorter steps."""
+        """Best number of texts per call; with fewer, the work is interrupted in shorter steps."""
         ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
@@ -46,14 +46,14 @@ class EmbedderPart:
     """A line of the catalogue."""
 
     kind: str
-    """What stands before the colon in `memory.embedder`."""
+    """The part before the colon in `memory.embedder`."""
     find: Callable[[Config], Awaitable[str]]
-    """For `auto`: the whole `kind:model` that would serve at once, else empty. Cheap, downloads nothing.
+    """Return for `auto` the whole `kind:model` that would serve at once, else empty. Cheap, downloads nothing.
 
     Raises ConfigError when its settings cannot be used at all.
     """
     open: Callable[[str, Config, Clock], AbstractAsyncContextManager[Embedder]]
-    """An embedder for the whole spec (`kind:model`; `kind` alone: its usual model), as long as the block runs.
+    """Open an embedder for the whole spec (`kind:model`; `kind` alone: its usual model), as long as the block runs.
 
     Entering raises ConfigError when something is missing (a package, a key, a model), with the remedy, and
     EmbeddingError when that cannot be told now. Nothing is loaded and no text is sent before the first `embed`.

@@ -12,7 +12,7 @@ from goclaw.errors import ConfigError
 from goclaw.records import record
 
 SECONDS = 30.0
-"""For a Python to begin and look; it takes 0.1."""
+"""Time limit for a Python to start and look; it takes 0.1."""
 _LOOK = """\
 import json, sys
 from importlib.util import find_spec
@@ -38,7 +38,7 @@ async def interpreter(path: Path | None, names: Iterable[str]) -> Interpreter:
     """The Python at `path` (not set: the one that runs this), asked for packages of these names.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no Python is at `path`.
     """
     if path is None:
         found = {name: find_spec(name) for name in names}

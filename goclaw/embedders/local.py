@@ -1,6 +1,6 @@
 """sentence-transformers on this machine, in a process of its own that is there only while it is needed.
 
-The first `embed` starts it, `memory.embedder_idle` seconds without work end it, and so does too much memory. Where
+The first `embed` starts it; `memory.embedder_idle` seconds without work or too much memory end it. Where
 onnxruntime is installed, a small form of the model is made once, in the state folder (`worker.exporting`). Its vectors
 are as good together with the original's (docs/memory.md), so nothing tells which of the two made one.
 """
@@ -41,35 +41,35 @@ BATCH = 16
 LOADING_SECONDS = 180.0
 FETCHING_SECONDS = 1_800.0
 ANSWER_SECONDS = 60.0
-"""How long each may take before the process counts as hung."""
+"""Time limit of each answer before the process counts as hung."""
 FIRST_PAUSE, MAX_PAUSE = 1.0, 300.0
 """Seconds before a process that failed is started again: doubled at each failure, up to this."""
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """Somebody waits for these vectors."""
+    """A batch of texts with a waiting caller."""
 
     texts: Sequence[str]
     query: bool
     vectors: "asyncio.Future[list[bytes]]"
     told: float | None = None
-    """When the process that runs now was told of it."""
+    """Time when it was sent to the present process."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """What is known of the process that runs now."""
+    """State of the present process."""
 
     small: bool = False
-    """It runs the small form."""
+    """Whether it runs the small form."""
     ready: bool = False
     heard: float = 0.0
     outgrown: bool = False
 
 
 class LocalEmbedder:
-    """An `Embedder`; it works while somebody awaits `run`."""
+    """An `Embedder`; it works while `run` is awaited."""
 
     batch = BATCH
 
@@ -96,7 +96,7 @@ class LocalEmbedder:
 
     @property
     def _export(self) -> Path:
-        """Where the small form is."""
+        """Path of the small form."""
         return self._folder / self._model.file_name / f"{self._model.version}-v{EXPORT_VERSION}"
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
@@ -145,7 +145,7 @@ class LocalEmbedder:
                     raise EmbeddingError("the embedder's process does not answer; it was ended")
 
     async def _hear(self, worker: Worker) -> None:
-        """Take what the process says until it is too large. It ends with an error, or as it is told to."""
+        """Handle the process's frames until it is too large. It ends with an error, or when it is stopped."""
         try:
             while not self._run.outgrown:
                 head, body = await worker.hear()
@@ -212,7 +212,7 @@ class LocalEmbedder:
             return await ends_within(changed, self._clock, seconds)
 
     async def _failed(self, error: EmbeddingError) -> None:
-        """Everybody who waits is told; the next who asks too early, too."""
+        """Fail all waiting callers; a retry that comes too early fails, too."""
         self._trouble = str(error)
         pause = self._backoff.next()
         self._not_before = self._clock.monotonic() + pause
@@ -257,7 +257,7 @@ class LocalEmbedder:
         return open_worker(self._python.path, setup, offline=self._model.is_here)
 
     async def _setup(self, task: str) -> Head:
-        """What a new process is told."""
+        """Return the setup of a new process."""
         runs = self._python.has(*TO_RUN) and await asyncio.to_thread(self._export.exists)
         words = prefixes(self._model.title)
         return {
@@ -270,7 +270,7 @@ class LocalEmbedder:
 
 
 def _make_room(folder: Path, stale: float) -> None:
-    """For the form of one model; those of its other versions go, and what was begun before `stale` and never ended."""
+    """Make a folder for the form of one model; other versions and unfinished ones from before `stale` are removed."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for former in folder.iterdir():
         if not former.name.startswith(".") or former.stat().st_mtime < stale:

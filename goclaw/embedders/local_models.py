@@ -1,4 +1,4 @@
-"""Where a sentence-transformers model is on this machine, and which version of it. Loads and fetches nothing."""
+"""Location and version of a sentence-transformers model on this machine. Loads and downloads nothing."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ OFFLINE = "HF_HUB_OFFLINE"
 DIGITS = 12
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _NO_PART = ("README.md", ".gitattributes", ".git", ".cache", "onnx", "openvino")
-"""Of a model's folder: they change no vector."""
+"""Entries of a model's folder that change no vector."""
 
 
 @record
@@ -27,11 +27,11 @@ class LocalModel:
     """A model, wherever it is."""
 
     title: str
-    """For people and for the names of vectors."""
+    """Name for people and for the names of vectors."""
     source: str
-    """What sentence-transformers is given: a folder, or a name at the hub."""
+    """Argument of sentence-transformers: a folder, or a name at the hub."""
     version: str
-    """Of its files; empty while it is not on this machine."""
+    """Version of its files; empty while it is not on this machine."""
 
     @property
     def is_here(self) -> bool:
@@ -108,7 +108,7 @@ def _cached(name: str, env: Mapping[str, str]) -> Path | None:
 
 
 def _caches(env: Mapping[str, str]) -> Iterator[Path]:
-    """Where the hub's library and sentence-transformers keep what they fetched (their documentation)."""
+    """Yield the download folders of the hub's library and sentence-transformers (their documentation)."""
     home = Path(env.get("HF_HOME") or Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface")
     if named := env.get("SENTENCE_TRANSFORMERS_HOME"):
         yield Path(named)

@@ -1,4 +1,4 @@
-"""The worker's process from outside: begun with an environment of its own, told and heard by frames, always ended."""
+"""The worker's process from outside: started with an environment of its own, controlled by frames, always ended."""
 
 import asyncio
 import os
@@ -39,7 +39,7 @@ LAST_WORDS = 4_000
 """Bytes of its errors that are kept."""
 WORDS_LIMIT = 300
 END_SECONDS = 5.0
-"""For a process whose output has ended to be gone."""
+"""Time limit for a process whose output has ended to exit."""
 
 
 class GaveUp(EmbeddingError):
@@ -47,7 +47,7 @@ class GaveUp(EmbeddingError):
 
 
 class Worker:
-    """One process that runs."""
+    """A running process."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin and process.stdout and process.stderr  # noqa: S101  # three pipes were asked for
@@ -74,7 +74,7 @@ class Worker:
             raise EmbeddingError("the embedder's process says what nobody can read") from None
 
     async def listen_to_errors(self) -> None:
-        """Keep the last of them. A pipe that nobody reads would hold up the process."""
+        """Keep its last errors. A pipe that is not read would hold up the process."""
         while piece := await self._error.read(LAST_WORDS):
             self._errors.append(piece)
 
@@ -92,9 +92,9 @@ class Worker:
 
 @asynccontextmanager
 async def open_worker(python: str, setup: Head, *, offline: bool) -> AsyncIterator[Worker]:
-    """A process of that Python, told what to be (see `worker.__main__`); it is dead when the block ends.
+    """Run a worker by that Python with this setup (see `worker.__main__`); it is dead when the block ends.
 
-    `offline`: its libraries ask nobody for anything.
+    `offline`: its libraries send no requests.
 
     Raises:
         EmbeddingError: it cannot be started.
@@ -125,7 +125,7 @@ async def open_worker(python: str, setup: Head, *, offline: bool) -> AsyncIterat
 
 
 def environment(ours: Mapping[str, str], *, offline: bool) -> dict[str, str]:
-    """What the worker sees of our environment."""
+    """Return the part of our environment that the worker gets."""
     passed = {name: ours[name] for name in PASSED_ON if name in ours}
     proxies = {name: ours[name] for name in PROXIES if "@" not in ours.get(name, "@")}
     return {**passed, **proxies, **ITS_OWN, **({"HF_HUB_OFFLINE": "1"} if offline else {})}

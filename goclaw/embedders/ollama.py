@@ -22,14 +22,14 @@ from goclaw.net.ollama import OllamaServer, PulledModel, ollama_url, probe
 KIND = "ollama"
 USUAL_MODEL = "nomic-embed-text"
 EMBEDDING_NAMES = re.compile(r"embed|minilm|bge-|gte-|e5-", re.IGNORECASE)
-"""Models that embed, for servers that do not tell what their models can do (before 0.6.4)."""
+"""Models that embed, for servers that do not list what their models can do (before 0.6.4)."""
 BATCH = 16
-"""Texts per request: a question of somebody who waits stands behind at most one of them."""
+"""Texts per request: a query with a waiting person stands behind at most one of them."""
 LOOKED_AT_EVERY = 60.0
 """Seconds after which the server is asked again which version of the model it has."""
 LOOKING_SECONDS = 5.0
 DIGITS = 12
-"""Of a digest, as `ollama list` shows them."""
+"""Digits of a digest, as `ollama list` shows them."""
 
 
 class OllamaEmbedder:
@@ -69,11 +69,11 @@ class OllamaEmbedder:
             raise EmbeddingError(str(error), retry_after=PATIENCE) from None  # it was there when we began
 
     async def look(self) -> None:
-        """Learn which version of the model is there.
+        """Find the version of the model.
 
         Raises:
-            ConfigError: none is.
-            EmbeddingError: nobody answers.
+            ConfigError: the model is not pulled.
+            EmbeddingError: no server answers.
         """
         there = await probe(self._http, self._base_url, LOOKING_SECONDS)
         if there is None:
@@ -90,11 +90,11 @@ class OllamaEmbedder:
 
 @asynccontextmanager
 async def open_ollama(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
-    """The embedder for `ollama:name[:tag]`, as long as the block runs.
+    """Open the embedder for `ollama:name[:tag]` until the block ends.
 
     Raises:
         ConfigError: the model is not pulled.
-        EmbeddingError: nobody answers.
+        EmbeddingError: no server answers.
     """
     model = spec.partition(":")[2] or USUAL_MODEL
     settings = config.providers.get(KIND, ProviderSettings())

@@ -1,4 +1,4 @@
-"""From `memory.embedder` to an embedder. A kind that nobody is named for is a server that speaks OpenAI's protocol."""
+"""Choice of an embedder by `memory.embedder`. An unknown kind is a server that speaks OpenAI's protocol."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -13,7 +13,7 @@ from goclaw.plugins import load, third_party
 
 
 async def choose_embedder(config: Config) -> str:
-    """The `kind:model` (or `kind`) that is configured, or that `auto` finds now; empty: nobody embeds.
+    """Return the `kind:model` (or `kind`) that is configured, or that `auto` finds now; empty: no embedder.
 
     With `auto` the kinds are asked in the order of the catalogue, those of packages last. It takes a second at most
     (an Ollama that does not answer), loads nothing and downloads nothing.
@@ -36,11 +36,11 @@ async def choose_embedder(config: Config) -> str:
 
 @asynccontextmanager
 async def open_embedder(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
-    """The embedder for what `choose_embedder` said, as long as the block runs; see `EmbedderPart.open`.
+    """Open the embedder returned by `choose_embedder` until the block ends; see `EmbedderPart.open`.
 
     Raises on entering:
-        ConfigError: a package, a key, an address or a model is missing; the message says what helps.
-        EmbeddingError: whoever embeds cannot be asked now; later may work.
+        ConfigError: a package, a key, an address or a model is missing; the message has the remedy.
+        EmbeddingError: the embedder cannot be reached now; later may work.
     """
     paths = _paths()
     path = paths.get(spec.partition(":")[0], catalog.EMBEDDERS["openai"])

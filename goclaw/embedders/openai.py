@@ -77,7 +77,7 @@ async def open_openai(spec: str, config: Config, clock: Clock) -> AsyncIterator[
 
 
 async def find_openai(config: Config) -> str:
-    """Never for `auto`: what is said goes to somebody else's server only when that was asked for."""
+    """Find nothing for `auto`: texts go to an external server only when that was configured."""
     return ""
 
 

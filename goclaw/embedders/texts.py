@@ -1,4 +1,4 @@
-"""What is done to texts before anybody embeds them: made sendable, cut, and told apart by what they are for."""
+"""Preparation of texts for embedding: made sendable, cut, and prefixed by their purpose."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ NOTHING = "-"
 
 @record
 class Prefixes:
-    """What a model wants to see before each text."""
+    """Texts that a model requires before queries and documents."""
 
     query: str = ""
     document: str = ""
@@ -41,7 +41,7 @@ PREFIXES = {
 
 
 def prefixes(model: str) -> Prefixes:
-    """What the model of that name wants before texts; nothing for one that is not known.
+    """Return the prefixes for the model of that name; empty for an unknown one.
 
     >>> prefixes("nomic-embed-text:v1.5").query
     'search_query: '

@@ -1,6 +1,6 @@
 """A fake embedder: texts are near each other when they share words, or words that are declared to mean the same.
 
-It ships so that whoever builds on GoClaw can test without a model. Nothing in the catalogue leads here.
+It ships so that plugins can be tested without a model. It is not in the catalogue.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class WordsEmbedder:
         self._size = size
         self._meanings = {word.casefold(): number for number, group in enumerate(synonyms) for word in group}
         self.asked: list[Sequence[str]] = []
-        """What it was given, call by call."""
+        """Texts of each call."""
         self.trouble = ""
         """Why it fails at each call, if it does."""
         self.answers = asyncio.Event()

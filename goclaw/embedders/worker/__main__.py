@@ -45,7 +45,7 @@ def _listen(source: FileIO, waiting: Waiting) -> None:
     while (heard := read_frame(source)) is not None:
         head, _ = heard
         waiting.put(EmbeddingRequest(head["number"], head["texts"], head["query"]))
-    os._exit(0)  # nobody is there any more; the other thread may be in the middle of a long calculation
+    os._exit(0)  # the parent is gone; the other thread may be in the middle of a long calculation
 
 
 def _export(setup: Head) -> Head:

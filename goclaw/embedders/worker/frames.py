@@ -1,4 +1,4 @@
-"""What goes through the pipes between GoClaw and the worker: a head in JSON and bytes, behind the length of each."""
+"""The frames in the pipes between GoClaw and the worker: a head in JSON and bytes, behind the length of each."""
 
 import json
 import struct
@@ -20,7 +20,7 @@ def frame(head: Mapping[str, Any], body: bytes = b"") -> bytes:
 
 
 def lengths(prefix: bytes) -> tuple[int, int]:
-    """How long head and body are.
+    """Return the lengths of head and body.
 
     Raises:
         ValueError: this is no beginning of a frame.
@@ -32,7 +32,7 @@ def lengths(prefix: bytes) -> tuple[int, int]:
 
 
 def head_of(text: bytes) -> Head:
-    """The head. Raises ValueError where it is none."""
+    """Return the head. Raises ValueError for any other text."""
     found = json.loads(text)
     if not isinstance(found, dict):
         raise ValueError("no frame")
@@ -49,7 +49,7 @@ def read_frame(source: RawIOBase) -> tuple[Head, bytes] | None:
 
 
 def _exactly(source: RawIOBase, size: int) -> bytes | None:
-    """So many bytes; None where the pipe ends before."""
+    """Read so many bytes; None where the pipe ends before."""
     found = bytearray()
     while len(found) < size:
         piece = source.read(size - len(found))

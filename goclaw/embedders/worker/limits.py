@@ -1,4 +1,4 @@
-"""What keeps the worker small: it is no more important than what the machine is for, and dies with GoClaw."""
+"""Resource limits of the worker: low priority, bounded memory, and an end together with GoClaw."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ NICENESS = 10
 OOM_SCORE = 800
 """Of 1,000: the kernel ends this process before others when memory runs out."""
 HARD_FACTOR, HARD_EXTRA = 2, 1024
-"""It may allot so many times what it may use, and so many megabytes more: libraries allot more than they use."""
+"""Allocation limit as a factor of the memory limit plus megabytes: libraries allot more than they use."""
 _PR_SET_PDEATHSIG = 1
 """prctl(2)."""
 
@@ -21,7 +21,7 @@ def lower(megabytes: int) -> None:
     """Be nice, die with the parent, leave no core, and fail rather than eat the machine's memory."""
     os.nice(NICENESS)
     if sys.platform == "linux":
-        # The pipe's end tells the same, but is not heard while a library that is imported holds the interpreter.
+        # The pipe's end shows the same, but not while a library that is imported holds the interpreter.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
         most = (HARD_FACTOR * megabytes + HARD_EXTRA) << 20
         with suppress(ValueError, OSError):  # a lower one is in force already
@@ -32,7 +32,7 @@ def lower(megabytes: int) -> None:
 
 
 def used() -> int:
-    """Megabytes of memory that this process has now; where that is not told, at most so far."""
+    """Return the megabytes of memory that this process has now; where that is unknown, its maximum so far."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

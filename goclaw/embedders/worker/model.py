@@ -6,9 +6,9 @@ from typing import Any, Protocol
 import numpy as np
 
 LEVELS = 127
-"""Of a signed byte; as `embedders.base.LEVELS`."""
+"""Levels of a signed byte; as `embedders.base.LEVELS`."""
 THREADS = 1
-"""A background task on somebody else's machine. Two threads would save a third of the time at twice the processors."""
+"""One: a background task should leave processors free. Two would save a third of the time at twice the processors."""
 CHARACTERS_PER_TOKEN = 16
 """Texts are cut to so many times what the model reads before they are taken apart: that takes time by the character."""
 
@@ -20,7 +20,7 @@ class Model(Protocol):
     """`torch` or `onnx`."""
 
     def portion(self, texts: Sequence[str]) -> int:
-        """How many of the first texts are best embedded in one go: a query waits so long."""
+        """Return how many of the first texts to embed in one go: a query waits so long."""
         ...
 
     def embed(self, texts: Sequence[str], query: bool) -> Any:

@@ -28,12 +28,12 @@ class OnnxModel:
         self._tokenizer.enable_truncation(self._longest)
         options = SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = THREADS
-        # What a long text took would be kept for ever otherwise.
+        # The memory of a long text would be kept forever otherwise.
         options.enable_cpu_mem_arena = False
         self._session = InferenceSession(str(folder / MODEL), options, providers=["CPUExecutionProvider"])
 
     def portion(self, texts: Sequence[str]) -> int:
-        """One: several at once are no quicker on one thread, and each would change how the others are rounded."""
+        """Return 1: several at once are no quicker on one thread, and each would change how the others are rounded."""
         return 1
 
     def embed(self, texts: Sequence[str], query: bool) -> Any:

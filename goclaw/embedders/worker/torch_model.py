@@ -9,7 +9,7 @@ from sentence_transformers import SentenceTransformer
 from goclaw.embedders.worker.model import CHARACTERS_PER_TOKEN, THREADS
 
 TOKENS_AT_ONCE = 512
-"""Of a portion, its shorter texts padded: a tenth of a second."""
+"""Tokens of a portion, its shorter texts padded: a tenth of a second."""
 CHARACTERS = 3
 """That make a token, for portions: cautious for English."""
 USUAL_LENGTH = 512
@@ -49,7 +49,7 @@ def load(name: str, **options: str) -> SentenceTransformer:
 
 
 def prompts(library: SentenceTransformer, prefixes: Mapping[str, str]) -> dict[str, str]:
-    """What stands before queries and before documents: the model's own words, else those that are known of its name."""
+    """Return the prompts before queries and before documents: the model's own, else those known for its name."""
     own = {name: text for name, text in library.prompts.items() if text}
     if not own:
         return dict(prefixes)

@@ -1,4 +1,4 @@
-"""What the worker still has to embed. For a query somebody waits: it goes first, between the portions of the rest."""
+"""The worker's queue of texts. A person waits for a query: it goes first, between the portions of the rest."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -48,6 +48,6 @@ class Waiting:
             return (self._queries or self._batches)[0]
 
     def remove(self, request: EmbeddingRequest) -> None:
-        """It is done."""
+        """Remove a finished request."""
         with self._changed:
             (self._queries if request.query else self._batches).remove(request)
