@@ -29,13 +29,13 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @record
 class Made:
-    """What came of a backup."""
+    """The result of a backup."""
 
     manifest: Manifest
     size: int
     """Bytes of the archive."""
     notes: Sequence[str]
-    """What is not in it though one might think so, a line each."""
+    """Notes on what it does not include although one might expect it, a line each."""
 
 
 def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = True, secrets: bool = False) -> Made:
@@ -101,7 +101,7 @@ def _refuse_bad_place(target: Path, config: Config, roots: Sequence[BackupRoot])
 
 
 def _publish(archive: Path, target: Path) -> None:
-    """Give the finished archive its name, unless somebody else took it meanwhile."""
+    """Give the finished archive its name, unless another file took it meanwhile."""
     try:
         target.hardlink_to(archive)
     except FileExistsError:
@@ -137,7 +137,7 @@ class _Collection:
             self._notes.append(f"{lost} of {len(keys)} pictures: they are missing or damaged in {folder}")
 
     def add_registries(self, copy: Path) -> None:
-        """What is published in this gateway's registry is nowhere else, and neither are the pins of all others."""
+        """Add what is published in this gateway's registry, and the pins of all others: neither exists elsewhere."""
         if copy_shelf(self._config.state_dir / FILE, copy):
             self._packer.add_path(REGISTRIES, copy)
             copy.unlink()
@@ -183,7 +183,7 @@ class _Collection:
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if stat.S_ISREG(found.st_mode):
-                # No more than it has now: somebody may go on writing faster than this reads.
+                # No more than it has now: it may grow faster than this reads.
                 self._packer.add(member, file, stat.S_IMODE(found.st_mode) & 0o777, found.st_mtime, found.st_size)
             else:
                 self._notes.append(f"{as_text(member)}: a pipe, a socket or a device")

@@ -1,4 +1,4 @@
-"""What an archive says about itself: the hash of every file, and what the names of its members may be."""
+"""The manifest of an archive: the hash of every file, and the allowed names of its members."""
 
 import os
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class ArchiveMember:
 
 @dataclass(slots=True)
 class Manifest:
-    """What an archive holds and when it was made."""
+    """The content of an archive and the time when it was made."""
 
     made_at: float
     schema: int

@@ -67,7 +67,7 @@ class Packer:
 
     def _put(self, info: tarfile.TarInfo, content: IO[bytes] | None = None) -> None:
         self._tar.addfile(info, content)
-        # Kept only for questions that nobody asks; a million files are a gigabyte of it.
+        # Kept only for queries that we never make; a million files are a gigabyte of it.
         self._tar.members = []  # type: ignore[attr-defined]  # not in the stubs, though used by tarfile's own recipes
 
 

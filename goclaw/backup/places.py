@@ -1,4 +1,4 @@
-"""Where things of a backup are on this machine: the folders of the agent, each with its name in an archive."""
+"""Locations of a backup's parts on this machine: the folders of the agent, each with its name in an archive."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ from goclaw.errors import StateError
 
 
 class StagedRestore:
-    """What lies ready. Nothing that was there before is changed; `discard` removes what was laid down."""
+    """Restored files ready to be swapped in. The present state is not changed; `discard` removes them."""
 
     def __init__(self, now: float) -> None:
         self.moves: list[Move] = []
@@ -60,7 +60,7 @@ class StagedRestore:
 
     @property
     def mark(self) -> str:
-        """What the names of replaced files and folders end with."""
+        """Suffix of replaced files and folders."""
         return f".before-restore-{self._stamp}"
 
     def discard(self) -> None:

@@ -1,8 +1,8 @@
-"""Gets everything back out of a backup: checks it, makes it ready beside the present state, and swaps the two.
+"""Restoration of a backup: it is checked, made ready beside the present state, and swapped with that.
 
 Nothing of the present state is touched before the whole archive was read, checked and made ready; nothing of it is
 ever deleted. Outside the state folder only places are written that this machine's configuration names, or that the
-caller allows: a backup may come from anybody.
+caller allows: a backup may be of any origin.
 """
 
 import os
@@ -43,7 +43,7 @@ Reload = Callable[[Path, Path], Config]
 
 @record
 class RestoreSelection:
-    """What is to be restored besides the conversations."""
+    """Parts to be restored besides the conversations."""
 
     settings: bool = True
     """Configuration, users.json and secrets."""
@@ -54,13 +54,13 @@ class RestoreSelection:
 
 @record
 class Restored:
-    """What came of it."""
+    """The result of a restore."""
 
     manifest: Manifest
     parts: Sequence[str]
-    """What was restored."""
+    """Parts that were restored."""
     notes: Sequence[str]
-    """What was not, or stayed as it was."""
+    """Parts that were not, or stayed as they were."""
     settled: Settled
     waiting: int | None
     """Messages of the replaced state that had no answer yet; None when it could not be read."""
@@ -155,7 +155,7 @@ class _Restoring:
         self._parts.append("1 picture" if pictures == 1 else f"{pictures} pictures")
 
     def _lay_registries(self, new: Path) -> None:
-        """A backup of somebody without registries leaves those that are here alone."""
+        """Make the registries ready; a backup without registries leaves the present ones."""
         if not new.exists():
             return
         new.chmod(0o600)
@@ -260,7 +260,7 @@ def _is_entry_of_workspace(name: str) -> bool:
 
 
 def _make_private(folder: Path) -> None:
-    """Make the folder if it is missing, and it and its files readable by nobody else."""
+    """Make the folder if it is missing, and close it and its files to other users."""
     folder.mkdir(exist_ok=True)
     folder.chmod(0o700)
     for path in folder.iterdir():

@@ -1,8 +1,8 @@
-"""Closes what a copy of the database had under way, so that a restored daemon does nothing twice.
+"""Closing of open turns and deliveries in a copy of the database, so that a restored daemon does nothing twice.
 
 A turn that was open when the copy was made has been answered since, and a delivery that was pending has arrived: both
-would be done again. So none of it is taken up; the conversations say so in words. And what the replaced database has
-taken in after the copy was made stays taken in: Telegram may send it again, as long as nobody acknowledged it.
+would be done again. So all of them are closed; the conversations say so in words. And messages that the replaced database
+accepted after the copy was made stay accepted: Telegram may send them again until they are acknowledged.
 """
 
 import sqlite3
@@ -46,7 +46,7 @@ _REMEMBER = insert_into(
 
 @record
 class Settled:
-    """What is not taken up."""
+    """Turns and deliveries that were closed."""
 
     turns: int
     deliveries: int
@@ -60,8 +60,8 @@ def moment(at: float) -> str:
 def settle(path: Path, made_at: float, now: float) -> Settled:
     """End every open turn and delivery of the database at `path`, which is a copy that was made at `made_at`.
 
-    A message that was not heard yet becomes a part of its conversation, so that nothing said is lost; each of the
-    turns gets a line that says what became of it.
+    A message that was not processed yet becomes a part of its conversation, so that nothing is lost; each of the turns
+    gets a line about its end.
     """
     words = f"not taken up: restored from a backup of {moment(made_at)}"
     with _transaction(path) as connection:
@@ -76,7 +76,7 @@ def settle(path: Path, made_at: float, now: float) -> Settled:
 
 
 def remember_replaced(path: Path, replaced: Path, now: float) -> int | None:
-    """Let the database at `path` know what the database `replaced` took in: the ids of all messages, as done.
+    """Copy the ids of all messages of the database `replaced` into the database at `path`, as done.
 
     Numbers of rows that were used there are not used again (see `store.forgetting`): a terminal that comes back with
     one of them must be told that it is gone, and not miss what else would have got that number.

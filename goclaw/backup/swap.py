@@ -1,8 +1,8 @@
-"""Puts new files and folders in the place of old ones: all of them or none, whenever the process is killed.
+"""Replacement of files and folders by new ones: all of them or none, whenever the process is killed.
 
-What is new lies ready beside its place (`<name>.restoring-<time>`); what is old moves aside there
-(`<name>.before-restore-<time>`) and is never deleted. A journal in the state folder decides: until it is there nothing
-has changed, and once it is there whoever comes next finishes the work (`cli.common.load` looks for it, `finish` is
+New files lie ready beside their places (`<name>.restoring-<time>`); old ones move aside there
+(`<name>.before-restore-<time>`) and are never deleted. A journal in the state folder decides: until it is there nothing
+has changed, and once it is there the next command finishes the work (`cli.common.load` looks for it, `finish` is
 repeatable). Imports little: every command pays for it.
 """
 
@@ -20,7 +20,7 @@ _OURS = re.compile(r".*\.(restoring|before-restore)-\d{8}T\d{6}Z(-wal|-shm|-jour
 
 @record
 class Move:
-    """One place: what is there goes `aside`, `fresh` comes in. Without `fresh` the place stays empty."""
+    """One replacement: the old path goes `aside`, `fresh` comes in. Without `fresh` the place stays empty."""
 
     place: Path
     aside: Path
@@ -28,12 +28,12 @@ class Move:
 
 
 def fresh_name(path: Path, stamp: str) -> Path:
-    """Where what will be at `path` lies ready."""
+    """Return the path of the new file for `path`."""
     return path.with_name(f"{path.name}.restoring-{stamp}")
 
 
 def aside_name(path: Path, stamp: str) -> Path:
-    """Where what is at `path` moves. The log of a database keeps its ending, by which SQLite finds it."""
+    """Return the path of the old file of `path`. The log of a database keeps its ending, by which SQLite finds it."""
     for ending in ("-wal", "-shm", "-journal"):
         if path.name.endswith(f".db{ending}"):
             return path.with_name(f"{path.name.removesuffix(ending)}.before-restore-{stamp}{ending}")
@@ -46,7 +46,7 @@ def is_ours(name: str) -> bool:
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """What a restore that was killed before its journal has left in a folder; nobody needs it."""
+    """Return files left by a restore that was killed before its journal was written; they are not needed."""
     return [path for path in folder.iterdir() if is_ours(path.name) and ".restoring-" in path.name]
 
 

@@ -1,4 +1,4 @@
-"""Reads archives, whoever made them.
+"""Reading of archives of any origin.
 
 Names that lead elsewhere, links, devices, members that are twice there or missing are refused, and nothing is written
 outside the folder that an archive is unpacked into. Where things belong afterwards is `restore`'s business.
@@ -21,14 +21,14 @@ from goclaw.errors import StateError
 
 MAX_MANIFEST_BYTES = 256 << 20
 MAX_MEMBERS = 1_000_000
-"""What is larger than these two is no backup of ours, and would fill the memory."""
+"""Limits: anything larger is no backup of ours, and would fill the memory."""
 MAX_AT_ONCE = 1 << 20
-"""Bytes that are read at once. An archive that wants more for one header means to fill the memory."""
+"""Bytes that are read at once. A larger header is an attempt to fill the memory."""
 SPARE = 100 << 20
 """Bytes of the disk that unpacking leaves free: others need some, too."""
 
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError)
-"""What the standard library raises for bytes that are no archive."""
+"""Errors of the standard library for bytes that are no archive."""
 
 
 def read_archive(path: Path, into: Path | None = None) -> Manifest:
