@@ -26,7 +26,7 @@ from goclaw.users import Users
 __all__ = ["Finding", "examine"]
 
 CHECK_SECONDS = 20.0
-"""How long one check may take before that is its result."""
+"""Time limit of one check; reaching it is its result."""
 SECONDS = {"model": ASK_SECONDS + CHECK_SECONDS}
 """The same for those that need longer: a model's answer, and the tools that are waited for behind it."""
 
@@ -39,7 +39,7 @@ async def examine(
     Args:
         loaded: the configuration.
         tell: takes a line for people before something is done that may cost.
-        offline: do not ask the model.
+        offline: send no request to the model.
     """
     usable: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
     checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
@@ -77,7 +77,7 @@ async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
 
 
 async def _tools(usable: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> list[Finding]:
-    """Check the tools, and tell the model's check which ones may be used: none where that cannot be known."""
+    """Check the tools, and pass the usable ones to the model's check: none where that cannot be known."""
     try:
         report = await open_tools(loaded)
         usable.set_result(report.usable)

@@ -1,4 +1,4 @@
-"""What a check of the doctor says."""
+"""Findings of the doctor's checks."""
 
 from typing import Literal
 
@@ -9,7 +9,7 @@ Verdict = Literal["ok", "warning", "problem"]
 
 @record
 class Finding:
-    """What one check found."""
+    """The result of one check."""
 
     check: str
     verdict: Verdict
@@ -17,7 +17,7 @@ class Finding:
     remedy: str = ""
 
     def line(self) -> str:
-        """For people."""
+        """Format it for people."""
         mark = {"ok": "✓", "warning": "!", "problem": "✗"}[self.verdict]
         remedy = f"\n    → {self.remedy}" if self.remedy else ""
         return f"{mark} {self.check}: {self.text}{remedy}"

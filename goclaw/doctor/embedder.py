@@ -19,7 +19,7 @@ _REMEDY = "searches go by words until it works; see docs/memory.md"
 
 
 async def check_embedder(loaded: Loaded) -> list[Finding]:
-    """Whether there is one, and whether it answers."""
+    """Check that an embedder is configured and answers."""
     config = loaded.config
     if not config.memory.enabled or config.memory.embedder == "none":
         return [Finding(_CHECK, "ok", "off, searches go by words")]

@@ -1,4 +1,4 @@
-"""Whether the operator's hooks can be called at all: a guard that cannot forbids what it guards."""
+"""A check that the operator's hooks can be called: a guard that cannot run guards nothing."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whether the HTTP listener answers, or could have its port."""
+"""A check that the HTTP listener answers, or could have its port."""
 
 import asyncio
 import socket
@@ -14,7 +14,7 @@ from goclaw.servers.listener import HEADERS
 from goclaw.state import running_pid
 
 NOBODY = "goclaw-doctor.invalid"
-"""By this name nobody is called: a listener of ours refuses it, and notes nothing."""
+"""A host name that no client uses: a listener of ours refuses it, and logs nothing."""
 ASKED_SECONDS = 5.0
 
 
@@ -39,7 +39,7 @@ async def check_listener(config: Config) -> list[Finding]:
 
 
 def try_port(host: str, port: int, check: str = "http", key: str = "http.port") -> Finding:
-    """Whether the daemon could listen there; `key` is where another port is chosen. Blocks."""
+    """Check that the daemon could listen there; `key` is where another port is chosen. Blocks."""
     try:
         with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET):
             return Finding(check, "ok", f"{host} port {port} is free for the listener")

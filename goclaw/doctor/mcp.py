@@ -27,7 +27,7 @@ from goclaw.tokens import read_tokens
 
 
 async def check_mcp(loaded: Loaded) -> list[Finding]:
-    """What is the matter with the listener and with sampling; nothing where neither is configured."""
+    """Check the listener and sampling; no findings where neither is configured."""
     config, found = loaded.config, list[Finding]()
     if config.mcp.server.enabled:
         found += [*await _listener(config), *await asyncio.to_thread(lambda: list(_around(config)))]
@@ -35,7 +35,7 @@ async def check_mcp(loaded: Loaded) -> list[Finding]:
 
 
 async def _listener(config: Config) -> list[Finding]:
-    """Whether it listens, or could."""
+    """Check that it listens, or could."""
     host, port = config.mcp.server.host, config.mcp.server.port
     try:
         await asyncio.to_thread(load, catalog.SERVERS["mcp"], McpPart)
@@ -51,7 +51,7 @@ async def _listener(config: Config) -> list[Finding]:
 
 
 async def _asked(host: str, port: int) -> Finding:
-    """Whether what answers there is ours."""
+    """Check that the server there is ours."""
     try:
         async with open_client() as http:
             ours = await is_ours(http, host, port, "/mcp")
@@ -67,7 +67,7 @@ async def _asked(host: str, port: int) -> Finding:
 
 
 def _around(config: Config) -> Iterator[Finding]:
-    """Who may come in, by which name, and what packages add."""
+    """Yield findings on clients, allowed host names and additions of packages."""
     settings = config.mcp.server
     others = "" if is_loopback(settings.host) else ", and yet the port is open to other machines"
     try:

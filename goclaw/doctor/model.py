@@ -21,7 +21,7 @@ from goclaw.state import private_paths, running_pid
 from goclaw.workspace import Workspace
 
 ASK_SECONDS = 60.0
-"""How long the answer may take: a local model has to be loaded into memory."""
+"""Time limit of the answer: a local model has to be loaded into memory."""
 MAX_OUTPUT = 16
 """Tokens of the answer: the fewest that every provider allows, so that the question costs next to nothing."""
 OUTPUT_SPENT = "output limit was reached"
@@ -34,7 +34,7 @@ _OFFLINE = "Not asked (--offline)."
 async def check_model(
     loaded: Loaded, tools: Awaitable[Sequence[ToolSpec]], tell: Callable[[str], None], *, offline: bool
 ) -> list[Finding]:
-    """Whether the main model answers, and whether a conversation fits into its window.
+    """Check that the main model answers, and that a conversation fits into its window.
 
     Args:
         loaded: the configuration.
@@ -75,7 +75,7 @@ async def _asked(model: ChatModel, sentence: str) -> Finding:
 
 
 async def prepared(config: Config, model: ChatModel, tools: Sequence[ToolSpec]) -> ContextBudget:
-    """Have a model ready to be asked one word: with the window that the daemon asks for, as another would load it anew.
+    """Prepare a model for one request with the window that the daemon uses, as another would load it anew.
 
     Args:
         config: the configuration.
@@ -122,7 +122,7 @@ async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
 
 
 def _window(found: ContextBudget) -> Finding:
-    """What there is to say about the window: what uses it, and where that is too much, what helps."""
+    """Report the use of the window, and the remedy where that is too much."""
     if not found.fits:
         return Finding("window", "problem", found.sentence(), " ".join(found.advice()))
     share = percent(found.overhead, found.window)

@@ -1,4 +1,4 @@
-"""The doctor's check of what is published to registries: whether it can be, and which address others are told."""
+"""The doctor's check of publications in registries: whether they are possible, and their address."""
 
 from goclaw.config.load import Loaded
 from goclaw.config.publishing import hindrances, public_address
@@ -6,7 +6,7 @@ from goclaw.doctor.base import Finding
 
 
 async def check_publishing(loaded: Loaded) -> list[Finding]:
-    """A line for each thing that is in the way, else one that says what others are told; nothing where nothing is."""
+    """Return a finding for each hindrance, else one with the address; no findings without publications."""
     config = loaded.config
     if not config.publications:
         return []

@@ -21,7 +21,7 @@ from goclaw.registries.client import RegistryClient
 from goclaw.registries.file import check_shelf
 
 SECONDS = 10.0
-"""What one registry gets to answer: half of what the whole check gets."""
+"""Time limit of one registry: half of that of the whole check."""
 
 
 async def check_registries(loaded: Loaded) -> list[Finding]:
@@ -39,7 +39,7 @@ async def check_registries(loaded: Loaded) -> list[Finding]:
 
 
 def weak_registries(config: Config) -> Iterator[Finding]:
-    """What is weak in how registries are used and served."""
+    """Yield weaknesses in the use and service of registries."""
     for name, line in config.tools.from_registry.items():
         key = f"tools.from_registry.{name}"
         if line.enabled and not line.version and line.packages:
@@ -93,7 +93,7 @@ async def _asked(name: str, settings: RegistrySettings, shelf: CatalogStore, htt
 
 
 async def _served(config: Config, http: aiohttp.ClientSession) -> Finding:
-    """Whether our own is served, or could be."""
+    """Check that our own is served, or could be."""
     host, port = config.registry_server.host, config.registry_server.port
     try:
         ours = await is_ours(http, host, port, "/v1/")

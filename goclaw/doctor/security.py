@@ -1,4 +1,4 @@
-"""What is weak: for `goclaw doctor` and for `goclaw config check`, from one place. Nothing here changes anything."""
+"""Weak settings and files: for `goclaw doctor` and for `goclaw config check`, from one place. Changes nothing."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from goclaw.users import User, Users
 
 
 async def check_security(loaded: Loaded) -> list[Finding]:
-    """What is weak; one line that nothing is, otherwise."""
+    """Return weaknesses, else one finding that there are no weaknesses."""
     return await asyncio.to_thread(_looked_at, loaded)
 
 

@@ -15,14 +15,14 @@ from goclaw.store.migrations import STEPS
 from goclaw.store.recovery import Salvage, examine_file, marked, rescued, set_aside
 
 LOOK_SECONDS = 15.0
-"""What looking for damage may take: some ten gigabytes that are in memory, less from the disk."""
+"""Time limit for finding damage: some ten gigabytes that are in memory, less from the disk."""
 LARGE_LOG = 200_000_000
-"""Bytes of the write-ahead log; it is some megabytes unless somebody reads an old view of the database for long."""
+"""Bytes of the write-ahead log; usually some megabytes, unless an old view of the database is read for long."""
 AN_EMPTY_PAGE = bytes(4096)
 
 
 def check_state(config: Config) -> list[Finding]:
-    """Who uses the folder, and whether a file can be written to it."""
+    """Check the use of the folder, and that a file can be written to it."""
     check_apart(config.state_dir, config.workspace_path)
     pid = running_pid(config)
     running = f"a daemon runs (pid {pid})" if pid else "no daemon runs"
@@ -35,7 +35,7 @@ def check_state(config: Config) -> list[Finding]:
 
 
 def check_disk(config: Config) -> list[Finding]:
-    """What is used and free."""
+    """Report used and free space."""
     use = measure(config)
     if use.warning:
         return [Finding("disk", "warning", f"{use.summary}: {use.warning}", REMEDY)]

@@ -1,4 +1,4 @@
-"""Whether Telegram answers, knows the token, and calls where it should."""
+"""A check that Telegram answers, knows the token, and calls the right webhook."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from goclaw.state import running_pid
 
 
 async def check_telegram(config: Config) -> list[Finding]:
-    """What the server says of the bot, and of its webhook."""
+    """Report the bot and its webhook as the server knows them."""
     settings = config.telegram
     if settings.token is None or settings.enabled is False:
         return [Finding("telegram", "ok", "off", "set `telegram.token` or TELEGRAM_BOT_TOKEN to turn it on")]
@@ -42,7 +42,7 @@ async def _asked(http: aiohttp.ClientSession, settings: TelegramSettings, method
 
 
 def _privacy(settings: TelegramSettings, me: dict[str, Any]) -> list[Finding]:
-    """Whether the bot gets the messages of groups of which it is to be told (`telegram.groups.<id>.context`)."""
+    """Check that the bot gets the messages of groups that it needs (`telegram.groups.<id>.context`)."""
     wanted = [str(group) for group, context in contexts_of(settings.groups).items() if context]
     if not wanted or me.get("can_read_all_group_messages"):
         return []
@@ -52,7 +52,7 @@ def _privacy(settings: TelegramSettings, me: dict[str, Any]) -> list[Finding]:
 
 
 def _webhook(config: Config, found: dict[str, Any]) -> list[Finding]:
-    """What Telegram says of the webhook, beside what is configured."""
+    """Compare Telegram's webhook with the configured one."""
     url, wanted = str(found.get("url") or ""), config.telegram.webhook.url if uses_webhook(config) else None
     if wanted is None:
         text = "a webhook is set, but telegram.mode is polling; the daemon removes it when it starts"

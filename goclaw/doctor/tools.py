@@ -20,7 +20,7 @@ OWNER = Actor("tui:doctor", "cli", owner=True)
 
 @record
 class ToolReport:
-    """What came of opening all sources once."""
+    """The result of opening all sources once."""
 
     findings: Sequence[Finding]
     usable: Sequence[ToolSpec]

@@ -16,16 +16,16 @@ from goclaw.state import check_apart
 from goclaw.users import User
 
 MAX_NAMED = 20
-"""Files of one kind that are named; whoever has more of them sees the pattern."""
+"""Files of one kind that are named; more of them add nothing."""
 _COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
-"""How editors, people and GoClaw's own migrations name what they leave beside a file."""
+"""Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
 _ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
-"""How backups are called on docs/backup.md."""
+"""Names of backups as on docs/backup.md."""
 _ANYBODY = stat.S_IWGRP | stat.S_IWOTH
 
 
 def weak_files(config: Config, users: Sequence[User], config_file: Path | None) -> Iterator[Finding]:
-    """What is weak in where things lie, and in who else can reach them."""
+    """Yield weaknesses in the location of files, and in other users' access to them."""
     yield from _modes(config)
     ours = {config.state_dir, config.users_path.parent, config.workspace_path}
     yield from _ways_in({*ours, config_file.parent} if config_file else ours)
@@ -56,7 +56,7 @@ def _modes(config: Config) -> Iterator[Finding]:
 
 
 def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
-    """Whoever can rename a folder on the way puts another one in its place."""
+    """Yield folders on the way that others can rename, and so replace what is below."""
     for folder in sorted({above for one in folders for above in (one, *one.absolute().parents)}):
         try:
             found = folder.stat()

@@ -26,7 +26,7 @@ _BOT_TOKEN = re.compile(r"[0-9]{6,}:[A-Za-z0-9_-]{30,}")
 
 
 def weak_settings(loaded: Loaded) -> Iterator[Finding]:
-    """What is weak in the configuration itself."""
+    """Yield weaknesses of the configuration itself."""
     config = loaded.config
     yield from _commands(config)
     yield from _hooks(config)
@@ -182,7 +182,7 @@ def _urls(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _inline_secrets(loaded: Loaded) -> Iterator[Finding]:
-    """Passwords where they are no secret to whoever is shown the configuration."""
+    """Yield passwords in places that are shown with the configuration."""
     urls: list[tuple[Loc, str | None]] = [(("telegram", "proxy"), loaded.config.telegram.proxy)]
     urls += [(("providers", name, "base_url"), entry.base_url) for name, entry in loaded.config.providers.items()]
     for loc, url in urls:

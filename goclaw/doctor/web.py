@@ -9,7 +9,7 @@ _REMEDY = "see `tools.web_search` in docs/web.md"
 
 
 async def check_web_search(loaded: Loaded) -> list[Finding]:
-    """Whether the configured provider answers."""
+    """Check that the configured provider answers."""
     settings = loaded.config.tools.web_search
     if settings.provider is None:
         return [Finding("web search", "ok", "off", "set `tools.web_search.provider` to turn it on")]
