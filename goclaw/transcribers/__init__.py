@@ -1,1 +1,1 @@
-"""What was spoken, in writing. Above: sessions. It knows no channel and no language model."""
+"""Transcription of speech. Above: sessions. It knows no channel and no language model."""

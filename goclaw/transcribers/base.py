@@ -29,7 +29,7 @@ class Transcriber(Protocol):
         ...
 
     async def transcribe(self, recording: Recording) -> str:
-        """The words; empty when nobody speaks. Tries again by itself what waiting may mend; the caller sets the bound.
+        """Return the words; empty without speech. Retries temporary failures; the caller sets the time limit.
 
         Raises:
             TranscriptionError: in words, without keys.
@@ -39,7 +39,7 @@ class Transcriber(Protocol):
 
 @record
 class TranscriberPorts:
-    """What a transcriber may use of the outside world."""
+    """Dependencies of a transcriber."""
 
     http: aiohttp.ClientSession
     clock: Clock

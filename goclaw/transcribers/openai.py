@@ -54,7 +54,7 @@ class OpenAITranscriber:
         form = aiohttp.FormData({"model": self._model, "response_format": "json"})
         form.add_field("file", io.BytesIO(recording.content), filename=recording.name, content_type=recording.mime)
         try:
-            # A redirect would take the key and the recording along to somebody else.
+            # A redirect would send the key and the recording to another server.
             async with self._ports.http.post(
                 self._url, data=form, headers=self._headers, allow_redirects=False
             ) as response:
