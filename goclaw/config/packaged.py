@@ -74,7 +74,7 @@ class Packaged:
         return found
 
     def blamed(self, problems: Sequence[str]) -> tuple[PackagedKey, str] | None:
-        """Return the first entry that a line is about, and its problem; None: the operator's setting is wrong."""
+        """Return the first entry that one of these lines is about, and its problem; None: no package is at fault."""
         for line in problems:
             for entry in self.entries:
                 if line.startswith(f"{entry.place}: "):
