@@ -227,7 +227,7 @@ async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
 
 
 def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
-    """Return whether a `Host` header names this machine; other names that resolve to it do not (DNS rebinding)."""
+    """Return whether a `Host` header names this machine. Other names that resolve to it do not (DNS rebinding)."""
     parts = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
     if parts is None:
         return False

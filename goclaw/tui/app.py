@@ -45,16 +45,16 @@ LEAVE = ("/quit", "/exit")
 PICK = "/sessions"
 LAYOUTS = ("-split", "-chat", "-log")
 ASK_SECONDS = 3.0
-"""How long a second Ctrl+C leaves, and `Ctrl+C again` is read."""
+"""Seconds in which a second Ctrl+C quits, and `Ctrl+C again` is shown."""
 MAX_TEXT = MAX_FRAME // 2
 """Bytes of one message: its JSON may be twice as long and must fit a frame."""
 LIGHT_BACKGROUNDS = ("7", "15")
-"""What `COLORFGBG` ends with in terminals with a light background."""
+"""The last field of `COLORFGBG` in terminals with a light background."""
 
 
 @record
 class DaemonPlace:
-    """Where the daemon and its files are."""
+    """The location of the daemon and its files."""
 
     socket: Path
     log: Path
@@ -70,7 +70,7 @@ class DaemonPlace:
 
 @record
 class Farewell:
-    """How the client was left."""
+    """The way the client was left."""
 
     connected: bool
     unsent: tuple[str, ...]
@@ -80,7 +80,7 @@ class Farewell:
 
 
 class _Main(Screen[None]):
-    """What is typed while the program starts goes to the input, not to the first thing that can have the focus."""
+    """The main screen. Keys typed during the start go to the input, not to the first widget that can have the focus."""
 
     AUTO_FOCUS = "Prompt"
 
@@ -144,7 +144,7 @@ class Terminal(App[Farewell]):
 
     @property
     def failure(self) -> Exception | None:
-        """What ended the program against its will."""
+        """Return the error that ended the program, if one did."""
         return self._exception or self._switching.refusal
 
     def get_default_screen(self) -> Screen[None]:
@@ -210,7 +210,7 @@ class Terminal(App[Farewell]):
         self._approving.choose(chosen.card, chosen.answer)
 
     def on_conversation_view_answerable_changed(self) -> None:
-        """What the letters would answer."""
+        """Update the description of the keys that answer a question."""
         self._incoming.say_doing()
 
     def on_text_area_changed(self) -> None:
@@ -235,7 +235,7 @@ class Terminal(App[Farewell]):
             self.action_jump()
 
     def on_key(self, event: events.Key) -> None:
-        """What is typed anywhere goes to the input."""
+        """Send keys typed anywhere to the input."""
         if event.is_printable and event.character and self.focused is not self._prompt:
             self._prompt.focus()
             if not self._prompt.text:
@@ -322,7 +322,7 @@ class Terminal(App[Farewell]):
         self._conversation.fold()
 
     def action_todos(self) -> None:
-        """Open or close the list of what is to be done."""
+        """Open or close the to-do list."""
         self._todos.fold()
 
     def action_theme(self) -> None:

@@ -1,9 +1,4 @@
-"""How a person answers a question by one key or one click, and why that is not done by mistake.
-
-An approval is for one call, and a `y` that was meant as the first letter of a message must not let it run. So a key
-answers only while the input is empty, only an approval that stood before the person's eyes for a moment
-(`QuestionCards`), and only when no other key follows: until then the letter stands in the input, like every other.
-"""
+"""Answers by one key or one click, and their protection against accidents."""
 
 from goclaw.clock import Clock
 from goclaw.events import ALLOW, ALWAYS, DENY
@@ -15,7 +10,7 @@ from goclaw.tui.widgets.question_cards import QuestionCards
 from goclaw.wire import Accepted, Refused
 
 HOLD_SECONDS = 0.5
-"""How long nothing may follow the key: even a slow typist's pause between two letters is shorter."""
+"""Seconds without another key that confirm an answer: even a slow typist's pause between two letters is shorter."""
 NOT_CONNECTED = "Not connected: answer again when the daemon is back."
 
 
@@ -62,11 +57,11 @@ class Approving:
             self._decide(card, answer)
 
     def accepted(self, accepted: Accepted) -> bool:
-        """Whether this was about a decision: its card says what became of it until it closes."""
+        """Return whether this was about a decision: its card shows the outcome until it closes."""
         return self._told(accepted.id, accepted.acceptance.text)
 
     def refused(self, refused: Refused) -> bool:
-        """The same for a decision that was not taken."""
+        """Return the same for a decision that was refused."""
         return self._told(refused.id, refused.reason)
 
     def lost(self) -> None:

@@ -43,11 +43,11 @@ from goclaw.wire import (
 FrameT = TypeVar("FrameT")
 
 Received = TurnEvent | Accepted | Status | Older | SessionsReply | FilesReply | ArtifactFrame | Refused
-"""What comes from the daemon after `Attached`."""
+"""The frames that the daemon sends after `Attached`."""
 
 
 DENIED = "denied: "
-"""How the daemon's reason begins where rights decided (servers.serving)."""
+"""The prefix of the daemon's reason where rights decided (servers.serving)."""
 
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -229,7 +229,7 @@ async def attach(
 
 
 def _line(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
-    """How to call the daemon. The token goes into the header, where no log and no history has it."""
+    """Return the connector, address and headers for the daemon. The token goes into the header, which no log has."""
     if isinstance(way, RemoteDaemon):
         check_reachable(urlsplit(way.url).hostname or "")
         return aiohttp.TCPConnector(), f"{way.url}{PATH}", {"Authorization": f"Bearer {way.token}"}
@@ -247,11 +247,11 @@ async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHand
 
 
 def _see_that_it_is_ours(path: Path) -> None:
-    """Tell nothing to a socket that somebody else put there."""
+    """Check that the socket belongs to this user, before sending anything to another user's socket."""
     try:
         found = path.lstat()
     except OSError:
-        return  # then nobody answers there
+        return  # then no daemon answers there
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
         raise StateError(f"{path} is not the socket of a daemon of yours; look who put it there")
 

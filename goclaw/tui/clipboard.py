@@ -1,9 +1,4 @@
-"""The clipboard of the terminal that a person sits at, also from a distant machine and from inside tmux.
-
-Terminals take it as an escape sequence, OSC 52, which goes wherever the screen goes. tmux does not pass that on unless
-its user said so (`set-clipboard on`; the default is `external`), but `tmux load-buffer -w` copies to the clipboard
-under the default too, and to tmux's own buffer.
-"""
+"""The clipboard of the person's own terminal, also from a distant machine and from inside tmux."""
 
 import asyncio
 import os

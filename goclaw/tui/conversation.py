@@ -1,8 +1,4 @@
-"""The conversation: rows of the transcript, what is being written, questions, and messages that wait their turn.
-
-It keeps what is on the screen in step with the daemon: each row is shown once, whether it came with the history, as an
-event, or both; what was streamed gives way to the row that it became. Where the entries are painted it does not know.
-"""
+"""The conversation: rows of the transcript, streamed text, questions, and waiting messages."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -41,7 +37,7 @@ PRUNED = 30
 
 
 class EntryView(Protocol):
-    """Where the entries stand, one below the other (`widgets.conversation`)."""
+    """The view that shows the entries, one below the other (`widgets.conversation`)."""
 
     has_older: bool
     """Whether there is more above the top."""
@@ -98,7 +94,7 @@ class Conversation:
         self._waiting: dict[str, Said] = {}
         """Own messages that are no row yet, by turn, in order."""
         self._begun: dict[str, Said] = {}
-        """Those whose turn runs: what comes stands below them. `/compact` never becomes a row."""
+        """Messages whose turn runs: its entries stand below them. `/compact` never becomes a row."""
         self._last_text = ""
         """The last answer of the turn: what its end need not repeat."""
         self._last_row = 0
@@ -188,7 +184,7 @@ class Conversation:
         self.view.jump()
 
     async def settle(self, turn: str, note: Note | PageEntry) -> None:
-        """An own message becomes no row: it stays where it is, and `note` says what became of it."""
+        """Settle an own message that becomes no row: it stays where it is, with `note` as its outcome."""
         self._begin(turn)
         self._begun.pop(turn, None)
         await self._add([note])
@@ -206,7 +202,7 @@ class Conversation:
                 entry.fold(is_open=self._cards.are_open)
 
     def artifact(self, blob: str, text: str, *, cut: bool) -> None:
-        """How an artifact begins, for the cards that show it."""
+        """Pass the beginning of an artifact to the cards that show it."""
         for entry in self.view.entries:
             if isinstance(entry, ToolCard):
                 entry.artifact(blob, text, cut=cut)
@@ -267,7 +263,7 @@ class Conversation:
         return list(entries)
 
     def _begin(self, turn: str) -> None:
-        """An own message waits no more: it stands above what waits still, and below it what becomes of it."""
+        """Move an own message whose turn begins above those that still wait; its answer follows below it."""
         if said := self._waiting.pop(turn, None):
             said.remove_class("-waiting")
             if self._waiting:

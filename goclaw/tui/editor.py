@@ -1,4 +1,4 @@
-"""Writing a message in the person's own editor. The program around it must have let go of the terminal."""
+"""Writing of a message in the person's own editor. The calling program must have released the terminal."""
 
 import asyncio
 import os
@@ -16,13 +16,13 @@ from goclaw.tui.text import printable
 
 WANTED = ("VISUAL", "EDITOR")
 FOUND = ("nano", "vi")
-"""What is taken where the person named none; one of them is nearly everywhere."""
+"""The editors tried if none is configured; one of them is nearly everywhere."""
 NAME = "message.md"
 MAX_CHARACTERS = 1 << 20
 """Bytes that are read back: the input becomes slow with more, and a file can be named instead."""
 
 END_SECONDS = 2.0
-"""What an editor gets to save its things when the program around it ends."""
+"""Seconds an editor gets to save its files when the calling program ends."""
 
 
 class EditorError(GoclawError):
@@ -31,10 +31,10 @@ class EditorError(GoclawError):
 
 @record
 class Edited:
-    """What came out of the editor."""
+    """The result of an editor run."""
 
     text: str
-    """As it was before where there is nothing better."""
+    """The original text if the editor produced none."""
     problem: str = ""
     """A sentence for the person, where something went wrong."""
 
@@ -66,11 +66,7 @@ def _command(variable: str, named: str, path: str | None) -> list[str]:
 
 
 async def edit(text: str, command: Sequence[str]) -> Edited:
-    """Let the person edit `text`, and return what the file has when the editor ends, whatever its exit code.
-
-    The file lies in a folder of its own that nobody else can open. It goes away with everything that the editor leaves
-    beside it, except where what was written cannot be taken back: then the person is told where it is.
-    """
+    """Let the person edit `text`; return the file's text when the editor ends, whatever its exit code."""
     try:
         file = await asyncio.to_thread(_new_file, text)
     except OSError as error:

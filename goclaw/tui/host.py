@@ -1,4 +1,4 @@
-"""What the program around does for the parts that know no screen: work beside, words at the edge, the list, the end."""
+"""The application as its non-visual parts use it: background work, notifications, the session list, quitting."""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
@@ -25,7 +25,7 @@ class Host(Protocol):
         ...
 
     def notify(self, message: str, *, severity: Literal["information", "warning", "error"] = "information") -> None:
-        """Tell the person something that does not stay."""
+        """Show a temporary notification to the person."""
         ...
 
     def push_screen(self, screen: SessionPicker, callback: Callable[[str | None], None]) -> object:

@@ -1,4 +1,4 @@
-"""What comes from the daemon, brought onto the screen. It decides what is shown; the widgets decide how."""
+"""Display of events from the daemon. It decides which are shown; the widgets decide how."""
 
 import gc
 from collections.abc import Mapping
@@ -52,16 +52,16 @@ OLDER_ROWS = 40
 MAX_TITLE = 40
 """Characters of a question above the input."""
 STOPPED = "Stopped."
-"""How the answer to `/stop` begins where something was stopped."""
+"""The prefix of the answer to `/stop` where something was stopped."""
 OLD_SECONDS = 0.5
-"""An event that is told later than this waited for us: what is timed by it began, or ended, earlier."""
+"""Seconds from which an event counts as delayed: timers based on it start earlier."""
 AWAY = "trying to reach the daemon · `goclaw start` starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
 
 @record
 class IncomingViews:
-    """What shows what comes."""
+    """The views that events are shown in."""
 
     conversation: Conversation
     todos: TodoPanel
@@ -86,7 +86,7 @@ class Incoming:
         self._turn = ""
         """The turn that runs."""
         self._ahead = 0.0
-        """How many seconds our clock is ahead of the daemon's."""
+        """Seconds that our clock is ahead of the daemon's."""
         self._fetching = False
         """Whether older rows were asked for."""
         self._stops: set[str] = set()
@@ -195,7 +195,7 @@ class Incoming:
         self._parts.conversation.tick()
 
     def say_doing(self) -> None:
-        """What is going on, and what a key would do about it, above the input; what waits, below it."""
+        """Show the current activity and its keys above the input, and waiting messages below it."""
         prompt, title, subtitle = self._parts.prompt, self._doing(), self._waiting()
         if prompt.border_title != title:
             prompt.border_title = title
@@ -258,7 +258,7 @@ class Incoming:
             self._parts.prompt.put(text)
 
     def _age(self) -> float:
-        """How many seconds ago the event happened that is being told; 0 for what comes at once."""
+        """Return the age in seconds of the event being handled; 0 if it came at once."""
         age = self._clock.monotonic() - self._ahead - self._link.at if self._link.at else 0.0
         return age if age >= OLD_SECONDS else 0.0
 

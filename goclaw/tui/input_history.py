@@ -1,4 +1,4 @@
-"""What was typed before, kept across runs in the state folder: one JSON string a line, newest last."""
+"""The input history, kept across runs in the state folder: one JSON string a line, newest last."""
 
 import os
 from pathlib import Path

@@ -1,9 +1,4 @@
-"""A conversation's connection to the daemon, kept through breaks and restarts of either side.
-
-After a break it goes on after the last event that was seen, as if there had been none. Where the daemon does not know
-that any more (it was restarted, the break was long), it goes on from the last row. What was not acknowledged is sent
-again; messages carry ids, so the daemon takes none twice.
-"""
+"""A session's connection to the daemon, kept through disconnects and restarts of either side."""
 
 import asyncio
 import uuid
@@ -33,7 +28,7 @@ _Outgoing = asyncio.Queue[str | ClientFrame]
 
 
 class Watcher(Protocol):
-    """Who is told what happens, one thing after the other."""
+    """The receiver of a link's events, called with one after the other."""
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
         """The connection stands; `resumed` when the rows in `attached` follow those that were seen before."""
@@ -67,7 +62,7 @@ class Link:
         self._last_row = 0
         self._was_attached = False
         self._position = NOWHERE
-        """After the last event that the watcher was told of."""
+        """The position after the last event passed to the watcher."""
         self._shown = asyncio.Event()
         """There is something to acknowledge."""
         self._waiting: dict[str, str] = {}
@@ -76,9 +71,9 @@ class Link:
         """Ids of messages to send, and frames that are sent once or not at all."""
         self.connected = False
         self.taken = ""
-        """The message that the `Accepted` which the watcher is being told is about."""
+        """The message that belongs to the `Accepted` being handled by the watcher."""
         self.at = 0.0
-        """When the event happened that the watcher is being told, on the daemon's clock; 0: not known."""
+        """When the event being handled happened, on the daemon's clock in epoch seconds; 0: not known."""
 
     @property
     def session(self) -> str:
@@ -129,7 +124,7 @@ class Link:
         return list(self._waiting.values())
 
     def waiting(self) -> dict[str, str]:
-        """The same, by the ids of their messages."""
+        """Return the same, by the ids of their messages."""
         return dict(self._waiting)
 
     def refused(self, message_id: str) -> str | None:
@@ -137,7 +132,7 @@ class Link:
         return self._waiting.pop(message_id, None)
 
     async def run(self, watcher: Watcher) -> None:
-        """Stay attached until cancelled, and tell `watcher` everything."""
+        """Stay attached until cancelled, and pass every event to `watcher`."""
         while True:
             try:
                 await self._attend(watcher)
@@ -210,7 +205,7 @@ async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str
             elif next_one in waiting:
                 await client.submit(waiting[next_one], next_one)
     except StateError:
-        return  # whoever reads the connection notices, too, and attaches anew
+        return  # the reader of the connection notices, too, and attaches anew
 
 
 def turn_of(message_id: str) -> str:

@@ -1,4 +1,4 @@
-"""The daemon's log as it grows: JSON lines of the file, read in the same uid, as lines for people."""
+"""The daemon's log as it grows: JSON lines of the file, read with the same uid, as lines for people."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,12 +12,12 @@ from goclaw.records import record
 from goclaw.tui.text import one_line, printable
 
 TAIL_BYTES = 64 << 10
-"""What is read of an old log at first, and at most at a time."""
+"""Bytes read of an old log at first, and at most at a time."""
 IDS = ("turn", "session", "tool", "call", "delivery")
-"""Whose work a record is about; the last two only repeat what the first ones and the text say."""
+"""The keys that identify the work of a record; the last two only repeat the first ones and the text."""
 USUAL = ("event", "level", "logger", "timestamp", "exception", "stack", *IDS)
 SHORT_ID = 6
-"""The last characters of a turn's id: enough to tell the turns of an hour apart. `goclaw logs --turn` takes them."""
+"""The last characters of a turn's id: enough to distinguish the turns of an hour. `goclaw logs --turn` takes them."""
 
 
 @record
@@ -85,7 +85,7 @@ def parse(line: bytes) -> LogLine | None:
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """What was recorded; None for what is no record."""
+    """Return the record in a line; None if there is none."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:

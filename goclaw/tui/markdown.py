@@ -1,9 +1,4 @@
-"""Markdown as lines of a terminal.
-
-Textual's own Markdown makes a widget, or five, of every paragraph and list item, and lays all of them out anew for
-every piece of a streamed answer; a long answer then costs seconds of CPU. Here an answer is lines: those of finished
-blocks are kept, only the last block is read again when it grows.
-"""
+"""Rendering of Markdown as lines of a terminal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,8 +1,4 @@
-"""`@path` in a message: where one is being typed, and how a path is written into it.
-
-A mention begins at the start of a line or after white space. A path with white space stands in double quotes:
-`@"my notes.md"`. The daemon's tools take both forms (`workspace.paths`).
-"""
+"""`@path` in a message: finding one that is being typed, and writing a path into it."""
 
 import re
 
@@ -11,7 +7,7 @@ from goclaw.records import record
 _BEGUN = re.compile(r'(?:^|(?<=\s))@(?:"([^"]*)|([^\s"]*))$')
 _SPACE = re.compile(r"\s")
 _MAX_CHARACTERS = 256
-"""Characters; nobody types longer paths, but somebody may paste a line."""
+"""Characters; typed paths are shorter, but a whole line may be pasted."""
 
 
 @record
@@ -19,13 +15,13 @@ class Mention:
     """A mention that ends at the cursor."""
 
     written: str
-    """What stands there, from the `@` on."""
+    """The typed text from the `@` on."""
     begun: str
     """The path that is being typed."""
     is_quoted: bool
 
     def completed(self, path: str) -> str:
-        """What stands there once `path` is chosen; a folder waits for what is typed next."""
+        """Return the text once `path` is chosen; a folder stays open for further typing."""
         quoted = self.is_quoted or bool(_SPACE.search(path))
         start = f'@"{path}' if quoted else f"@{path}"
         if path.endswith("/"):
@@ -43,5 +39,5 @@ def mention_before(text: str) -> Mention | None:
 
 
 def can_be_written(path: str) -> bool:
-    """Whether a message can name `path`: one with white space and a quotation mark cannot be told from its end."""
+    """Return whether a message can name `path`: with white space and a quotation mark its end is ambiguous."""
     return '"' not in path

@@ -1,8 +1,4 @@
-"""How the client looks where the person wants no colours (NO_COLOR, https://no-color.org).
-
-Textual's own answer to NO_COLOR is shades of grey, which are colours to a terminal. With `ansi_color` it sends none;
-what colours said until then is said here by bold, dim and reversed letters and by the strength of lines.
-"""
+"""Styles for people who want no colours (NO_COLOR, https://no-color.org)."""
 
 import os
 

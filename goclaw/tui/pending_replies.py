@@ -1,7 +1,4 @@
-"""Messages that were sent and are still to be answered, for clients that print lines and end: each ends once.
-
-An answer is known from the end of its turn, or, after the daemon was restarted meanwhile, from the transcript.
-"""
+"""Sent messages without a final reply, for clients that print lines and end: each ends once."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -21,7 +18,7 @@ from goclaw.tui.link import turn_of
 from goclaw.wire import Accepted
 
 RETURN_SECONDS = 30.0
-"""How long a daemon that went away is waited for, and, when it is back, a turn of which nothing is heard."""
+"""Seconds to wait for a daemon that went away, and, once it is back, for a turn without any event."""
 TAKEN = "This was taken before the break; its answer was lost."
 """Of a command that was carried out by a daemon that could not say so any more."""
 
@@ -34,7 +31,7 @@ class ReplyDeadline:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """From now on; told twice, from the first time on."""
+        """Start the time limit; repeated calls do not restart it."""
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(RETURN_SECONDS, self._give_up)
 
@@ -47,7 +44,7 @@ class ReplyDeadline:
 
 @record
 class Ended:
-    """What became of a message."""
+    """The end of a message's handling."""
 
     turn: str
     text: str
@@ -59,7 +56,7 @@ class PendingReplies:
 
     def __init__(self) -> None:
         self._turns: dict[str, str | None] = {}
-        """What the transcript has as their answers; None: nothing yet."""
+        """The turns' answers in the transcript; None: none yet."""
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -72,7 +69,7 @@ class PendingReplies:
         self._turns[turn] = None
 
     def accepted(self, accepted: Accepted, text: str) -> Ended | None:
-        """What became of the message `text` at once; None: a turn answers it."""
+        """Return the immediate end of the message `text`; None: a turn answers it."""
         acceptance = accepted.acceptance
         if turn_of(accepted.id) not in self._turns:
             return None
@@ -87,7 +84,7 @@ class PendingReplies:
         return Ended(turn_of(accepted.id), acceptance.text or str(acceptance.kind), went_well)
 
     def happened(self, event: TurnEvent) -> Ended | None:
-        """What an event says of them."""
+        """Return the end of a message that an event brings, if any."""
         match event:
             case MessageStored():
                 self._stored(event)
@@ -99,10 +96,7 @@ class PendingReplies:
         return None
 
     def caught_up(self, rows: Iterable[MessageStored], now: SessionNow) -> list[Ended]:
-        """What became of them while the daemon was away; `rows` are those that came meanwhile.
-
-        What ended otherwise than by an answer stands in the transcript in brackets.
-        """
+        """Return the messages that ended while the daemon was away; `rows` are those added meanwhile."""
         for row in rows:
             self._stored(row)
         answered = {turn: words for turn, words in self._turns.items() if words is not None and turn != now.turn}

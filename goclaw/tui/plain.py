@@ -1,4 +1,4 @@
-"""A conversation in plain lines: what a terminal gets for now, and what pipes always get."""
+"""A conversation in plain lines, for pipes and for the plain terminal client."""
 
 import asyncio
 import sys
@@ -63,7 +63,7 @@ class PlainView:
         self._asked: dict[str, Question] = {}
 
     def history(self, rows: list[MessageStored]) -> None:
-        """What was said before, shortly."""
+        """Print the earlier conversation, shortened."""
         for row in rows:
             match row.message:
                 case UserMessage():
@@ -74,7 +74,7 @@ class PlainView:
                     pass
 
     def missed(self, rows: list[MessageStored], me: str) -> None:
-        """What was said while the daemon was away; what `me` said stands here already."""
+        """Print the rows added while the daemon was away; those of `me` are on the screen already."""
         if rows or self._streaming:
             self._streamed = False
         for row in rows:
@@ -140,7 +140,7 @@ class PlainView:
         self._streamed = False
 
     def _beside(self, happened: TurnEvent | Acceptance) -> None:
-        """What happens beside the conversation."""
+        """Print an event beside the conversation."""
         match happened:
             case QuestionAsked():
                 self.asked(happened.question)

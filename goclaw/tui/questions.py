@@ -1,4 +1,4 @@
-"""Questions in words: how each is answered, and what was decided. For cards and for plain lines alike."""
+"""Texts about questions: how each is answered, and its outcome. For cards and for plain lines alike."""
 
 from goclaw.events import ALLOW, ALWAYS, Question, QuestionAnswered
 from goclaw.records import record
@@ -14,10 +14,10 @@ LAST_SECONDS = 90
 
 @record
 class Decided:
-    """What became of a question."""
+    """The outcome of a question."""
 
     sign: str
-    """Tells yes from no without colours."""
+    """Distinguishes yes from no without colours."""
     words: str
     """In few words, and by whom."""
     below: str = ""
@@ -35,7 +35,7 @@ def text_of(question: Question) -> str:
 
 
 def signs_of(question: Question) -> list[str]:
-    """What stands before each option: its number, where that number stands nowhere else in the question."""
+    """Return the label before each option: its number, unless that number occurs elsewhere in the question."""
     return [str(number) if question.is_numbered else "•" for number in range(1, len(question.options) + 1)]
 
 
@@ -46,7 +46,7 @@ def option_lines(question: Question) -> list[str]:
 
 
 def time_left(question: Question, now: float) -> str:
-    """How long an answer is waited for at `now` (epoch seconds); empty: forever."""
+    """Return the time left for an answer at `now` (epoch seconds); empty: unlimited."""
     if question.expires_at is None:
         return ""
     left = max(0.0, question.expires_at - now)
@@ -54,7 +54,7 @@ def time_left(question: Question, now: float) -> str:
 
 
 def ways(question: Question, me: str) -> str:
-    """How `me` (an actor key) answers with words."""
+    """Return how `me` (an actor key) answers in text."""
     if question.kind == "approval":
         always = f", /approve {question.id} always" if ALWAYS in question.options else ""
         return f"/approve {question.id}{always} or /deny {question.id}"
@@ -67,7 +67,7 @@ def ways(question: Question, me: str) -> str:
 
 
 def decided(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
-    """What was decided, for `me` (an actor key) to read."""
+    """Return the outcome, worded for `me` (an actor key)."""
     by = "you" if answered.by == me else printable(answered.by)
     answer = printable(answered.answer)
     match question.kind, answer:

@@ -1,4 +1,4 @@
-"""A daemon that is reached over TCP with an access token, in place of the Unix socket of this machine."""
+"""A daemon reached over TCP with an access token, in place of the Unix socket of this machine."""
 
 import os
 from dataclasses import field
@@ -13,19 +13,19 @@ from goclaw.redact import remember
 from goclaw.users import login_name
 
 VARIABLE = "GOCLAW_TOKEN"
-"""The environment variable that may hold the token: a command line is seen by everybody on the machine."""
+"""The environment variable that may hold the token: command lines are visible to all users of the machine."""
 MAX_TOKEN_FILE = 1_000
 
 
 @record
 class RemoteDaemon:
-    """Where the daemon is, and what we show at its door."""
+    """The address of a remote daemon, and the credentials for it."""
 
     url: str
     """`http://host:port` or `https://host`, perhaps with the path under which a proxy has it."""
     token: str = field(repr=False)
     person: str = ""
-    """As whom the token acts, once the daemon has said so."""
+    """The user of the token, once the daemon has reported it."""
 
     def __str__(self) -> str:
         return self.url
@@ -43,11 +43,7 @@ def person_at(way: Way, session: str) -> str:
 
 
 def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> tuple[RemoteDaemon, list[str]]:
-    """The daemon at `url`, with the token from the file, else from `GOCLAW_TOKEN`; and warnings.
-
-    Raises:
-        ConfigError: the address is none, would show the token to whoever listens on the way, or there is no token.
-    """
+    """Return the daemon at `url`, with the token from the file, else from `GOCLAW_TOKEN`; and warnings."""
     scheme, host = _address(url)
     if scheme == "http" and not is_loopback(host) and not insecure:
         raise ConfigError(

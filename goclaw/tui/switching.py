@@ -1,4 +1,4 @@
-"""Which session the terminal shows, and the way to another one."""
+"""The session that the terminal shows, and switching to another one."""
 
 import asyncio
 from functools import partial
@@ -127,7 +127,7 @@ class Switching:
             self.start()
 
     def _take_back(self, session: str) -> dict[str, str]:
-        """What was on its way to a session goes there by the link that shows it."""
+        """Return the unsent messages of a session, for the link that shows it."""
         if session not in self._left:
             return {}
         unsent, delivering = self._left.pop(session)

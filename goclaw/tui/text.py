@@ -1,4 +1,4 @@
-"""Texts on their way to the terminal: nothing in them may steer it, and Markdown may hide none of their words."""
+"""Sanitizing of texts for the terminal: no control sequences get through, and Markdown hides no words."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ def one_line(text: str, length: int) -> str:
 
 
 def error_words(content: str) -> str:
-    """What a failed call was told, without the JSON in which models get it; `content` itself where it is no JSON."""
+    """Return the message of a failed call without the JSON that models get; `content` itself if it is not JSON."""
     try:
         found = orjson.loads(content)
     except orjson.JSONDecodeError:

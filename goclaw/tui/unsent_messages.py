@@ -1,4 +1,4 @@
-"""Messages for a session that the terminal does not show any more: they are sent there all the same."""
+"""Messages for a session that the terminal no longer shows: they are still sent there."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from goclaw.tui.text import one_line
 from goclaw.wire import Accepted, Attached, Refused
 
 SHOWN = 200
-"""Characters of a message, or of an answer to it, that are told."""
+"""Characters shown of a message, or of an answer to it."""
 
 
 class UnsentMessages:
-    """Implements `link.Watcher`: nothing is shown, what concerns the messages is told in a sentence."""
+    """A `link.Watcher` that shows no conversation, only a sentence on each of these messages."""
 
     def __init__(self, way: Way, session: str, waiting: Mapping[str, str], tell: Callable[[str], None]) -> None:
         """`waiting`: texts by the ids of their messages."""
@@ -35,7 +35,7 @@ class UnsentMessages:
         """The link sends what is waiting by itself."""
 
     async def went_on(self, attached: Attached) -> None:
-        """The same."""
+        """Do nothing: the link sends what is waiting, as after `attached`."""
 
     async def received(self, received: Received) -> None:
         """A message was taken, or not."""

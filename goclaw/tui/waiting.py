@@ -1,4 +1,4 @@
-"""What is said of messages that are written while a turn runs. The daemon decides what becomes of them."""
+"""Texts about messages written while a turn runs. The daemon decides how they are handled."""
 
 ENTER = {
     "queue": "Enter queues",

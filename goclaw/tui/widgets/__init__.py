@@ -1,1 +1,1 @@
-"""What the terminal client is made of; each widget knows nothing of the others, `goclaw.tui.app` joins them."""
+"""The widgets of the terminal client; they do not depend on each other, `goclaw.tui.app` connects them."""

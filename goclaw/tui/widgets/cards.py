@@ -1,4 +1,4 @@
-"""Which tool card belongs to which call, whatever comes twice or in another order after a break."""
+"""The tool card of each call, also when events repeat or change order after a disconnect."""
 
 from collections.abc import Iterable
 
@@ -57,7 +57,7 @@ class Cards:
         """A tool runs, since `age` seconds; a new card when nothing was known of it."""
         key = (event.turn, event.call_id)
         if key in self._finished:
-            return []  # told a second time after a break
+            return []  # repeated after a disconnect
         new = []
         if key not in self._unfinished:
             self._unfinished[key] = ToolCard(event.name, event.input, self._clock, is_open=self.are_open)

@@ -36,7 +36,7 @@ class Completion(OptionList, can_focus=False):
         self._commands: Sequence[CommandInfo] = ()
         self._offered_for: tuple[str, str] | None = None
         self._closed_at: int | None = None
-        """Where in its line the word began for which the list was closed."""
+        """Where the word begins in its line for which the list was closed."""
         self._mention: Mention | None = None
         self._asked: str | None = None
         """For what paths were asked, while the answer is under way."""
@@ -54,12 +54,12 @@ class Completion(OptionList, can_focus=False):
 
     @property
     def begun(self) -> str:
-        """What stands before the cursor and gives way to `choice`."""
+        """Return the text before the cursor that `choice` replaces."""
         return self._mention.written if self._mention else (self._offered_for or ("", ""))[1]
 
     @property
     def choice(self) -> str:
-        """What the highlighted line stands for, with what follows when it is chosen."""
+        """Return the text of the highlighted line, with its suffix."""
         chosen = self.highlighted_option
         if chosen is None or chosen.id is None:
             return self.begun
@@ -71,10 +71,7 @@ class Completion(OptionList, can_focus=False):
         self._offered_for = self._asked = None
 
     def offer(self, text: str, before: str) -> None:
-        """Open for what is begun, close for everything else; told the same again, stay as it is.
-
-        `before` is the cursor's line up to the cursor.
-        """
+        """Open for the beginning of a command or path, close for all else; repeated calls change nothing."""
         if (text, before) == self._offered_for:
             return
         self._offered_for = (text, before)
@@ -128,7 +125,7 @@ class Completion(OptionList, can_focus=False):
             self._asked = begun
 
     def _narrow(self, begun: str) -> None:
-        """What is shown fits what is typed, at every moment: Enter may come before the answer does."""
+        """Limit the list to matches of the typed text at once: Enter may come before the daemon's answer."""
         self._paths = [path for path in self._paths if _has_in_order(path.casefold(), begun.casefold())]
         self._show([_path(path) for path in self._paths])
 
@@ -145,7 +142,7 @@ def _has_in_order(text: str, letters: str) -> bool:
 
 
 def _start(before: str, mention: Mention | None) -> int:
-    """Where the word begins that ends at the cursor."""
+    """Return where the word begins that ends at the cursor."""
     return len(before) - len(mention.written) if mention else 0
 
 

@@ -1,4 +1,4 @@
-"""The conversation as it is scrolled: the entries, and which questions among them are in view."""
+"""The scrolled conversation: the entries, and which questions among them are in view."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from goclaw.tui.widgets.question_card import QuestionCard
 from goclaw.tui.widgets.question_cards import InView, QuestionCards
 
 LOOK_SECONDS = 0.1
-"""How often it is noticed which questions are in view."""
+"""Seconds between two looks at which questions are in view."""
 
 
 class ConversationView(FollowedScroll):
@@ -84,7 +84,7 @@ class ConversationView(FollowedScroll):
 
 
 def _in_view(place: Region, view: Region) -> InView:
-    """What a card that stands in `place` shows of itself."""
+    """Return the visible part of a card at `place`."""
     if not place.width:
         return InView(begin=False, end=False)
     return InView(begin=view.contains_point((view.x, place.y)), end=view.contains_point((view.x, place.bottom - 1)))

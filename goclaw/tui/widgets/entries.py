@@ -1,4 +1,4 @@
-"""What stands in a conversation: what a person said, what the agent answers, and lines of GoClaw itself."""
+"""Entries of a conversation: a person's messages, the agent's answers, and lines of GoClaw itself."""
 
 from typing import Literal
 
@@ -62,7 +62,7 @@ class AnswerEntry(Lined, Growing):
 
     @property
     def source(self) -> str:
-        """What is painted so far, as Markdown."""
+        """Return the text painted so far, as Markdown."""
         return self._document.text
 
     def finish(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""A scrolled view that stays at its end until the person scrolls up, and says where the end and the top are."""
+"""A scrolled view that stays at its end until the person scrolls up, and reports when end or top are reached."""
 
 from textual.containers import VerticalScroll
 from textual.message import Message as TextualMessage
@@ -47,7 +47,7 @@ class FollowedScroll(VerticalScroll):
         self.look_soon()
 
     def watch_virtual_size(self) -> None:
-        """The same when something was added."""
+        """Follow the end when content was added."""
         self.look_soon()
 
     def on_resize(self) -> None:

@@ -1,4 +1,4 @@
-"""A widget that is lines of text: of a long one only what is in view is drawn, and each line once while it stays."""
+"""A widget of text lines: only those in view are drawn, and each once while it stays."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,14 @@ class Lined(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._strips: dict[int, tuple[Content, int, Style, Strip]] = {}
-        """What was drawn, by place: the line, the width and the style, and what it became."""
+        """The drawn lines, by place: the line, the width and the style, and the result."""
 
     def lines(self, width: int) -> Sequence[Content]:
         """The text, no line wider than `width`."""
         raise NotImplementedError
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the text has at this width."""
+        """Return the number of lines of the text at this width."""
         return len(self.lines(width))
 
     def render(self) -> Content:

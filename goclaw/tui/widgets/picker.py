@@ -1,4 +1,4 @@
-"""The list of sessions to choose from, above everything else. It knows only what it is given."""
+"""The list of sessions to choose from, above everything else. It depends only on its arguments."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -17,7 +17,7 @@ from goclaw.tui.text import one_line, printable
 from goclaw.wire import MAX_NAME
 
 OWN_KIND = "tui:"
-"""What the keys of sessions begin with that are made here."""
+"""The prefix of session keys made here."""
 _MAX_KEY, _MAX_TITLE = 28, 80
 """Characters that are shown."""
 _KEY_SHARE = 4
@@ -126,15 +126,7 @@ class SessionPicker(ModalScreen[str]):
 def options_of(
     sessions: Sequence[SessionInfo] | None, typed: str, current: str, now: float, columns: int
 ) -> list[Option]:
-    """What may be chosen, the likeliest first; where there is nothing, a line that says so.
-
-    Args:
-        sessions: the latest first; None: they have not come yet.
-        typed: words that must be in a session's key or title, or a name for a new one.
-        current: the key of the session that is shown.
-        now: epoch seconds.
-        columns: of the terminal.
-    """
+    """Return the sessions to choose from, the likeliest first; if there are none, a line that says so."""
     known = sessions or ()
     options = _lines(_found(known, typed), current, now, columns)
     key = new_key(typed)
@@ -154,7 +146,7 @@ def new_key(typed: str) -> str:
 
 
 def _found(known: Sequence[SessionInfo], typed: str) -> list[SessionInfo]:
-    """Those that have every word that was typed in their key or title; one that is called just so comes first."""
+    """Return those with every typed word in their key or title; an exact match comes first."""
     words = typed.casefold().split()
     found = [info for info in known if all(word in f"{info.key} {info.title}".casefold() for word in words)]
     return sorted(found, key=lambda info: info.key not in (typed.strip(), new_key(typed)))

@@ -1,4 +1,4 @@
-"""The input: several lines, with what was typed before, and large pastes folded."""
+"""The input: several lines, with the input history, and large pastes folded."""
 
 import re
 
@@ -26,7 +26,7 @@ class Prompt(TextArea):
     """
 
     class Submitted(TextualMessage):
-        """The person sends `text`; `recalled` tells whether it is new to the history."""
+        """The message that the person sends `text`; `recalled`: whether it came from the history."""
 
         def __init__(self, text: str, *, is_new: bool) -> None:
             super().__init__()

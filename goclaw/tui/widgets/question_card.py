@@ -1,7 +1,4 @@
-"""A question of the agent, in the conversation: may this call run, or what `ask_user` wants to know.
-
-It takes no keys: the input stays where it is. An option is chosen by a click; `Chosen` and keys are handled elsewhere.
-"""
+"""A question of the agent in the conversation: the approval of a call, or a question of `ask_user`."""
 
 from textual import events
 from textual.content import Content
@@ -51,7 +48,7 @@ class QuestionCard(Widget):
         self._document = Document()
         self._document.append(text_of(question))
         self._said = ""
-        """What became of the last try to answer."""
+        """The outcome of the last attempt to answer."""
         self._outcome: list[Content] | None = None
         self._drawn: tuple[int, list[Content]] | None = None
         self._options: dict[int, str] = {}
@@ -59,7 +56,7 @@ class QuestionCard(Widget):
 
     @property
     def is_approval(self) -> bool:
-        """Whether it asks for permission; else it wants to know something."""
+        """Return whether it asks for permission; else it asks for information."""
         return self.question.kind == "approval"
 
     @property
@@ -78,7 +75,7 @@ class QuestionCard(Widget):
         return self.is_open and not self._said
 
     def say(self, sentence: str) -> None:
-        """What becomes of an answer that was given here, until the question is closed; empty: ask again."""
+        """Show the progress of an answer given here, until the question is closed; empty: ask again."""
         self._said = sentence
         self._redraw()
 
@@ -103,7 +100,7 @@ class QuestionCard(Widget):
             self.post_message(self.Chosen(self, answer))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the question has at this width."""
+        """Return the number of lines of the question at this width."""
         return len(self.lines(width))
 
     def render(self) -> Content:

@@ -8,7 +8,7 @@ from goclaw.records import record
 from goclaw.tui.widgets.question_card import QuestionCard
 
 SEEN_SECONDS = 0.5
-"""How long an approval must have been in view: a key that was already on its way answers nothing."""
+"""Seconds an approval must have been in view: an earlier key answers nothing."""
 
 
 @record
@@ -29,7 +29,7 @@ class QuestionCards:
         self._withdrawn: dict[str, QuestionCard] = {}
         """Closed without an answer that is known here. A restart of the daemon asks some of them again."""
         self._replaced: list[QuestionCard] = []
-        """Those that a new card for the same question takes the place of."""
+        """Cards that a new card for the same question replaces."""
         self._begun: set[str] = set()
         """Questions whose first line has been in view: one that is longer than the screen is not decided by its end."""
         self._seen: dict[str, float] = {}
@@ -56,7 +56,7 @@ class QuestionCards:
         return [self._open[question.id]]
 
     def say(self, card: QuestionCard, sentence: str) -> None:
-        """What becomes of an answer to `card`; a second press of the key must not fall on the next one."""
+        """Show the progress of an answer on `card`; a second press of the key must not reach the next one."""
         self._seen.clear()
         card.say(sentence)
 

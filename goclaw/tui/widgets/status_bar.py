@@ -16,7 +16,7 @@ FEW_LETTERS = 24
 
 
 class Detail(IntEnum):
-    """How much the bar says: as much as fits, and the time always."""
+    """The amount of detail in the bar: as much as fits, and the time always."""
 
     ALL = 0
     NO_SESSION = 1
@@ -67,7 +67,7 @@ class StatusBar(Static):
         self._show()
 
     def line(self, width: int) -> Content:
-        """As much as fits into `width` columns."""
+        """Return as much as fits into `width` columns."""
         shorter = (self._line(detail) for detail in Detail)
         return next((line for line in shorter if line.cell_length <= width), self._line(Detail.FEW))
 
@@ -111,6 +111,6 @@ class StatusBar(Static):
         return [] if mode == "default" else [mode]
 
     def _cost(self) -> list[str]:
-        """What the session cost, with a `+` when the price of some answers is unknown."""
+        """Return the cost of the session, with a `+` when the price of some answers is unknown."""
         cost, spent = self._numbers.get("cost"), self._numbers.get("spent") or {}
         return [f"${cost:.2f}{'+' if spent.get('unpriced') else ''}"] if isinstance(cost, int | float) else []

@@ -1,4 +1,4 @@
-"""What the model writes right now: its thinking, then its answer. Both give way to the row that they become."""
+"""The streamed output of the model: its thinking, then its answer. The stored row replaces both."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -24,7 +24,7 @@ class Stream:
 
     @property
     def entries(self) -> list[Widget]:
-        """What stands in the conversation and is no row yet."""
+        """Return the entries that are not rows yet."""
         return [entry for entry in (self._thought, self._answer) if entry is not None]
 
     async def think(self, text: str, age: float = 0.0, *, is_open: bool, is_timed: bool = True) -> None:
@@ -58,7 +58,7 @@ class Stream:
         return answer
 
     async def drop(self) -> None:
-        """What was streamed is void."""
+        """Drop the streamed output, which is void."""
         entries = self.entries
         self._answer = self._thought = None
         await self._remove(entries)

@@ -1,4 +1,4 @@
-"""What a model thinks before it answers: dim, and folded to its last lines."""
+"""The thinking of a model before it answers: dim, and folded to its last lines."""
 
 from textual import events
 from textual.content import Content
@@ -11,7 +11,7 @@ from goclaw.tui.widgets.growing import Growing
 FOLDED_LINES = 2
 """Lines of a thought that grows, while it is folded."""
 STEP = 1_000
-"""Where the lines of a long paragraph begin moves on by so many characters at once: they must not dance."""
+"""Characters by which the start of a long paragraph's shown part moves at once, so that its lines stay still."""
 
 
 class Thought(Growing):
@@ -40,7 +40,7 @@ class Thought(Growing):
 
     @property
     def source(self) -> str:
-        """What is painted so far."""
+        """Return the text painted so far."""
         return self._text
 
     def think(self, text: str, age: float = 0.0) -> None:
@@ -81,7 +81,7 @@ class Thought(Growing):
             self.fold(is_open=not self._open)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as are shown at this width."""
+        """Return the number of shown lines at this width."""
         return len(self.lines(width))
 
     def render(self) -> Content:
@@ -107,7 +107,7 @@ class Thought(Growing):
 
 
 def _last_lines(text: str, width: int) -> list[Content]:
-    """How the text ends, broken into lines that stay as they are while it grows."""
+    """Return the last lines of the text, broken so that they stay the same while it grows."""
     start = text.rfind("\n", 0, max(0, len(text) - FOLDED_LINES * width)) + 1
     if len(text) - start > 2 * STEP:
         start = text.find(" ", start + (len(text) - start) // STEP * STEP - STEP) + 1

@@ -1,4 +1,4 @@
-"""The agent's list of what is to be done, above the input while there is something to do."""
+"""The agent's to-do list, above the input while it has open items."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ class TodoPanel(Static):
         self._redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """The same by mouse."""
+        """Do the same on a click."""
         event.stop()
         self.fold()
 
@@ -57,7 +57,7 @@ class TodoPanel(Static):
         self._redraw()
 
     def lines(self, width: int, height: int) -> list[Content]:
-        """What there is to see on a screen of this size; nothing where nothing is to be done."""
+        """Return the lines for a screen of this size; empty if there is nothing to do."""
         done = sum(todo.status == "completed" for todo in self._todos)
         if not self._todos or (done == len(self._todos) and not self._turn_runs):
             return []
@@ -85,7 +85,7 @@ class TodoPanel(Static):
 
 
 def _window(todos: Sequence[Todo], room: int) -> tuple[int, int]:
-    """Where to begin so that what is being done can be seen with what comes next; and how many are left out."""
+    """Return where to begin so that the current item is visible with the next ones; and how many are left out."""
     if len(todos) <= room:
         return 0, 0
     now = next((at for at, todo in enumerate(todos) if todo.status != "completed"), 0)

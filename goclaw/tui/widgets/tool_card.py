@@ -15,7 +15,7 @@ from goclaw.tui.text import data_size, error_words, hint, one_line, printable, s
 
 HINT_LENGTH = 60
 DOING_LENGTH = 140
-"""Characters of what a tool itself says that it does, and that came of it (`toolkit.templates`)."""
+"""Characters shown of a tool's own description of its activity and result (`toolkit.templates`)."""
 RESULT_LENGTH, ERROR_LENGTH = 100, 300
 """Characters of a result in a folded card; what went wrong mostly says at its end what helps."""
 SHOWN_LINES = 200
@@ -24,7 +24,7 @@ LINE_LENGTH = 2_000
 
 
 class ToolCard(Static):
-    """One call: a line with its state, its name, what it does and its time; open, its input and all that came of it."""
+    """A card for one call: a line with state, name, activity and time; opened, also its input and full result."""
 
     DEFAULT_CSS = """
     ToolCard { height: auto; margin: 1 0 0 0; padding: 0 1; color: $text-muted; border-left: solid $surface-lighten-2; }
@@ -48,14 +48,14 @@ class ToolCard(Static):
         self._is_error = False
         self._took = ""
         self._doing = ""
-        """What it does, in the tool's own words."""
+        """The activity, in the tool's own words."""
         self._inner = ""
-        """What an agent does that it has started."""
+        """The activity of an agent that the call has started."""
         self._outcome = ""
         """The outcome, in the tool's own words."""
         self._artifacts: Sequence[Artifact] = ()
         self._fetched: dict[str, str] = {}
-        """How artifacts begin, by their keys."""
+        """The beginnings of artifacts, by their keys."""
         self._clock = clock
         self._began: float | None = None
         """None: it was asked for and may still wait, for others or for a person."""
@@ -74,7 +74,7 @@ class ToolCard(Static):
             self._show()
 
     def went_on(self, doing: str) -> None:
-        """What goes on inside the call now: a line below it until the result is there."""
+        """Show the activity inside the call: a line below it until the result is there."""
         self._inner = doing
         self._show()
 
@@ -89,13 +89,7 @@ class ToolCard(Static):
         outcome: str = "",
         artifacts: Sequence[Artifact] = (),
     ) -> None:
-        """The result; `took` in seconds where it is known, else `about`, of which parts of a second say nothing.
-
-        Args:
-            doing: what it did, in the tool's own words, for a card that was not told when it began.
-            outcome: the result in a few words, where the tool has some.
-            artifacts: what it kept for people.
-        """
+        """Show the result; `took` in seconds if known, else `about`, which is shown without parts of a second."""
         self._content, self._is_error = error_words(content) if is_error else content, is_error
         self._doing = doing or self._doing
         self._outcome, self._artifacts = outcome, artifacts
@@ -188,7 +182,7 @@ def _named(artifact: Artifact) -> str:
 
 
 def _lines(text: str) -> list[Content]:
-    """As much of a text as a card has room for."""
+    """Return as much of a text as a card has room for."""
     lines = text.rstrip().splitlines() or ["(no output)"]
     shown = [Content(f"  {printable(line[:LINE_LENGTH]).expandtabs(4)}") for line in lines[:SHOWN_LINES]]
     if len(lines) > SHOWN_LINES:
