@@ -1,7 +1,7 @@
 """Closing of open turns and deliveries in a copy of the database, so that a restored daemon does nothing twice.
 
 A turn that was open when the copy was made has been answered since, and a delivery that was pending has arrived: both
-would be done again. So all of them are closed; the conversations say so in words. And messages that the replaced database
+would be done again. So all of them are closed; the conversations say so in words. Messages that the replaced database
 accepted after the copy was made stay accepted: Telegram may send them again until they are acknowledged.
 """
 
