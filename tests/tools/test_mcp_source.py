@@ -1,8 +1,8 @@
 """Tools of MCP servers, called through the dispatcher, by servers that do what no server should."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -97,9 +97,8 @@ async def test_a_server_that_dies_fails_its_calls_in_words_and_comes_back(fresh:
 
 
 async def test_a_slow_call_ends_in_its_time_and_its_end_is_told_to_the_server(bench: Bench) -> None:
-    began = time.perf_counter()
-    assert "slow of the MCP server odd timed out after 0.5 s" in await said(bench, "odd__slow")
-    assert time.perf_counter() - began < 10
+    async with asyncio.timeout(20):
+        assert "slow of the MCP server odd timed out after 0.5 s" in await said(bench, "odd__slow")
     assert await said(bench, "odd__cancelled") == "1"
     assert [event.doing for event in bench.events if isinstance(event, AgentProgress)] == ["1: on it"]
 
@@ -115,12 +114,10 @@ async def test_a_call_that_is_stopped_is_told_to_the_server(bench: Bench) -> Non
 async def test_a_flood_holds_up_nobody_else(fresh: Bench) -> None:
     """Each of its messages is read, but no more of them a second than cost a small part of it."""
     assert "timed out" in await said(fresh, "odd__flood")
-    slowest, shown = 0.0, len(fresh.events)
+    shown = len(fresh.events)
     for _ in range(20):
-        began = time.perf_counter()
-        assert await said(fresh, "other__echo", **TEXT) == "hello"
-        slowest = max(slowest, time.perf_counter() - began)
-    assert slowest < 5
+        async with asyncio.timeout(10):
+            assert await said(fresh, "other__echo", **TEXT) == "hello"
     assert len(fresh.events) - shown < 60
 
 
@@ -255,10 +252,10 @@ async def test_a_program_gets_no_variable_of_ours_but_a_few(tmp_path: Path, monk
 
 async def test_servers_delay_nothing(tmp_path: Path) -> None:
     """Ten that never answer: the source is open at once, and ends with all of them."""
-    began = time.perf_counter()
     servers = {f"s{number}": {"command": "sleep", "args": ["60"]} for number in range(10)}
-    async with open_bench(tmp_path, sources=[SOURCE], mcp={"servers": servers}) as bench:
-        assert time.perf_counter() - began < CONNECT_SECONDS / 2
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout(CONNECT_SECONDS / 2):
+            bench = await stack.enter_async_context(open_bench(tmp_path, sources=[SOURCE], mcp={"servers": servers}))
         await until(lambda: all(each.state == "connecting" for each in source_of(bench).servers.servers.values()))
-        ending = time.perf_counter()
-    assert time.perf_counter() - ending < 8
+        async with asyncio.timeout(20):
+            await stack.aclose()
