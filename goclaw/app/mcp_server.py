@@ -91,7 +91,7 @@ async def _ports(app: App, gateway: Gateway) -> McpPorts:
         version=__version__,
         declared=together(await asyncio.to_thread(declarations)),
         published=[each.word for each in foundation.config.publications],
-        visits=app.sessions.visits,
+        external_runs=app.sessions.external_runs,
     )
 
 

@@ -19,19 +19,19 @@ log = logging.getLogger(__name__)
 _OWNER = Actor("", "quickstart", owner=True)
 
 
-async def furnish(foundation: Foundation, shelf: ToolListing, workspace: Workspace) -> None:
+async def furnish(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:
     """Write the quickstart into a workspace that is used for the first time since the start."""
     if not foundation.config.agents.quickstart:
         return
     try:
-        if await write_quickstart(workspace, told_in(workspace.root, foundation, shelf)):
+        if await write_quickstart(workspace, told_in(workspace.root, foundation, listing)):
             with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
                 log.info("wrote %s into %s", NAME, workspace.root)
     except ToolError as error:
         log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
 
 
-def told_in(root: Path, foundation: Foundation, shelf: ToolListing) -> Sequence[ListedTool]:
+def told_in(root: Path, foundation: Foundation, listing: ToolListing) -> Sequence[ListedTool]:
     """Return the tools for the quickstart: GoClaw's own, and others that every user of the workspace may use.
 
     A tool of the operator's own must stay unknown to a person who may not use it.
@@ -40,7 +40,7 @@ def told_in(root: Path, foundation: Foundation, shelf: ToolListing) -> Sequence[
     actors = [Actor(key, "quickstart") for key in people]
     return [
         shown
-        for shown in shelf.of(_OWNER)
+        for shown in listing.of(_OWNER)
         if shown.origin == BUILT_IN
         or all(foundation.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
     ]

@@ -87,8 +87,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     sweep = MediaSweep(
         foundation.environment.blobs, NeededMedia(foundation.database), foundation.clock, foundation.config.media.ttl
     )
-    sweeping = keep_running("media", sweep.run, foundation.clock)
-    await stack.enter_async_context(background(sweeping, "removing old media"))
+    media_sweep = keep_running("media", sweep.run, foundation.clock)
+    await stack.enter_async_context(background(media_sweep, "removing old media"))
     stuck = keep_running("looking for stuck turns", app.stuck.run, foundation.clock)
     await stack.enter_async_context(background(stuck, "looking for stuck turns"))
     stamps = keep_running(

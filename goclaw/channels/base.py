@@ -147,7 +147,7 @@ class Routes:
         self.added.append((method, path, handler))
 
 
-def nobody(actor: Actor) -> bool:
+def no_admin(actor: Actor) -> bool:
     """Whether an actor is an admin, where there is no admin."""
     return False
 
@@ -163,7 +163,7 @@ class ChannelPorts:
     alerts: Alerts = field(default_factory=Unheard)
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
-    is_admin: Callable[[Actor], bool] = nobody
+    is_admin: Callable[[Actor], bool] = no_admin
     """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
 
 

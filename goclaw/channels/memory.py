@@ -88,7 +88,7 @@ class Room:
         are bytes by their media type; the handles of `files` are made here. `edited`: a new version of the message
         that was said with the same `ref`. `beside`: it is not said to the agent.
         """
-        gateway = await self._door()
+        gateway = await self._bound_gateway()
         shown = [(Attachment("image", "", mime, size=len(data)), data) for mime, data in (pictures or {}).items()]
         attachments = tuple(self._keep(file, data) for file, data in (*shown, *files))
         return await gateway.accept(
@@ -108,13 +108,13 @@ class Room:
 
     async def press(self, choice: Choice, actor: Actor = HERE) -> str:
         """Press a button of a message (`Delivery.choices`); return the text shown to the person who pressed it."""
-        return await (await self._door()).decide(actor, choice.question, choice.answer)
+        return await (await self._bound_gateway()).decide(actor, choice.question, choice.answer)
 
     async def heard(self) -> Heard:
         """The next thing that arrives and was not asked for yet."""
         return await self._fresh.get()
 
-    async def _door(self) -> GatewayPort:
+    async def _bound_gateway(self) -> GatewayPort:
         while (gateway := self._gateway) is None:
             await self._connected.wait()
         return gateway

@@ -14,17 +14,17 @@ LEGEND = "In brackets: how much harm a call can do. /tools NAME tells all about 
 
 
 async def _tools(context: CommandContext) -> Reply:
-    shelf, name = context.ports.tools, context.arguments
+    listing, name = context.ports.tools, context.arguments
     if name:
-        found = shelf.find(name, context.actor) or shelf.find(name.lower(), context.actor)
+        found = listing.find(name, context.actor) or listing.find(name.lower(), context.actor)
         return Reply(_all_about(found, context), markdown=True) if found else Reply(_unknown(context))
     # By these two a model finds the others; a person has the whole list here.
-    listed = [shown for shown in shelf.of(context.actor) if shown.name not in (TOOL_SEARCH, TOOL_CALL)]
+    listed = [shown for shown in listing.of(context.actor) if shown.name not in (TOOL_SEARCH, TOOL_CALL)]
     blocks = [overview(listed), LEGEND] if listed else ["You may use no tools."]
     # Faults are for people who can mend them, and in a group others read along.
     alone = context.inbound.address.reply_to is None
     oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed
-    if alone and oversees and (faults := fault_lines(shelf.faults)):
+    if alone and oversees and (faults := fault_lines(listing.faults)):
         blocks.append("\n".join(["**Not working**", "", *(f"- {line}" for line in faults)]))
     return Reply("\n\n".join(blocks), markdown=True)
 

@@ -72,7 +72,7 @@ class DeliveryProgress:
             self._doubt = Doubt.SILENCE
 
 
-def parcel_of(row: Row, database: Database) -> DeliveryProgress:
+def progress_of(row: Row, database: Database) -> DeliveryProgress:
     """Return the progress of a delivery that an earlier run of the daemon left undelivered."""
     parts = _PARTS.from_json(row["progress"]) if row["progress"] else ()
     doubt = Doubt.RESTART if row["state"] == "sending" else Doubt.NONE

@@ -85,7 +85,7 @@ def no_rows(_: object) -> Sequence[BoundStatement]:
     return ()
 
 
-def nobody(_: object) -> None:
+def ignore_step(_: object) -> None:
     """Do nothing when a step is recorded."""
 
 
@@ -144,7 +144,7 @@ class JournaledTurn:
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
-        kept: Callable[[Step[T]], None] = nobody,
+        kept: Callable[[Step[T]], None] = ignore_step,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         state, output = self._recorded.get(name, ("new", None))

@@ -351,7 +351,7 @@ class Lanes:
             return await self._failed(turn, error)
 
 
-async def _nobody_told(inbound: Inbound, error: StateError) -> None:
+async def _no_notice(inbound: Inbound, error: StateError) -> None:
     """Ignore that a turn waits."""
 
 
@@ -372,7 +372,7 @@ async def open_lanes(
     handler: Handler,
     failed: Failed,
     clock: Clock,
-    delayed: Delayed = _nobody_told,
+    delayed: Delayed = _no_notice,
 ) -> AsyncIterator[Lanes]:
     """The engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
     lanes = Lanes(journal, outbox, handler, failed, clock, delayed)

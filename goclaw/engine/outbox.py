@@ -22,7 +22,7 @@ from structlog.contextvars import bound_contextvars, clear_contextvars
 from goclaw.channels.base import Channel
 from goclaw.clock import Backoff, Clock
 from goclaw.codec import Codec
-from goclaw.engine.delivery_progress import DeliveryProgress, parcel_of
+from goclaw.engine.delivery_progress import DeliveryProgress, progress_of
 from goclaw.errors import DeliveryError, StateError
 from goclaw.events import Address, Delivery, Receipt
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
@@ -109,11 +109,11 @@ class Outbox:
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
-        parcels = [DeliveryProgress(delivery, self._database) for delivery in promised]
+        started = [DeliveryProgress(delivery, self._database) for delivery in promised]
         if self._early is not None:
-            self._early.extend(parcels)
+            self._early.extend(started)
         else:
-            self._queue(parcels)
+            self._queue(started)
 
     async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
         """Promise a delivery and wait until the channel has it. The same id again returns the same receipt.
@@ -137,14 +137,14 @@ class Outbox:
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
         for row in rows:
-            parcel = parcel_of(row, self._database)
+            progress = progress_of(row, self._database)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
-                with bound_contextvars(**_ids(parcel.delivery)):
-                    await self._fail(parcel.delivery, "older than a day")
+                with bound_contextvars(**_ids(progress.delivery)):
+                    await self._fail(progress.delivery, "older than a day")
             else:
-                self._queue([parcel])
+                self._queue([progress])
         known = {row["id"] for row in rows}
-        self._queue([parcel for parcel in early if parcel.delivery.id not in known])
+        self._queue([progress for progress in early if progress.delivery.id not in known])
         return len(rows)
 
     async def sent_as(self, address: Address, message_id: str) -> Sequence[Delivery]:
@@ -207,9 +207,9 @@ class Outbox:
             receipt.set_exception(outcome)
             receipt.exception()  # the waiting caller may have gone
 
-    def _queue(self, parcels: Sequence[DeliveryProgress]) -> None:
-        for parcel in parcels:
-            delivery = parcel.delivery
+    def _queue(self, started: Sequence[DeliveryProgress]) -> None:
+        for progress in started:
+            delivery = progress.delivery
             if delivery.address.channel not in self._channels:
                 log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
                 continue
@@ -220,43 +220,43 @@ class Outbox:
                 name = f"outbox {key[0]}:{key[1]}"
                 work = keep_running(name, partial(self._drain, key, queue), self._clock)
                 self._spawn(work, name)
-            queue.append(parcel)
+            queue.append(progress)
 
     async def _drain(self, key: Chat, queue: deque[DeliveryProgress]) -> None:
         # Begun by the turn of the first delivery, but not for that turn alone: its ids belong in no other's log lines.
         clear_contextvars()
         while queue:
-            parcel = queue[0]
+            progress = queue[0]
             try:
-                with bound_contextvars(**_ids(parcel.delivery)):
-                    await self._hand_over(key, parcel)
+                with bound_contextvars(**_ids(progress.delivery)):
+                    await self._hand_over(key, progress)
             except StateError:
                 # The disk's fault, not the delivery's.
-                parcel.interrupted()
+                progress.interrupted()
                 raise
             except Exception:
-                parcel.interrupted()
-                self._unforeseen[parcel.delivery.id] += 1
+                progress.interrupted()
+                self._unforeseen[progress.delivery.id] += 1
                 raise
             queue.popleft()
         del self._queues[key]
 
-    async def _hand_over(self, key: Chat, parcel: DeliveryProgress) -> None:
+    async def _hand_over(self, key: Chat, progress: DeliveryProgress) -> None:
         """Try until the channel has it, refuses it for good, or a day has passed."""
-        delivery, began, backoff = parcel.delivery, self._clock.awake_or_not(), Backoff(first=1.0, longest=60.0)
+        delivery, began, backoff = progress.delivery, self._clock.awake_or_not(), Backoff(first=1.0, longest=60.0)
         while True:
             if self._unforeseen[delivery.id] >= UNFORESEEN_TRIES:
                 reason = f"{delivery.address.channel} failed; the log has the details"
                 return await self._fail(delivery, reason, tell=True)
             try:
                 directed = await self._directed(delivery)
-                return await self._settle(delivery, await self._channels[key[0]].deliver(directed, parcel))
+                return await self._settle(delivery, await self._channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     tell = error.permanent and not error.closed
                     return await self._fail(delivery, str(error), known=error.closed, tell=tell)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
-                await parcel.failed(maybe_arrived=error.maybe_delivered)
+                await progress.failed(maybe_arrived=error.maybe_delivered)
                 pause = backoff.next()
                 await self._clock.sleep(error.retry_after or pause)
 

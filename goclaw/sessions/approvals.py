@@ -164,7 +164,7 @@ class TurnQuestions:
 
 
 @record
-class GuestQuestions:
+class CallerQuestions:
     """Questions for a caller outside any session; rules that people made in sessions do not apply."""
 
     caller: ExternalCaller

@@ -6,7 +6,7 @@ from goclaw.events import Inbound
 from goclaw.toolkit.base import no_commands
 
 
-async def _nobody(inbound: Inbound, text: str) -> str:
+async def _unbound(inbound: Inbound, text: str) -> str:
     return await no_commands(text)
 
 
@@ -14,5 +14,5 @@ class CommandPort:
     """Passes commands to the gateway once the gateway is bound."""
 
     def __init__(self) -> None:
-        self.answer: Callable[[Inbound, str], Awaitable[str]] = _nobody
+        self.answer: Callable[[Inbound, str], Awaitable[str]] = _unbound
         """Runs a command for the person whose message the turn answers; raises ToolError where it is not allowed."""

@@ -210,7 +210,7 @@ class Compactor:
                 session.compacting = False
         text = self._judged(session, done, size, context_window if forced else 0) if done else NOTHING
         if forced:  # the person who asked reads the answer; others get a notice
-            trouble = attempt.news or (attempt.nobody() if done and done.retry_owed else "")
+            trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
             self._ports.publish(Notice(session.key, text))

@@ -82,20 +82,20 @@ class ExternalRuns:
             call: a unique id, never used again.
             approve: asks the caller whether a call of the agent with this name may run.
         """
-        visit = ExternalRun(self, scope, call, approve)
-        self._open.add(visit)
+        run = ExternalRun(self, scope, call, approve)
+        self._open.add(run)
         try:
             with bound_contextvars(turn=call, session=scope.session):
-                yield replace(scope, spawn=visit.spawn, forward=visit.forward)
+                yield replace(scope, spawn=run.spawn, forward=run.forward)
         finally:
             try:
-                await visit.close()
+                await run.close()
             finally:
-                self._open.discard(visit)
+                self._open.discard(run)
 
     async def end(self, session: str) -> None:
         """End the agents that work for such calls in a session: it is about to be forgotten."""
-        work = {task for visit in self._open if visit.scope.session == session for task in visit.work}
+        work = {task for run in self._open if run.scope.session == session for task in run.work}
         for task in work:
             task.cancel()
         if work:
@@ -104,7 +104,7 @@ class ExternalRuns:
     def refuse_too_many(self, session: str) -> None:
         """Raises ToolError where as many calls are handed on as may be: gateways may hand one on in a circle."""
         most = self.ports.kinds.config.limits.agents_at_once
-        if sum(visit.handing_on for visit in self._open if visit.scope.session == session) >= most:
+        if sum(run.handing_on for run in self._open if run.scope.session == session) >= most:
             raise ToolError(
                 f"{most} calls of this person are handed on already, more may not at the same time "
                 "(limits.agents_at_once): call again when one has ended"
@@ -116,12 +116,12 @@ class ExternalRun:
 
     def __init__(
         self,
-        visits: ExternalRuns,
+        runs: ExternalRuns,
         scope: CallScope,
         call: str,
         approve: Callable[[ApprovalRequest, str], Awaitable[Consent]],
     ) -> None:
-        self._ports, self._visits = visits.ports, visits
+        self._ports, self._runs = runs.ports, runs
         self.scope = scope
         self.work: set[asyncio.Task[Any]] = set()
         """The work in progress for the call."""
@@ -142,7 +142,7 @@ class ExternalRun:
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         """Make a call of another tool; see `CallScope.forward`."""
-        self._visits.refuse_too_many(self.scope.session)
+        self._runs.refuse_too_many(self.scope.session)
         self.handing_on = True
         try:
             agent_run = await self._agent_run()

@@ -37,7 +37,7 @@ class ForgettingPorts:
     blobs: Blobs
     clock: Clock
     contexts: Contexts
-    end_visits: Callable[[str], Awaitable[None]]
+    end_external_runs: Callable[[str], Awaitable[None]]
     """Ends the agents of a session that work for external callers."""
     forgetting: Forgetting
     memory: Callable[[], Awaitable[bool]]
@@ -95,7 +95,7 @@ class Forgetter:
         """
         async with self._lock:
             await self._ports.tasks.forget(session)
-            await self._ports.end_visits(session)
+            await self._ports.end_external_runs(session)
             rows = 0
             for agent in await self._ports.forgetting.agents_of(session):
                 rows += await self._forget(agent)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from goclaw.codec import Codec
 from goclaw.engine.base import Step, Turn, TurnKind
-from goclaw.engine.journal import no_rows, nobody
+from goclaw.engine.journal import ignore_step, no_rows
 from goclaw.errors import GoclawError
 from goclaw.events import Inbound
 from goclaw.records import record
@@ -47,7 +47,7 @@ class NestedTurn:
         codec: Codec[T],
         *,
         rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
-        kept: Callable[[Step[T]], None] = nobody,
+        kept: Callable[[Step[T]], None] = ignore_step,
         unknown: Callable[[], T] | None = None,
     ) -> Step[T]:
         return await self.parent.step(f"{self.prefix}{name}", run, codec, rows=rows, kept=kept, unknown=unknown)

@@ -119,7 +119,7 @@ class Questions:
         self._ports = ports
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
-        self._telling = QuestionMessages(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
+        self._messages = QuestionMessages(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before they can be answered: their turns come to them later."""
@@ -133,7 +133,7 @@ class Questions:
         """Drop the open questions of a turn that was stopped, or whose rights were revoked."""
         for item in [item for item in self._open.values() if item.turn == turn]:
             del self._open[item.question.id]
-        await self._telling.withdraw(turn)
+        await self._messages.withdraw(turn)
 
     def of(self, session: str) -> tuple[Question, ...]:
         """The open questions of a session, oldest first."""
@@ -228,7 +228,7 @@ class Questions:
             self._ports.publish(QuestionAsked(turn.id, session, asked))
             if asked.id == question.id:
                 self._record(asked, turn.inbound.actor, session, turn.id, "asked")
-            await self._telling.ask(turn, step, asked, chat_text, whole)
+            await self._messages.ask(turn, step, asked, chat_text, whole)
 
         answer = RecordedAnswer("")
         try:
@@ -240,7 +240,7 @@ class Questions:
         if not answer.by:
             self._record(asked, Actor("", ""), session, turn.id, "expired")
         # The disk has the answer, and this is said once only, so that a crash in between leaves no buttons behind.
-        await self._telling.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
+        await self._messages.tell_decision(turn, step, asked, chat_text, answer.text, answer.by)
         return asked, answer
 
     def left_of(self, answer: RecordedAnswer) -> float:
@@ -263,7 +263,7 @@ class Questions:
         answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
         if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
-        self._decided[item.question.id] = (item, decision(item.question, text, self._telling.name_of(actor.key)))
+        self._decided[item.question.id] = (item, decision(item.question, text, self._messages.name_of(actor.key)))
         self._record(item.question, actor, item.session, item.turn, text or "declined")
         return True
 

@@ -109,9 +109,9 @@ class Sessions:
         self.agents_for = AgentSelector(kinds, self.contexts, ports.settings, self._may_answer)
         self.agents = Agents(self._agents(kinds))
         self.teams = Teams(ports, kinds, self.agents)
-        self._fitting = self._fitting_of(kinds)
-        self._room = WindowShortage(self._fitting.budget, self._model)
-        self.visits = ExternalRuns(self._visiting(kinds))
+        self._turn_context = self._turn_context_of(kinds)
+        self._room = WindowShortage(self._turn_context.budget, self._model)
+        self.external_runs = ExternalRuns(self._external_run_ports(kinds))
         self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
 
     def _compacting(self, checkpoints: Checkpoints, demo_turns: DemoTurns) -> CompactorPorts:
@@ -157,7 +157,7 @@ class Sessions:
             workspace=ports.environment.workspace,
         )
 
-    def _fitting_of(self, kinds: Kinds) -> TurnContext:
+    def _turn_context_of(self, kinds: Kinds) -> TurnContext:
         return TurnContext(
             self._ports,
             lambda: self.calibration,
@@ -187,18 +187,18 @@ class Sessions:
             models=ports.models,
             publish=ports.bus.publish,
             spending=ports.spending,
-            fit=lambda agent_run: self._fitting.of(agent_run),
+            fit=lambda agent_run: self._turn_context.of(agent_run),
             gate=lambda turn: self.pauses.gate(turn, nullcontext),
             journal=ports.journal,
             questions=ports.questions,
             tasks=ports.environment.tasks,
         )
 
-    def _visiting(self, kinds: Kinds) -> ExternalRunPorts:
+    def _external_run_ports(self, kinds: Kinds) -> ExternalRunPorts:
         return ExternalRunPorts(
             clock=self._ports.clock,
             contexts=self.contexts,
-            forward=self._fitting.forward,
+            forward=self._turn_context.forward,
             journal=self._ports.journal,
             kinds=kinds,
             pauses=self.pauses,
@@ -212,7 +212,7 @@ class Sessions:
             blobs=ports.blobs,
             clock=ports.clock,
             contexts=self.contexts,
-            end_visits=self.visits.end,
+            end_external_runs=self.external_runs.end,
             forgetting=ports.forgetting,
             memory=ports.environment.memory.forget,
             models=ports.models,
@@ -329,7 +329,7 @@ class Sessions:
         """
         session = await self.contexts.session(key)
         kind, _ = await self._answering(key, actor)
-        return await self._fitting.budget(session, actor, kind, await self._known_model(key, kind))
+        return await self._turn_context.budget(session, actor, kind, await self._known_model(key, kind))
 
     async def no_room(self, actor: Actor) -> str:
         """Why no new conversation of `actor` with the main agent fits into the model's window; empty: one does."""
@@ -359,7 +359,7 @@ class Sessions:
     async def _measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
         """Know what prompt and tools take, before the first request as well."""
         with suppress(StateError):  # a request would end with the error; a number need not
-            await self._fitting.measure(session, actor, kind, model)
+            await self._turn_context.measure(session, actor, kind, model)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """The agent's answer, or the sentence that stands in its place."""
@@ -367,7 +367,7 @@ class Sessions:
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
-        run = TurnRun(turn, session.window, self._fitting.of(agent_run))
+        run = TurnRun(turn, session.window, self._turn_context.of(agent_run))
         try:
             if refused:
                 raise refused

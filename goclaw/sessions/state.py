@@ -183,7 +183,7 @@ class Contexts:
         stored = await self._transcripts.context(key)
         # A long conversation is some megabytes, and each message is measured.
         window = await asyncio.to_thread(Window.of, *stored, _VIEW.from_data(settings.get(VIEW, {})))
-        window.markers = await self._fences_kept()
+        window.markers = await self._content_markers()
         reminders = self._reminders.setdefault(key, SessionReminders())
         mode = ChosenMode(**settings[MODE]) if MODE in settings else None
         return Session(
@@ -199,7 +199,7 @@ class Contexts:
             heard=tuple(OverheardMessage(**heard) for heard in settings.get(HEARD, ())),
         )
 
-    async def _fences_kept(self) -> ContentMarkers:
+    async def _content_markers(self) -> ContentMarkers:
         """Return the markers of untrusted content, constant for the lifetime of the database."""
         if self._markers is None:
             # A file has a key from its first day; one that lost it gets marks that last until the next restart.

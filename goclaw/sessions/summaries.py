@@ -125,7 +125,7 @@ class SummaryAttempt:
         if source is SummarySource.LLM or (self._purpose == "summary" and source is not SummarySource.CHECKPOINT):
             self._compare(self._health.told, self._trouble(source))
 
-    def nobody(self) -> str:
+    def no_source(self) -> str:
         """Say what it means that no source gave a summary."""
         reasons = "; ".join(self._failures.values()) or self._health.reason
         trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
@@ -141,7 +141,7 @@ class SummaryAttempt:
     def _compare(self, told: Trouble, now: Trouble) -> None:
         self._health.told = now
         if now > told:
-            self.news = self.nobody() if now is Trouble.NOBODY else self._instead()
+            self.news = self.no_source() if now is Trouble.NOBODY else self._instead()
             # That the chain is now left alone is more of the same: for who looks, not for who would be disturbed.
             self.is_new_trouble = told is Trouble.NONE or now is Trouble.NOBODY
             log.warning("%s", self.news)

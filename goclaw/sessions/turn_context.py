@@ -21,7 +21,7 @@ from goclaw.messages import Piece, ToolResult, UserMessage
 from goclaw.records import record
 from goclaw.sessions.agent_run import AgentRun
 from goclaw.sessions.agent_selection import AgentSelector
-from goclaw.sessions.approvals import GuestQuestions, TurnQuestions
+from goclaw.sessions.approvals import CallerQuestions, TurnQuestions
 from goclaw.sessions.attachments import Attachments
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
@@ -152,10 +152,10 @@ class TurnContext:
         """The permission mode that was chosen for the conversation; a guest is in none."""
         return None if agent_run.root.caller else self._home(agent_run).mode
 
-    def _questions(self, agent_run: AgentRun) -> TurnQuestions | GuestQuestions:
-        """Whom an agent's tools may ask."""
+    def _questions(self, agent_run: AgentRun) -> TurnQuestions | CallerQuestions:
+        """Return whom an agent's tools may ask."""
         if caller := agent_run.root.caller:
-            return GuestQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
+            return CallerQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
         return TurnQuestions(
             self.ports.questions,
             self.ports.approvals,

@@ -12,14 +12,14 @@ from tests.parts import Mortal
 
 async def test_a_part_that_arrived_while_the_disk_was_full_casts_no_doubt_on_the_next(database: Database) -> None:
     disk = Mortal(database, None, None)
-    parcel = DeliveryProgress(Delivery("d1", Address("memory", "here"), "two parts"), disk)
-    await parcel.sending()
+    progress = DeliveryProgress(Delivery("d1", Address("memory", "here"), "two parts"), disk)
+    await progress.sending()
     disk.full = True
     with pytest.raises(StateError):
-        await parcel.arrived("1")
-    parcel.interrupted()
-    assert (parcel.parts, parcel.doubt) == (("1",), Doubt.NONE)
+        await progress.arrived("1")
+    progress.interrupted()
+    assert (progress.parts, progress.doubt) == (("1",), Doubt.NONE)
     disk.full = False
-    await parcel.sending()
-    parcel.interrupted()
-    assert parcel.doubt is Doubt.SILENCE
+    await progress.sending()
+    progress.interrupted()
+    assert progress.doubt is Doubt.SILENCE

@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         "calls that gateways hand on in a circle never end",
         "class resources: two services that call each other",
         "goclaw/sessions/external_runs.py",
-        "        self._visits.refuse_too_many(self.scope.session)\n",
+        "        self._runs.refuse_too_many(self.scope.session)\n",
         "",
         "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
     ),

@@ -116,8 +116,8 @@ BUGS: list[Bug] = [
         "the answer is written over what was said before a tool call",
         "in groups the text that was shown is overwritten",
         "goclaw/channels/telegram/live.py",
-        "            known = await self._grown.hand_over(delivery.turn, delivery.id)",
-        "            known = self._grown.message_of(delivery.turn)",
+        "            known = await self._message_ids.hand_over(delivery.turn, delivery.id)",
+        "            known = self._message_ids.message_of(delivery.turn)",
         f"{_LIVE}::test_after_a_restart_the_answer_is_not_written_over_the_text",
     ),
     bug(

@@ -60,7 +60,7 @@ class Waiting:
             keep_todos=_kept_nowhere,
             turn="mcp",
         )
-        async with core.sessions.visits.received(scope, f"visit-{call.id}", self.approve) as visiting:
+        async with core.sessions.external_runs.received(scope, f"visit-{call.id}", self.approve) as visiting:
             return await core.sessions.dispatcher.call(call, visiting)
 
 

@@ -39,9 +39,9 @@ from goclaw.redact import remember
 log = logging.getLogger(__name__)
 
 MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
-GROWN_FILE = "telegram-grown.json"
-MOVED_FILE = "telegram-moved.json"
-ALBUMS_FILE = "telegram-albums.json"
+MESSAGE_IDS_FILE = "telegram-grown.json"
+MIGRATIONS_FILE = "telegram-moved.json"
+MEDIA_GROUPS_FILE = "telegram-albums.json"
 """File names in the state folder; see `live_message_ids`, `chat_migrations` and `media_groups`."""
 LOCK_SECONDS = 5.0
 """Seconds between two checks whether another GoClaw has released the bot."""
@@ -55,7 +55,7 @@ class ChannelState:
 
     folder: Path
     """The state folder."""
-    grown: LiveMessageIds
+    message_ids: LiveMessageIds
     moved: ChatMigrations
     albums: MediaGroups
     secret: str = ""
@@ -92,7 +92,7 @@ class TelegramChannel:
         limiter = RateLimiter(settings, ports.clock)
         self._health = PollHealth(ports.clock, ports.alerts)
         self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
-        self._live = LiveViews(self._bot, limiter, memory.grown, ports.clock)
+        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock)
         self._reach = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
@@ -194,12 +194,12 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     folder = config.state_dir
 
     def remembered() -> ChannelState:
-        albums, secret = MediaGroups(folder / ALBUMS_FILE, ports.clock), ""
+        albums, secret = MediaGroups(folder / MEDIA_GROUPS_FILE, ports.clock), ""
         if config.telegram.mode == "webhook":
             given = config.telegram.webhook.secret
             remember(secret := given.get_secret_value() if given else kept_secret(folder))
         return ChannelState(
-            folder, LiveMessageIds(folder / GROWN_FILE), ChatMigrations(folder / MOVED_FILE), albums, secret
+            folder, LiveMessageIds(folder / MESSAGE_IDS_FILE), ChatMigrations(folder / MIGRATIONS_FILE), albums, secret
         )
 
     yield TelegramChannel(config.telegram, token, await asyncio.to_thread(remembered), ports)

@@ -23,7 +23,7 @@ class ChatMigrations:
         """Reads the file: call this in a thread."""
         self._after = _sound(json_file.read(path, _MOVES, {}))
         self._before = {new: old for old, new in self._after.items()}
-        self._keeper = json_file.JsonFile(path, flush=True)
+        self._file = json_file.JsonFile(path, flush=True)
 
     def current(self, chat: int) -> int:
         """The id under which a chat is reached now."""
@@ -48,7 +48,7 @@ class ChatMigrations:
         self._after[old], self._before[new] = new, old
         log.info("telegram: group %d is the supergroup %d now; the conversation goes on", old, new)
         try:
-            await self._keeper.write(self._after)
+            await self._file.write(self._after)
         except DiskError as error:
             log.warning("a restart forgets that group %d moved: %s", old, error)
 

@@ -63,12 +63,12 @@ REMEMBERED = 500
 class LiveViews:
     """The views of all turns that came through Telegram."""
 
-    def __init__(self, bot: Bot, limiter: RateLimiter, grown: LiveMessageIds, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: RateLimiter, message_ids: LiveMessageIds, clock: Clock) -> None:
         self._bot = bot
         self._limiter = limiter
-        self._grown = grown
+        self._message_ids = message_ids
         self._clock = clock
-        self._previews = Previews(bot, limiter, grown, clock)
+        self._previews = Previews(bot, limiter, message_ids, clock)
         self._views: OrderedDict[str, TurnView] = OrderedDict()
         self._busy: dict[str, str] = {}
         """The turn that runs in a session."""
@@ -109,7 +109,7 @@ class LiveViews:
 
         Returns the message that grew, where one did.
         """
-        known = self._grown.message_of(delivery.id)
+        known = self._message_ids.message_of(delivery.id)
         if delivery.interim and (known or delivery.id in self._claimed):
             return Preview(known, None) if known else None  # tried again: by now the view is that of the rest
         view = self._views.pop(delivery.turn, None)
@@ -120,16 +120,16 @@ class LiveViews:
         shown = await self._settled(view) if view else None
         if delivery.interim:
             self._claimed.append(delivery.id)
-            known = await self._grown.hand_over(delivery.turn, delivery.id)
+            known = await self._message_ids.hand_over(delivery.turn, delivery.id)
             if rest := self._views.get(delivery.turn):
-                rest.lost = self._grown.is_lost(delivery.turn)
+                rest.lost = self._message_ids.is_lost(delivery.turn)
         else:
-            known = self._grown.message_of(delivery.turn)
+            known = self._message_ids.message_of(delivery.turn)
         return None if known is None else Preview(known, shown)
 
     def may_stand(self, turn: str, part: Part) -> bool:
         """Whether a preview of unknown id may show exactly this part already."""
-        return isinstance(part, RenderedMessage) and self._grown.may_say(turn, part.text)
+        return isinstance(part, RenderedMessage) and self._message_ids.may_say(turn, part.text)
 
     async def _settled(self, view: TurnView) -> RenderedMessage | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""
@@ -140,7 +140,7 @@ class LiveViews:
         except TimeoutError:
             # In either case it may arrive after the answer, so the answer must not be in the same message.
             view.abandoned = True
-            await self._grown.intend(view.turn)
+            await self._message_ids.intend(view.turn)
             log.debug("a preview of turn %s is stuck; its answer goes out without it", view.turn)
         return view.shown
 
@@ -217,7 +217,7 @@ class LiveViews:
             view = TurnView(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
             return None  # the delivery of the answer reports this address
-        view.message_id, view.lost = self._grown.message_of(turn), self._grown.is_lost(turn)
+        view.message_id, view.lost = self._message_ids.message_of(turn), self._message_ids.is_lost(turn)
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
             self._views.popitem(last=False)[1].end()

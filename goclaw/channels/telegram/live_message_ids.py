@@ -32,7 +32,7 @@ class LiveMessageIds:
     def __init__(self, path: Path) -> None:
         """Reads the file: call this in a thread."""
         self._messages = BoundedDict(KEPT, json_file.read(path, _MESSAGES, {}))
-        self._keeper = json_file.JsonFile(path, flush=False)
+        self._file = json_file.JsonFile(path, flush=False)
 
     def message_of(self, turn: str) -> int | None:
         """The id of the message that began to grow for this turn."""
@@ -69,7 +69,7 @@ class LiveMessageIds:
         del self._messages[turn]
         self._messages[delivery] = grew
         try:
-            await self._keeper.write(self._messages, flush=True)
+            await self._file.write(self._messages, flush=True)
         except DiskError as error:
             log.warning("a preview stays beside its text: %s", error)
             self._messages[turn] = self._messages.pop(delivery)
@@ -79,7 +79,7 @@ class LiveMessageIds:
     async def _note(self, turn: str, message_id: int) -> None:
         self._messages[turn] = message_id
         try:
-            await self._keeper.write(self._messages)
+            await self._file.write(self._messages)
         except DiskError as error:
             log.warning("a preview is not remembered over a restart: %s", error)
 

@@ -84,7 +84,7 @@ class MediaGroups:
         self._clock = clock
         found = json_file.read(path, _ON_DISK, _OnDisk())
         self._ended = BoundedDict(KEPT, found.ended)
-        self._keeper = json_file.JsonFile(path, flush=True)
+        self._file = json_file.JsonFile(path, flush=True)
         self._open: dict[str, MediaGroup] = {}
         self._recent: BoundedDict[str, list[Json]] = BoundedDict(KEPT_WHOLE)
         for name, messages in found.open.items():
@@ -133,7 +133,7 @@ class MediaGroups:
             DiskError: it cannot be written; the part must come again.
         """
         opened = {album.name: list(album.parts.values()) for album in self._open.values()}
-        await self._keeper.write(_OnDisk(opened, self._ended))
+        await self._file.write(_OnDisk(opened, self._ended))
 
     def open(self) -> Sequence[MediaGroup]:
         """Those that were not handed over yet, also by an earlier run of the daemon."""

@@ -38,10 +38,10 @@ MANY_CHATS = 1_000
 class Previews:
     """The previews of one bot."""
 
-    def __init__(self, bot: Bot, limiter: RateLimiter, grown: LiveMessageIds, clock: Clock) -> None:
+    def __init__(self, bot: Bot, limiter: RateLimiter, message_ids: LiveMessageIds, clock: Clock) -> None:
         self._bot = bot
         self._limiter = limiter
-        self._grown = grown
+        self._message_ids = message_ids
         self._clock = clock
         self._drafts = CircuitBreaker(clock)
         self._stop_button = CircuitBreaker(clock)
@@ -165,14 +165,14 @@ class Previews:
 
     async def _begin(self, view: TurnView, chunk: RenderedMessage) -> int:
         """Send the message that will grow; returns its id."""
-        await self._grown.intend(view.turn, chunk.text)
+        await self._message_ids.intend(view.turn, chunk.text)
         try:
             sent = await send_text(self._bot, view.target, chunk)
         except Unanswered:
             view.lost = True
             raise
         if not view.abandoned:
-            await self._grown.remember(view.turn, sent)
+            await self._message_ids.remember(view.turn, sent)
         return sent
 
     def _failed(self, view: TurnView, error: TelegramError, *, draft: bool) -> None:

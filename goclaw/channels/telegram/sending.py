@@ -65,8 +65,8 @@ class Sender:
         self._bot = bot
         self._limiter = limiter
         self._live = live
-        self._moved = moved
-        self._reach = reach
+        self._migrations = moved
+        self._blocked = reach
         self._load_blob = load_blob
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
@@ -76,8 +76,8 @@ class Sender:
             DeliveryError: says whether and when to try again.
         """
         target = target_of(delivery.address)
-        target = replace(target, chat=self._moved.current(target.chat))
-        self._reach.ensure(target.chat)
+        target = replace(target, chat=self._migrations.current(target.chat))
+        self._blocked.ensure(target.chat)
         self._limiter.owe(target.chat)
         try:
             receipt = await self._act(delivery, target, handover)
@@ -89,7 +89,7 @@ class Sender:
             raise DeliveryError(error.message, retry_after=error.seconds) from error
         except TelegramError as error:
             if closes_chat(error):
-                self._reach.close(target.chat, f"telegram: {error.message}")
+                self._blocked.close(target.chat, f"telegram: {error.message}")
             if closes_chat(error) or isinstance(error, BadRequest):
                 self._limiter.paid(target.chat)
             raise DeliveryError(
@@ -102,13 +102,13 @@ class Sender:
             self._limiter.paid(target.chat)
             raise
         self._limiter.paid(target.chat)
-        self._reach.open(target.chat)
+        self._blocked.open(target.chat)
         return receipt
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:
-        """The group became a supergroup, which is another chat: what waits for the old one goes there."""
-        await self._moved.remember(chat, new)
-        if self._moved.current(chat) == chat:
+        """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
+        await self._migrations.remember(chat, new)
+        if self._migrations.current(chat) == chat:
             return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
         return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)
 
@@ -129,32 +129,32 @@ class Sender:
     async def _send(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
         """Send all parts that are not there yet; what grew while it was written becomes the first one."""
         parts = await parts_of(delivery, self._load_blob)
-        grown = await self._live.claim(delivery) if delivery.turn else None
+        preview = await self._live.claim(delivery) if delivery.turn else None
         keyboard = keyboard_of(delivery.choices)
         if not handover.parts:
             # The receipt names the first part, so its buttons can be found again.
-            if grown is not None and await self._fill(grown, parts[0], target, keyboard):
-                await handover.arrived(str(grown.message_id))
+            if preview is not None and await self._fill(preview, parts[0], target, keyboard):
+                await handover.arrived(str(preview.message_id))
             else:
-                stands = grown is None and self._live.may_stand(delivery.turn, parts[0])
+                stands = preview is None and self._live.may_stand(delivery.turn, parts[0])
                 await self._send_part(parts[0], target, keyboard, handover, stands=stands)
-        if grown is not None and handover.parts[0] != str(grown.message_id):
-            await self._live.remove(target, grown.message_id)
+        if preview is not None and handover.parts[0] != str(preview.message_id):
+            await self._live.remove(target, preview.message_id)
         for part in parts[len(handover.parts) :]:
             await self._send_part(part, replace(target, reply_to=None), None, handover)
         return Receipt(handover.parts[0])
 
     async def _fill(
-        self, grown: Preview, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
+        self, preview: Preview, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
     ) -> bool:
         """Let the message that grew say what it has to say in the end. False: it cannot."""
         if isinstance(part, File):
             return False
-        if grown.shown == part and keyboard is None:
+        if preview.shown == part and keyboard is None:
             return True
         await self._limiter.pace(target.chat)
         try:
-            await self._edit_chunk(target.chat, grown.message_id, part, keyboard)
+            await self._edit_chunk(target.chat, preview.message_id, part, keyboard)
         except BadRequest as error:
             if closes_chat(error):
                 raise

@@ -94,7 +94,7 @@ class ExternalRunsPort(Protocol):
         ...
 
 
-class NoVisits:
+class NoExternalRuns:
     """The port where no agents run: in the process of `goclaw mcp serve`."""
 
     without: Sequence[str] = ()
@@ -134,7 +134,7 @@ class McpPorts:
     declared: Declared = field(default_factory=Declared)
     published: Sequence[str] = ()
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
-    visits: ExternalRunsPort = field(default_factory=NoVisits)
+    external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
 
     def session(self, actor: Actor) -> str:
         """Return the session in which the actor's calls are made: the actor's own."""
@@ -153,7 +153,7 @@ class McpPorts:
     @property
     def without(self) -> tuple[Sequence[str], ...]:
         """Return further selections, each of which must include the tool."""
-        return (_LISTED_ONLY, self.visits.without) if self.visits.without else (_LISTED_ONLY,)
+        return (_LISTED_ONLY, self.external_runs.without) if self.external_runs.without else (_LISTED_ONLY,)
 
     def may_read_files(self, actor: Actor) -> bool:
         """Return whether the actor may read files: as in a terminal's completion this needs `read`, and `read` must be

@@ -100,7 +100,7 @@ class ToolOffer:
     async def _run(self, call: ToolCall, scope: CallScope, approve: ForAgent) -> ToolResult:
         spec = self._ports.dispatcher.registry.spec(self._ports.dispatcher.registry.meant(call).name)
         by = self._ports.selection(spec)
-        async with self._ports.visits.received(scope, call.id, approve) as visiting:
+        async with self._ports.external_runs.received(scope, call.id, approve) as visiting:
             return await self._ports.dispatcher.call(call, visiting if by is None else replace(visiting, tools=by))
 
     async def reads(self, actor: Actor, path: str) -> str:

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from goclaw.channels.telegram.channel import GROWN_FILE
+from goclaw.channels.telegram.channel import MESSAGE_IDS_FILE
 from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.previews import GROUP_SECONDS
 from goclaw.clock import SteppedClock
@@ -142,7 +142,7 @@ async def test_after_a_restart_the_answer_is_not_written_over_the_text(is_known:
             play, telegram = Play(stage, clock, GROUP), stage.telegram
             await play.begin(PLAN)
             (grown,) = await telegram.wait_sent(-100)
-            await eventually(lambda: LiveMessageIds(state / GROWN_FILE).message_of("t1"))
+            await eventually(lambda: LiveMessageIds(state / MESSAGE_IDS_FILE).message_of("t1"))
             if is_known:
                 await settle(stage, GROUP)
             async with open_stage(running=False, telegram=telegram, state_dir=state) as after:

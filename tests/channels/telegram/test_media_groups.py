@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.channel import ALBUMS_FILE
+from goclaw.channels.telegram.channel import MEDIA_GROUPS_FILE
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS, MediaGroups
 from goclaw.clock import SteppedClock
 from goclaw.errors import DiskError, StateError
@@ -76,10 +76,10 @@ async def test_a_part_is_acknowledged_when_it_is_on_disk_and_a_kill_then_loses_n
 async def test_a_part_that_the_disk_refuses_comes_again(tmp_path: Path) -> None:
     clock = SteppedClock()
     async with open_stage(state_dir=tmp_path, running=False, clock=clock) as stage:
-        obstacle = tmp_path / f"{ALBUMS_FILE}.new"
+        obstacle = tmp_path / f"{MEDIA_GROUPS_FILE}.new"
         obstacle.mkdir()
         with pytest.raises(DiskError):
-            await MediaGroups(tmp_path / ALBUMS_FILE, SteppedClock()).keep()
+            await MediaGroups(tmp_path / MEDIA_GROUPS_FILE, SteppedClock()).keep()
         async with running(stage) as outcome:
             await stage.telegram.world.album(*PICTURES, text="look")
             with pytest.raises(ExceptionGroup):

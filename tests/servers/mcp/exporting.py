@@ -45,6 +45,6 @@ async def living(world: World, **killed: Any) -> AsyncIterator[House]:
             conversations=OfTheDaemon(core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)),
             people=world.users.all,
             published=[each.word for each in world.config.publications],
-            visits=core.sessions.visits,
+            external_runs=core.sessions.external_runs,
         )
         yield House(core, world, environment, access, ports, Shelf(()), world.audited, standing)

@@ -31,7 +31,7 @@ def world_with(folder: Path, trail: Trail) -> World:
 async def ended(home: House, trail: Trail) -> list[Message]:
     """What the agent's conversation holds when it was cut, and nothing of it runs any more."""
     await until(lambda: trail.cancelled and not home.core.sessions.agents.of(ANN), home)
-    await until(lambda: not home.core.sessions.visits._open)
+    await until(lambda: not home.core.sessions.external_runs._open)
     (theirs,) = await agents_of(home.core, ANN)
     assert not await home.core.sessions._ports.journal.steps(turn_of(home)), "nothing is left to be taken up"
     return await home.core.messages(theirs)
