@@ -9,18 +9,18 @@ from goclaw.config.exports import ExportSettings
 
 
 def all_agents(kinds: Kinds) -> list[Kind]:
-    """Every agent, `main` first."""
+    """Return every agent, `main` first."""
     found = (kinds.of(name) for name in [*kinds.answering, *([] if kinds.config.agents.kinds else ["general"])])
     return [kind for kind in found if kind]
 
 
 def line(kind: Kind) -> str:
-    """One of them in a list."""
+    """Return one of them in a list."""
     return f"{kind.name:16} {' '.join(kind.settings.description.split())}".rstrip()
 
 
 def details(kind: Kind, routes: list[RouteSettings]) -> str:
-    """Everything about one; `routes`: those that lead to it."""
+    """Return everything about one; `routes`: those that lead to it."""
     settings = kind.settings
     tools = "every tool" if settings.tools is None else ", ".join(settings.tools) or "none"
     lines = [
@@ -40,7 +40,7 @@ def details(kind: Kind, routes: list[RouteSettings]) -> str:
 
 
 def as_json(kind: Kind, routes: list[RouteSettings]) -> dict[str, Any]:
-    """The same for programs."""
+    """Return the same for programs."""
     known: dict[str, Any] = {"name": kind.name, **kind.settings.model_dump(mode="json")}
     return {**known, "routes": [route.model_dump(mode="json", exclude={"agent"}) for route in routes]}
 

@@ -59,7 +59,7 @@ class Kinds:
         return Kind(wanted, settings, rules_of(self.config.limits, settings.policy, place))
 
     def of(self, name: str) -> Kind | None:
-        """The agent of exactly that name, `main` included."""
+        """Return the agent of exactly that name, `main` included."""
         if name == MAIN:
             main = self.config.agents.main
             return Kind(MAIN, main, rules_of(self.config.limits, main.policy, MAIN_POLICY))
@@ -71,7 +71,7 @@ class Kinds:
         return [MAIN, *self.config.agents.kinds]
 
     def recursive(self, agents: "set[str]") -> list[str]:
-        """The tools by which one of these agents would be asked to work for itself."""
+        """Return the tools by which one of these agents would be asked to work for itself."""
         exports = self.config.agents.exports
         return [
             tool

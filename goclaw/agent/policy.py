@@ -75,7 +75,7 @@ class RunPolicy:
             raise LimitReached(f"I stopped: this took longer than {cap.most:g} s ({cap.key}).") from None
 
     def planning(self) -> "Planning":
-        """The time that one answer of the model may take."""
+        """Return the time that one answer of the model may take."""
         return Planning(self.rules.plan)
 
     def before(self, calls: Sequence[ToolCall]) -> None:
@@ -134,7 +134,7 @@ class RunPolicy:
             )
 
     def _lacking(self, result: ToolResult) -> str:
-        """The arguments that a call lacked, where the policy says what becomes of that."""
+        """Return the arguments that a call lacked, where the policy says what becomes of that."""
         if self.rules.on_missing_fields not in ("finalize", "resume") or not result.content.startswith(_MISSING_MARK):
             return ""
         return str(orjson.loads(result.content)["error"]).removeprefix(MISSING)
@@ -193,6 +193,6 @@ def _share(some: str, others: str) -> float:
 
 
 def _letters(call: ToolCall) -> str:
-    """A call without what changes nothing: quotes, spaces, case."""
+    """Return a call without what changes nothing: quotes, spaces, case."""
     text = "".join(f"{name}={value}" for name, value in sorted(call.input.items()))[: 2 * _COMPARED]
     return "".join(sign for sign in text.casefold() if sign.isalnum() or sign in "/.-|&;<>=")[:_COMPARED]

@@ -57,7 +57,7 @@ class SystemPrompt:
         self._known: dict[Path, tuple[Mapping[str, tuple[int, int]], str]] = {}
 
     async def system(self, workspace: Workspace) -> str:
-        """The system prompt for `workspace`."""
+        """Return the system prompt for `workspace`."""
         stamps = await asyncio.to_thread(_stamps, workspace.root)
         known = self._known.get(workspace.root)
         if known is None or known[0] != stamps:
@@ -94,7 +94,7 @@ async def _compose(workspace: Workspace, names: list[str]) -> str:
 
 
 def envelope(inbound: Inbound) -> str:
-    """The line before a person's text: time and zone, sender, channel, the message's id where its channel has ids."""
+    """Return the line before a person's text: time, zone, sender, channel, and the message's id if there is one."""
     at = datetime.fromtimestamp(inbound.received_at).astimezone()
     sender = _plain(inbound.actor.name) or inbound.actor.key
     # `telegram:<chat>:<id>`: what the tool `message` takes to react to this very message.
@@ -104,7 +104,7 @@ def envelope(inbound: Inbound) -> str:
 
 
 def _plain(name: str) -> str:
-    """A display name is chosen by its bearer: nothing in it may look like our own marks."""
+    """Return a display name without our marks: its bearer chose it."""
     return "".join(char for char in name if char.isprintable() and char not in "<>")[:NAME_LIMIT].strip()
 
 

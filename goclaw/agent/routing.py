@@ -11,7 +11,7 @@ _COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s|$)")
 
 
 def command_in(inbound: Inbound) -> str:
-    """The slash command that a message begins with; empty: none. What was forwarded gives no command."""
+    """Return the slash command that a message begins with; empty: none. What was forwarded gives no command."""
     found = None if inbound.forwarded else _COMMAND.match(inbound.text.strip())
     return found.group(1).lower() if found else ""
 
@@ -29,7 +29,7 @@ def commands_of(routes: Sequence[RouteSettings], user: str) -> Iterator[tuple[st
 
 
 def by_place(routes: Sequence[RouteSettings], user: str, places: Sequence[str]) -> RouteSettings | None:
-    """The first route that needs no command."""
+    """Return the first route that needs no command."""
     return next((route for route in routes if route.command is None and _fits(route, user, places)), None)
 
 

@@ -46,7 +46,7 @@ class TurnRules:
     """The section that the policy stands in."""
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Name and text of what holds, for people."""
+        """Yield the name and text of what holds, for people."""
         per_turn = [
             f"{self.tool_calls.most:g} tool calls",
             f"{self.failed_calls.most:g} failures in a row",
@@ -97,7 +97,7 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
 
 
 def in_words(seconds: float) -> str:
-    """A span as it may be written in the configuration: `1h30m`."""
+    """Return a span as it may be written in the configuration: `1h30m`."""
     if seconds < 60 or seconds % 1:
         return f"{seconds:g}s"
     parts = (int(seconds // 3600), "h"), (int(seconds % 3600 // 60), "m"), (int(seconds % 60), "s")
@@ -105,5 +105,5 @@ def in_words(seconds: float) -> str:
 
 
 def _first(*candidates: tuple[float | None, str]) -> Cap | None:
-    """The first number that is set."""
+    """Return the first number that is set."""
     return next((Cap(number, key) for number, key in candidates if number is not None), None)

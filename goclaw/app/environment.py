@@ -52,7 +52,7 @@ class Environment:
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def workspace(self, actor: Actor) -> Workspace:
-        """The user's own workspace if users.json names one, else the configured one; made when it is missing.
+        """Return the user's own workspace if users.json names one, else the configured one; made when it is missing.
 
         It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
         """
@@ -64,7 +64,7 @@ class Environment:
         return opened if actor.owner and not actor.behalf else opened.seen_by(actor.key)
 
     def root(self, key: str) -> Path:
-        """The folder of the workspace of the user with this key."""
+        """Return the folder of the workspace of the user with this key."""
         user = self.users.get(key)
         return (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
 
@@ -84,7 +84,7 @@ class Environment:
 async def open_environment(
     config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: TranscriptSource | None = None
 ) -> AsyncIterator[Environment]:
-    """The parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
+    """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
     `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
     None: nothing that was said is searched.

@@ -73,7 +73,7 @@ async def open_app(
     config_file: Path | None = None,
     parts: PackageParts | None = None,
 ) -> AsyncIterator[App]:
-    """The daemon, listening and answering while the block runs.
+    """Yield the daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
     to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.

@@ -75,7 +75,7 @@ def _of_the_daemon(app: App, readiness: Readiness) -> str:
 
 
 def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) -> Iterator[str]:
-    """Lines that say no more than that all is well."""
+    """Yield the lines that say no more than that all is well."""
     if not disk.warning:
         yield "Disk"
     if counts.get("event_loop_late_ms", 0) < LATE_MS:
@@ -99,7 +99,7 @@ def _of_the_tools(app: App) -> dict[str, str]:
 
 
 def _of_the_database(app: App) -> dict[str, str]:
-    """Lines about faults of the database; empty while all is well."""
+    """Return the lines about faults of the database; empty while all is well."""
     database, delayed = app.foundation.database, app.engine.delayed()
     if database.trouble:
         waiting = f"; {delayed} turns wait for that to end" if delayed else ""

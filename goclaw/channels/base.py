@@ -117,7 +117,7 @@ class Channel(Protocol):
         ...
 
     async def fetch(self, attachment: Attachment) -> bytes:
-        """The bytes of a file that came with a message.
+        """Return the bytes of a file that came with a message.
 
         Raises:
             DeliveryError: it cannot be had (too large, gone, network).
@@ -125,7 +125,7 @@ class Channel(Protocol):
         ...
 
     def health(self) -> str:
-        """One line for `/status` and `goclaw status`: `polling, last answer 2 s ago`."""
+        """Return one line for `/status` and `goclaw status`: `polling, last answer 2 s ago`."""
         ...
 
 

@@ -111,7 +111,7 @@ class Room:
         return await (await self._bound_gateway()).decide(actor, choice.question, choice.answer)
 
     async def heard(self) -> Heard:
-        """The next thing that arrives and was not asked for yet."""
+        """Return the next thing that arrives and was not asked for yet."""
         return await self._fresh.get()
 
     async def _bound_gateway(self) -> GatewayPort:
@@ -182,7 +182,7 @@ class MemoryChannel:
 
 @asynccontextmanager
 async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Channel]:
-    """The channel around `channels.memory.room`, or around a room of its own.
+    """Yield the channel around `channels.memory.room`, or around a room of its own.
 
     Raises:
         ConfigError: `room` is something else, as it must be in a file.

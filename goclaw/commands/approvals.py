@@ -26,7 +26,7 @@ async def _approvals(context: CommandContext) -> Reply:
 
 
 async def _visible(context: CommandContext) -> list[ApprovalRule]:
-    """The rules that a person may see and remove: their own, and an admin all."""
+    """Return the rules that a person may see and remove: their own, and an admin all."""
     is_admin = context.ports.access.is_admin(context.actor) and not context.actor.behalf
     rules = await context.ports.sessions.rules.all()
     return [rule for rule in rules if is_admin or (context.actor.key and rule.holder == context.actor.key)]

@@ -38,7 +38,7 @@ def _all_about(shown: ListedTool, context: CommandContext) -> str:
 
 
 def _unknown(context: CommandContext) -> str:
-    """The same for a tool that does not exist and for one that is not the sender's."""
+    """Return the same for a tool that does not exist and for one that is not the sender's."""
     meant = closest(context.arguments, [shown.name for shown in context.ports.tools.of(context.actor)])
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 

@@ -62,7 +62,7 @@ class ContextBudget:
         return not self.fits or self.used + self.reserve > self.window
 
     def text(self) -> str:
-        """The answer of `/context`."""
+        """Return the answer of `/context`."""
         lines = [
             f"Context of {self.spec}",
             f"  Next request: {self.used:,} / {self.window:,} tokens ({percent(self.used, self.window)})",
@@ -100,7 +100,7 @@ class ContextBudget:
         return "\n".join([self.sentence(), "What helps:", *(f"- {line}" for line in self.advice())])
 
     def line(self) -> str:
-        """The same in one line, for a log."""
+        """Return the same in one line, for a log."""
         return " ".join([self.sentence(), "What helps:", *self.advice()])
 
     def advice(self) -> Sequence[str]:
@@ -136,7 +136,7 @@ class ContextBudget:
 
 
 def percent(tokens: int, window: int) -> str:
-    """A share of the window.
+    """Return a share of the window.
 
     >>> percent(125_000, 200_000), percent(1, 0)
     ('62.5%', '?')

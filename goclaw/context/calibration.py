@@ -46,7 +46,7 @@ class Calibration:
         self._scales[spec] = seen if before is None else before + WEIGHT * (seen - before)
 
     def news(self) -> dict[str, float] | None:
-        """All factors, if one has changed enough since they were last asked for: to be kept."""
+        """Return all factors, if one has changed enough since they were last asked for: to be kept."""
         if all(abs(scale - self._kept.get(spec, 0.0)) <= NEWS * scale for spec, scale in self._scales.items()):
             return None
         self._kept = {spec: round(scale, 3) for spec, scale in self._scales.items()}

@@ -43,12 +43,12 @@ CHECKPOINT: Codec[Checkpoint] = Codec(Checkpoint)
 
 
 def reached(share: float, marks: Sequence[int] = MARKS) -> int:
-    """The highest of `marks` that a context has reached of which so many per cent are filled; 0: none."""
+    """Return the highest of `marks` that a context has reached of which so many per cent are filled; 0: none."""
     return max((mark for mark in marks if share >= mark), default=0)
 
 
 async def write_checkpoint(material: Material, model: ChatModel, spent: Spent) -> Checkpoint:
-    """The checkpoint that `model` writes, secrets masked.
+    """Return the checkpoint that `model` writes, secrets masked.
 
     Raises:
         SummaryFailed: it wrote none that can be used.

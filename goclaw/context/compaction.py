@@ -224,7 +224,7 @@ async def _note_names(messages: Sequence[Message], found: list[str]) -> None:
 
 
 def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: int, budget: int) -> int:
-    """The index of the first entry to keep; 0 when all must stay.
+    """Return the index of the first entry to keep; 0 when all must stay.
 
     Keeps `keep_percent` of the messages, at least `min_messages` as far as the token budget allows, and begins the
     kept part with a user's message or an answer, so that no tool result loses its call. What the user asked last is
@@ -260,7 +260,7 @@ async def _basis(window: Window, entries: Sequence[ContextEntry], split: int, po
 async def _by_checkpoint(
     before: str, entries: Sequence[ContextEntry], job: CompactionGoal, split: int, ready: ReadyCheckpoint
 ) -> tuple[int, SummarySource, str]:
-    """The checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
+    """Return the checkpoint in place of a summary, if it covers enough and what comes after it fits; else nothing."""
     after = next((index for index, entry in enumerate(entries) if entry.row > ready.covers_to), len(entries))
     covered = sum(entry.tokens for entry in entries[:after])
     first = min(after, split)  # one that covers the latest messages, too, is no reason to keep fewer of them
@@ -283,7 +283,7 @@ def _spoken(messages: Sequence[Message]) -> list[str]:
 
 
 def _bounded(text: str, before: str, said: Sequence[str], tokens: int) -> str:
-    """A summary that has at most `tokens` estimated tokens, names that are kept word for word included.
+    """Return a summary that has at most `tokens` estimated tokens, names that are kept word for word included.
 
     Args:
         text: what was written, of any length.
@@ -313,7 +313,7 @@ def fit_summary(window: Window, tokens: int) -> bool:
 
 
 def _above(text: str, line: str, tokens: int) -> str:
-    """A line below as much of a text as `tokens` leave room for."""
+    """Return a line below as much of a text as `tokens` leave room for."""
     text = cut_summary(text.strip(), max(0, tokens - estimate_text(f"\n\n{line}")))
     return f"{text}\n\n{line}".strip()
 

@@ -48,7 +48,7 @@ _NAME = re.compile(
 
 
 def names(text: str) -> Iterator[str]:
-    """The names in a text, in order, each as often as it occurs. Secrets are none."""
+    """Yield the names in a text, in order, each as often as it occurs. Secrets are none."""
     text = mask(text)
     # Only code and telephone numbers have spaces; without them splitting is several times as quick.
     words = _WORD.findall(text) if "`" in text or "+" in text else text.split()
@@ -62,7 +62,7 @@ def names(text: str) -> Iterator[str]:
 
 
 def names_in(texts: Iterable[str]) -> Sequence[str]:
-    """The names in some texts, the most important first, each once and within bounds."""
+    """Return the names in some texts, the most important first, each once and within bounds."""
     found: dict[str, None] = {}
     for text in _bounded(texts):
         found.update(dict.fromkeys(names(text)))
@@ -72,7 +72,7 @@ def names_in(texts: Iterable[str]) -> Sequence[str]:
 
 
 def with_names(summary: str, before: str, said: Sequence[str]) -> str:
-    """The summary, with the names that it lacks below it, within bounds.
+    """Return the summary, with the names that it lacks below it, within bounds.
 
     Args:
         summary: what was written.

@@ -61,7 +61,7 @@ class PrunedView:
         return any(first <= row <= last for first, last in self.left_out)
 
     def of(self, entries: Iterable[ContextEntry]) -> list[ContextEntry]:
-        """The entries as this view shows them."""
+        """Return the entries as this view shows them."""
         shown = (entry for entry in entries if not self.leaves_out(entry.row)) if self.left_out else entries
         seen = (_without_tools(entry) if entry.row <= self.no_tools_to else entry for entry in shown)
         kept = [entry for entry in seen if entry is not None]
@@ -69,7 +69,7 @@ class PrunedView:
 
 
 def thinnable_before(entries: Sequence[ContextEntry]) -> int:
-    """The row before which results may be thinned; 0: none."""
+    """Return the row before which results may be thinned; 0: none."""
     results = [entry.row for entry in entries if isinstance(entry.message, ToolResult)]
     answers = [entry.row for entry in entries if isinstance(entry.message, AssistantMessage)]
     if len(results) <= LATEST_RESULTS or not answers:
@@ -78,7 +78,7 @@ def thinnable_before(entries: Sequence[ContextEntry]) -> int:
 
 
 def cut_to_window(entry: ContextEntry, context_window: int) -> ContextEntry:
-    """A result that is too large for the model's window, with its middle left out; every other entry as it is."""
+    """Return a result too large for the model's window without its middle; any other entry unchanged."""
     message, most = entry.message, context_window // WINDOW_SHARE
     if not isinstance(message, ToolResult) or entry.tokens <= most:
         return entry

@@ -18,12 +18,12 @@ NO_QUESTION = "answers before any question"
 
 
 def repaired(messages: Sequence[Message]) -> list[Message]:
-    """The valid messages of `repair` alone."""
+    """Return the valid messages of `repair` alone."""
     return repair(messages)[0]
 
 
 def repair(messages: Sequence[Message]) -> tuple[list[Message], Counter[str]]:
-    """The messages with every call answered, right after it, in the order of the calls, and nothing else between.
+    """Return the messages with each call answered right after it, in the order of the calls, with nothing between.
 
     Results without a call and empty answers are dropped; a conversation begins with a user's message. What had to be
     done is counted beside it.
@@ -60,7 +60,7 @@ def in_words(repairs: Counter[str]) -> str:
 
 
 def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) -> list[ToolResult | None]:
-    """One result per call, looked for up to the next answer: ids need not be unique beyond it."""
+    """Return one result per call, looked for up to the next answer: ids need not be unique beyond it."""
     found: dict[str, ToolResult] = {}
     for index in range(start, len(messages) if answer.calls else start):
         message = messages[index]

@@ -23,12 +23,12 @@ def is_small(context_window: int) -> bool:
 
 
 def reserve(context_window: int, settings: CompactionSettings) -> int:
-    """Tokens that must stay free."""
+    """Return the tokens that must stay free."""
     return min(settings.reserve_tokens, context_window // RESERVE_SHARE)
 
 
 def room(context_window: int, overhead: int, settings: CompactionSettings) -> int:
-    """Tokens that a conversation may have beside `overhead` tokens of prompt and tools."""
+    """Return the tokens that a conversation may have beside `overhead` tokens of prompt and tools."""
     return max(0, context_window - reserve(context_window, settings) - overhead)
 
 

@@ -19,7 +19,7 @@ _LEVELS_AROUND = 10
 
 
 def sound_text(text: str) -> str:
-    """The text with `?` for every lone half of a surrogate pair."""
+    """Return the text with `?` for every lone half of a surrogate pair."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
@@ -30,7 +30,7 @@ def sound(answer: AssistantMessage) -> AssistantMessage:
 
 
 def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
-    """The calls with an id of its own each: an approval and a result belong to one call and no other."""
+    """Return the calls with an id of its own each: an approval and a result belong to one call and no other."""
     known: dict[str, ToolCall] = {}
     for call in calls:
         name = call.id

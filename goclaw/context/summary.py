@@ -83,7 +83,7 @@ Spent = Callable[[Finished], Awaitable[None]]
 
 
 async def write_summary(material: Material, model: ChatModel, spent: Spent) -> str:
-    """The summary that `model` writes, secrets masked.
+    """Return the summary that `model` writes, secrets masked.
 
     Raises:
         SummaryFailed: it wrote none that can be used.
@@ -111,7 +111,7 @@ async def ask_about(
 
 
 async def one_piece(material: Material, model: ChatModel, spent: Spent, share: float = SHARES_OF_WINDOW[0]) -> str:
-    """The material as one text that fits a request to `model`: as it is, or as summaries of its pieces.
+    """Return the material as one text that fits a request to `model`: as it is, or as summaries of its pieces.
 
     Raises:
         SummaryFailed: it cannot be made to fit.
@@ -131,7 +131,7 @@ async def one_piece(material: Material, model: ChatModel, spent: Spent, share: f
 
 
 def cut_summary(text: str, tokens: int) -> str:
-    """The summary, cut so that it has at most `tokens` estimated tokens, with a line that says so where one fits."""
+    """Return the summary cut to `tokens` estimated tokens, with a line that says so where one fits."""
     if estimate_text(text) <= tokens:
         return text
     note = f"\n{CUT_HERE}"
@@ -146,7 +146,7 @@ def cut_summary(text: str, tokens: int) -> str:
 
 
 def _prefix_length(text: str, tokens: int) -> int:
-    """Characters of the beginning that has at most `tokens` tokens, found by halving: linear in the text."""
+    """Return the characters of the beginning that has at most `tokens` tokens, found by halving: linear in the text."""
     length, step = 0, len(text)
     while step:
         part = text[length : length + step]
@@ -158,7 +158,7 @@ def _prefix_length(text: str, tokens: int) -> int:
 
 
 def told(message: Message) -> str:
-    """A message as the summariser reads it, secrets masked."""
+    """Return a message as the summariser reads it, secrets masked."""
     match message:
         case UserMessage():
             return _indented(mask(f"User: {UNMARKED.text_of(message, 0)}"))
@@ -171,7 +171,7 @@ def told(message: Message) -> str:
 
 
 def _indented(text: str) -> str:
-    """All lines but the first moved to the right, so that no result of a tool looks like the words of a person."""
+    """Indent all lines but the first, so that no result of a tool looks like the words of a person."""
     return "\n    ".join(text.splitlines())
 
 
@@ -196,7 +196,7 @@ def _wishes(material: Material, model: ChatModel) -> str:
 
 
 async def _of_each(pieces: Sequence[str], material: Material, model: ChatModel, spent: Spent) -> Sequence[str]:
-    """A summary of each piece, marked as part."""
+    """Return a summary of each piece, marked as part."""
     summaries = []
     for number, piece in enumerate(pieces, 1):
         order = f"This is part {number} of {len(pieces)} of a long conversation. Summarise this part."
@@ -206,7 +206,7 @@ async def _of_each(pieces: Sequence[str], material: Material, model: ChatModel, 
 
 
 def _beginnings(texts: Sequence[str], room: int) -> Sequence[str]:
-    """The texts, the longest of them cut so that all have at most `room` tokens together; the last ones, if many."""
+    """Return the texts, the longest cut so that all have at most `room` tokens; the last ones, if many."""
     sizes = [estimate_text(text) + 1 for text in texts]
     longest = max(sizes)
     while longest > SHORTEST_EXCERPT and sum(min(size, longest) for size in sizes) > room:
@@ -218,7 +218,7 @@ def _beginnings(texts: Sequence[str], room: int) -> Sequence[str]:
 
 
 def _pieces(texts: Iterable[str], room: int) -> list[str]:
-    """The texts put together to pieces of at most `room` tokens; a text that is longer by itself is cut."""
+    """Return the texts put together to pieces of at most `room` tokens; a text that is longer by itself is cut."""
     pieces: list[str] = []
     piece: list[str] = []
     left = room
@@ -248,7 +248,7 @@ def answer_tokens(model: ChatModel) -> int:
 
 
 async def ask(model: ChatModel, system: str, question: str, spent: Spent, *, shortest: int = SHORTEST_SUMMARY) -> str:
-    """One question to a summariser; an answer of fewer than `shortest` characters does not count.
+    """Ask a summariser one question; an answer of fewer than `shortest` characters does not count.
 
     Raises:
         SummaryFailed: it failed, refused, was cut, or answered next to nothing.

@@ -38,7 +38,7 @@ class ContentMarkers:
     key: bytes = b""
 
     def around(self, message: Message, row: int) -> Message:
-        """The message of a row with marks around what is foreign in it; itself where nothing is."""
+        """Return the message of a row with marks around what is foreign in it; itself where nothing is."""
         match message:
             case ToolResult(foreign=True):
                 return replace(message, content=fenced(message.content, message.name, self._id(row)))
@@ -52,7 +52,7 @@ class ContentMarkers:
                 return message
 
     def text_of(self, message: UserMessage, row: int) -> str:
-        """The text of a person's message with marks around what is foreign in it."""
+        """Return the text of a person's message with marks around what is foreign in it."""
         return "".join(self._pieces(message, row))
 
     def beside(self, text: str, origin: str) -> str:
@@ -85,7 +85,7 @@ def harmless(text: str) -> str:
 
 
 def reminder(texts: Sequence[str]) -> str:
-    """The runtime's own words in their marks, which no word in them ends; empty for no words."""
+    """Return the runtime's own words in their marks, which no word in them ends; empty for no words."""
     lines = "\n".join(map(harmless, texts))
     return f"<system-reminder>\n{lines}\n</system-reminder>" if lines else ""
 
@@ -107,11 +107,11 @@ def count_of(message: Message) -> int:
 
 
 def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
-    """The pieces of a text that got `by` characters before it."""
+    """Return the pieces of a text that got `by` characters before it."""
     return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
 
 
 def _plain(origin: str) -> str:
-    """Names in it were chosen by their bearers."""
+    """Return text without our marks: names in it were chosen by their bearers."""
     plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')
     return " ".join(plain.split())[:MAX_ORIGIN]

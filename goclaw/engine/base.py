@@ -192,7 +192,7 @@ class Engine(Protocol):
         ...
 
     def running(self, session: str) -> str | None:
-        """The id of the turn that runs in the session's lane."""
+        """Return the id of the turn that runs in the session's lane."""
         ...
 
     def waiting(self, session: str) -> int:

@@ -81,7 +81,7 @@ _ANSWERED = Statement(
 
 
 def no_rows(_: object) -> Sequence[BoundStatement]:
-    """A step that writes nothing but its own record."""
+    """Return no rows, for a step that writes nothing but its own record."""
     return ()
 
 
@@ -269,7 +269,7 @@ class Journal:
         return (await self._database.write(statement, *stops, durable=True))[0].rowcount == 1
 
     def settled(self, inbound: Inbound, at: float) -> BoundStatement:
-        """The INSERT of a message that needs no turn: a command that was answered at once."""
+        """Return the INSERT of a message that needs no turn: a command that was answered at once."""
         return _SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
 
     async def replace(self, turn: JournaledTurn, edited: Inbound, at: float) -> bool:
@@ -298,14 +298,14 @@ class Journal:
         return bool((await self._database.read(_KNOWN(turn=inbound_id)))[0][0])
 
     async def version(self, session: str, ref: str) -> Inbound | None:
-        """The latest version of the message that its channel calls `ref`; None: it is gone, or never came."""
+        """Return the latest version of the message that its channel calls `ref`; None: it is gone, or never came."""
         if not ref:
             return None
         rows = await self._database.read(_VERSION(of_session=session, named=f'"ref":{json.dumps(ref)}'))
         return _INBOUND.from_json(rows[0]["body"]) if rows else None
 
     async def open_turns(self) -> list[JournaledTurn]:
-        """Everything that was not finished when the daemon last ended.
+        """Return everything that was not finished when the daemon last ended.
 
         What had begun goes on first, then what took another's place, then what waited, each in order of arrival.
         """
@@ -325,12 +325,12 @@ class Journal:
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
 
     async def parked(self) -> list[Parked]:
-        """The questions that turns waited for when the daemon last ended."""
+        """Return the questions that turns waited for when the daemon last ended."""
         rows = await self._database.read(_PARKED())
         return [Parked(row["turn"], row["session"], row["name"], row["output"]) for row in rows]
 
     def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
-        """The turn of a message that was just submitted: nothing is recorded yet."""
+        """Return the turn of a message that was just submitted: nothing is recorded yet."""
         return JournaledTurn(
             inbound.id, kind, inbound, stopping=False, resumed=False, _journal=self, interrupts=interrupts
         )
@@ -342,7 +342,7 @@ class Journal:
     async def record(
         self, turn: str, name: str, output: str, rows: Sequence[BoundStatement], *also: BoundStatement
     ) -> tuple[int, ...]:
-        """A step's outcome, its rows and other statements, in one transaction; returns the row ids."""
+        """Write a step's outcome, its rows and other statements, in one transaction; return the row ids."""
         results = await self._database.write(
             *rows,
             _FORGET_INTENT(turn=turn, name=name),
@@ -415,7 +415,7 @@ class Journal:
         await self._database.write(_PRUNE(before=now - KEEP_SECONDS))
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
-        """State and output of what a turn has recorded."""
+        """Return the state and output of what a turn has recorded."""
         rows = await self._database.read(_STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 

@@ -156,7 +156,7 @@ class Lanes:
                 del self._lanes[session]
 
     def at_work(self) -> list[RunningTurn]:
-        """The turns that run."""
+        """Return the turns that run."""
         return [
             RunningTurn(session, turn.id, lane.delayed or self._journal.is_parked(turn.id), tuple(turn.doing))
             for session, lane in self._lanes.items()
@@ -168,11 +168,11 @@ class Lanes:
         return min((turn.inbound.received_at for lane in self._lanes.values() for turn in lane.waiting), default=None)
 
     def busy(self) -> int:
-        """The number of lanes with work."""
+        """Return the number of lanes with work."""
         return len(self._lanes)
 
     def delayed(self) -> int:
-        """The number of turns that wait for the disk."""
+        """Return the number of turns that wait for the disk."""
         return sum(lane.delayed for lane in self._lanes.values())
 
     async def idle(self, *, but_parked: bool = False) -> None:
@@ -356,7 +356,7 @@ async def _no_notice(inbound: Inbound, error: StateError) -> None:
 
 
 def _name(session: str) -> str:
-    """The name of a lane's task."""
+    """Return the name of a lane's task."""
     return f"lane {session}"
 
 
@@ -374,7 +374,7 @@ async def open_lanes(
     clock: Clock,
     delayed: Delayed = _no_notice,
 ) -> AsyncIterator[Lanes]:
-    """The engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
+    """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
     lanes = Lanes(journal, outbox, handler, failed, clock, delayed)
     try:
         yield lanes

@@ -92,7 +92,7 @@ class Outbox:
         """Deliveries promised before `resume`, which finds them in the database, too."""
 
     def row(self, delivery: Delivery) -> BoundStatement:
-        """The INSERT for the transaction that promises the delivery."""
+        """Return the INSERT for the transaction that promises the delivery."""
         return _INSERT(
             id=delivery.id,
             channel=delivery.address.channel,
@@ -261,7 +261,7 @@ class Outbox:
                 await self._clock.sleep(error.retry_after or pause)
 
     async def _directed(self, delivery: Delivery) -> Delivery:
-        """The delivery with the id of the message that it changes: what came before it in its chat has arrived.
+        """Return the delivery with the id of the message that it changes: what came before it in its chat has arrived.
 
         Raises:
             DeliveryError: there is no such message, or it is a question, which only the daemon may change.
@@ -315,7 +315,7 @@ def _ids(delivery: Delivery) -> Mapping[str, str]:
 
 @asynccontextmanager
 async def open_outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AsyncIterator[Outbox]:
-    """The outbox, for as long as the block lasts. Call `resume` when the channels are open."""
+    """Yield the outbox, for as long as the block lasts. Call `resume` when the channels are open."""
     outbox = Outbox(database, channels, clock)
     try:
         yield outbox

@@ -83,7 +83,7 @@ class AgentRun:
     """Of a member of a team."""
 
     def detached(self) -> "AgentRun":
-        """The same with those above it, for an agent that goes on when they have ended: their clocks have stopped."""
+        """Return the run without its ancestors' clocks, which have stopped: for an agent that outlives their turn."""
         above = self.parent.detached() if self.parent else None
         return replace(self, policy=RunPolicy(self.policy.rules), parent=above)
 

@@ -96,7 +96,7 @@ class AgentSelector:
         return SelectedAgent(self._named(MAIN, BY_DEFAULT))
 
     def commands(self, actor: Actor) -> dict[str, str]:
-        """The slash commands by which the actor reaches an agent, with whom."""
+        """Return the slash commands by which the actor reaches an agent, with whom."""
         found = commands_of(self.routes, actor.key)
         return {command: agent for command, agent in found if self._may(actor, agent) and self._kinds.of(agent)}
 
@@ -111,7 +111,7 @@ class AgentSelector:
         return (await self._contexts.session(session)).agent
 
     def listed(self, actor: Actor) -> list[Kind]:
-        """The agents that may answer the actor."""
+        """Return the agents that may answer the actor."""
         found = (self._kinds.of(name) for name in self._kinds.answering if self._may(actor, name))
         return [kind for kind in found if kind]
 

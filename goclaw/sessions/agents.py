@@ -126,7 +126,11 @@ class Agents:
                 return await self._work(agent_run, agent, kind, task)
 
     def kind(self, above: AgentRun, name: str) -> Kind:
-        """The kind of agent that is meant by a name. Raises ToolError: none of that name may work for this person."""
+        """Return the kind of agent for a name.
+
+        Raises:
+            ToolError: no agent of that name may work for this person.
+        """
         kind = self._ports.kinds.named(name)
         if not self._ports.may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
@@ -207,7 +211,7 @@ class Agents:
 
     @asynccontextmanager
     async def staying(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
-        """The conversation of an agent that stays for several turns (`one_turn`)."""
+        """Yield the conversation of an agent that stays for several turns (`one_turn`)."""
         async with self._working(above, agent) as session:
             yield session
 
@@ -297,7 +301,7 @@ class Agents:
 
     @asynccontextmanager
     async def _working(self, above: AgentRun, agent: str) -> AsyncIterator[Session]:
-        """The agent's own conversation: empty, unless a crash has cut it. It leaves the memory when the agent ends."""
+        """Yield the agent's own conversation, empty unless resumed; it is dropped from memory when the agent ends."""
         key = session_of_agent(above.session.key, agent)
         self._places[key] = above.home.key
         above.root.started.add(agent)
@@ -331,11 +335,11 @@ class Agents:
             )
 
     def of(self, home: str) -> Sequence[RunningAgent]:
-        """The agents at work in a person's session."""
+        """Return the agents at work in a person's session."""
         return [each for each in self._running.values() if each.agent_run.home.key == home]
 
     async def lines(self, home: str) -> list[str]:
-        """The tree of agents at work, for people: who does what, how deep, for how long, and what it took so far."""
+        """Return the tree of running agents, for people: task, depth, time and use of each."""
         now, found = self._ports.clock.monotonic(), self.of(home)
         lines = []
         for each in sorted(found, key=lambda each: each.agent_run.session.key):
@@ -393,7 +397,7 @@ def _name(kind: Kind, task: AgentTask) -> str:
 
 
 def _id_of(turn: str, step: str) -> str:
-    """The same after a crash, and of no other call."""
+    """Return a call's unique id, the same after a crash."""
     return sha256(f"{turn}\n{step}".encode()).hexdigest()[:ID_LENGTH]
 
 

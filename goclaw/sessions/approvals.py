@@ -108,7 +108,7 @@ class TurnQuestions:
         return self.turn.inbound.actor.key
 
     def _lapsed(self, asked: Question, answer: RecordedAnswer) -> str:
-        """Why an approval that was given does not hold any more."""
+        """Return why an approval that was given does not hold any more."""
         if self.questions.left_of(answer) < 0:
             return "its approval is too old"
         if not self.questions.may_answer(answer.actor, asked, self.turn.inbound.session):
@@ -116,7 +116,7 @@ class TurnQuestions:
         return ""
 
     async def _rules(self, wanted: ApprovalRequest) -> list[ApprovalRule]:
-        """Rules that together allow every part of the call; none where one part has none."""
+        """Return the rules that together allow every part of the call; none where one part has none."""
         if not wanted.pattern or self.turn.inbound.actor.behalf:
             return []
         kept = await self.ports.rules.matching(self._asker, wanted.call.name, wanted.place)

@@ -19,7 +19,7 @@ MAX_BYTES = 10 << 20
 def files_of(
     turn: Turn, artifacts: Sequence[Artifact], outcome: Outcome, channel: Channel | None, access: Access
 ) -> list[Delivery]:
-    """The deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
+    """Return the deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
 
     Args:
         artifacts: what the turn's tools kept, oldest first.

@@ -143,7 +143,7 @@ class Attachments:
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
     async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
-        """The transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
+        """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
         mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
         failed, words = "", ""
@@ -188,7 +188,7 @@ class Attachments:
 
 
 def unopened(inbound: Inbound) -> UserMessage:
-    """The message of a turn that ended before it was opened; it says what came with it."""
+    """Return the message of a turn that ended before it was opened; it says what came with it."""
     lines = [(f"[{_called(attachment)}: not opened]", "") for attachment in inbound.attachments]
     text, foreign = joined([*inbound.pieces, *lines])
     return UserMessage(text, foreign=foreign)
@@ -202,7 +202,7 @@ def _called(attachment: Attachment) -> str:
 
 
 def in_words(size: int) -> str:
-    """A size as people say it."""
+    """Return a size as people say it."""
     if size < 1 << 10:
         return f"{size} bytes"
     return f"{size / (1 << 10):.0f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"

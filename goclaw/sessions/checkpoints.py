@@ -25,7 +25,7 @@ class Checkpoints:
         self._store = store
 
     async def latest(self, session: str) -> ReadyCheckpoint | None:
-        """The newest one, as a compaction takes it."""
+        """Return the newest one, as a compaction takes it."""
         stored = await self._store.latest(session)
         return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 

@@ -281,7 +281,7 @@ class Compactor:
         return Basis(summary, [as_read(message) for message in shown])
 
     def _budget(self, session: Session, context_window: int, summary: int) -> int:
-        """Estimated tokens of the messages that a compaction leaves beside a summary of so many."""
+        """Return estimated tokens of the messages that a compaction leaves beside a summary of so many."""
         scale = session.window.scale
         if is_small(context_window):
             left = room(context_window, session.fixed, self._ports.settings) // KEPT_SHARE
@@ -289,7 +289,7 @@ class Compactor:
         return max(0, int(context_window // 2 / scale) - session.overhead)
 
     def longest_summary(self, session: Session, context_window: int) -> int:
-        """Estimated tokens that a summary may have in a window of so many tokens."""
+        """Return estimated tokens that a summary may have in a window of so many tokens."""
         left = room(context_window, session.fixed, self._ports.settings)
         return int(min(context_window // ANSWER_SHARE, left // SUMMARY_SHARE) / max(1.0, session.window.scale))
 
@@ -303,7 +303,7 @@ class Compactor:
         return True
 
     async def context_window(self, session: str) -> int:
-        """Tokens that the model can read that answers in a session."""
+        """Return the tokens that the model can read that answers in a session."""
         try:
             return (await self._ports.models.agent(session)).context_window
         except ConfigError:
@@ -317,7 +317,7 @@ class Compactor:
     def attempt(
         self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = ""
     ) -> SummaryAttempt:
-        """One search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
+        """Return a search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
         given = self._ports
         ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored, given.repeats)
         health = self._others_health if model else self.health
@@ -330,7 +330,7 @@ def _is_useless(done: StoredCompaction, size: int) -> bool:
 
 
 def _why_useless(fixed: int, left: int, context_window: int) -> str:
-    """Why a compaction freed next to nothing, and what helps, where `fixed` of the tokens that are left never go."""
+    """Explain why a compaction freed next to nothing, and what helps; `fixed` of the tokens left never go."""
     if 2 * left <= context_window:
         return f"There was little to sum up: {left:,} of {context_window:,} tokens are used. Nothing needs to be done."
     if 2 * fixed < left:
@@ -346,5 +346,5 @@ def _why_useless(fixed: int, left: int, context_window: int) -> str:
 
 
 def _size(session: Session) -> int:
-    """Tokens by our own measure, which what is left of them can be held against: a provider's count is another one."""
+    """Return the estimated tokens, which compare with later estimates; a provider's count would not."""
     return int(session.window.scale * session.window.estimated(session.overhead))

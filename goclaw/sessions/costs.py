@@ -34,7 +34,7 @@ class Costs:
     """For whom a session worked last: what is done beside its turns is done for them."""
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
-        """The row about an answer, to be written with its step."""
+        """Return the row about an answer, to be written with its step."""
         usage, now = _believable(done.usage), self.clock.now()
         return Spending.row(
             session,
@@ -77,7 +77,7 @@ class Costs:
         return await self.spending.of_person(person, midnight.timestamp())
 
     async def lines(self, person: str, rules: TurnRules) -> list[tuple[str, str]]:
-        """Name and text of how far a person's day is used up, where it is capped."""
+        """Return the used share of a person's daily caps, as name and text."""
         if not (rules.daily_tokens or rules.daily_cost):
             return []
         spent = await self.today(person)

@@ -23,7 +23,7 @@ _SOUND_ENDINGS = {
 
 
 def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
-    """A file's name without folders, marks of shells, control characters, and a dot or dash in front.
+    """Return a file's name without folders, marks of shells, control characters, and a dot or dash in front.
 
     A file without a name is called `unnamed`, with the ending of its type.
     """
@@ -39,7 +39,7 @@ def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
 
 
 def recording_name(name: str, mime: str, kind: str) -> str:
-    """A name for something that sounds; its ending says what it is."""
+    """Return a name for something that sounds; its ending says what it is."""
     ending = _SOUND_ENDINGS.get(mime.partition(";")[0].strip().lower(), "")
     if not name:
         return f"{kind}{ending or '.ogg'}"
@@ -49,5 +49,5 @@ def recording_name(name: str, mime: str, kind: str) -> str:
 
 
 def picture_name(blob: str, mime: str) -> str:
-    """A name for a picture that came without one: the same for the same bytes, whenever they come."""
+    """Return a name for a picture that came without one: the same for the same bytes, whenever they come."""
     return f"picture-{blob[:8]}{mimetypes.guess_extension(mime) or ''}"

@@ -17,7 +17,7 @@ _OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".s
 
 
 def sound_type(data: bytes) -> str | None:
-    """The media type of a recording, where its first bytes say."""
+    """Return the media type of a recording, where its first bytes say."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return "audio/wav"
     if data[4:8] == b"ftyp":

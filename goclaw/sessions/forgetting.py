@@ -57,7 +57,7 @@ class Codes:
         self._given: dict[tuple[str, str], tuple[str, float]] = {}
 
     def give(self, person: str, session: str) -> str:
-        """A new code; an earlier one is void."""
+        """Return a new code; an earlier one is void."""
         now = self._clock.monotonic()
         self._given = {key: given for key, given in self._given.items() if given[1] > now}
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))

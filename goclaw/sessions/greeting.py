@@ -16,7 +16,7 @@ NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw
 
 
 def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:
-    """The lines as things are now; what is still being looked for counts as there."""
+    """Return the lines as things are now; what is still being looked for counts as there."""
     model, lacks_model = _model(models, config)
     telegram = _telegram(config, users)
     lines = [model, *([telegram] if telegram else []), *([NO_COMMANDS] if sandbox.tier == NONE else [])]

@@ -76,7 +76,7 @@ def with_one_more(known: Sequence[OverheardMessage], new: OverheardMessage, keep
 
 
 def change(before: str, now: str) -> tuple[str, str]:
-    """An older and a newer text as `one_line`, from where they begin to differ where that is far behind."""
+    """Return an older and a newer text as `one_line`, from where they begin to differ where that is far behind."""
     older, newer = " ".join(before.split()), " ".join(now.split())
     same = next((at for at, (old, new) in enumerate(zip(older, newer, strict=False)) if old != new), None)
     if same is None:  # one continues the other
@@ -88,11 +88,11 @@ def change(before: str, now: str) -> tuple[str, str]:
 
 
 def one_line(text: str, longest: int = MAX_NOTE) -> str:
-    """A text on one line of bounded length."""
+    """Return a text on one line of bounded length."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}…"
 
 
 def _plain(name: str) -> str:
-    """A display name is chosen by its bearer: nothing in it may look like our own marks."""
+    """Return a display name without our marks: its bearer chose it."""
     return "".join(char for char in name if char.isprintable() and char not in "<>[]()")[:64].strip()

@@ -81,7 +81,7 @@ class Hooking:
 
 
 async def instructed(hooks: Hooks, session: Session, instructions: str) -> str:
-    """The instructions for a compaction, with what hooks make of them and add to them."""
+    """Return the instructions for a compaction, with what hooks make of them and add to them."""
     if not hooks.any_for("before_compaction"):
         return instructions
     event = HookEvent("before_compaction", session.key, session.actor or NOBODY, text=instructions)

@@ -67,7 +67,7 @@ class Clarifier:
 
 
 def missing_in(spec: ToolSpec, call: ToolCall) -> tuple[str, ...]:
-    """The required arguments that a call lacks; none if it has any that the tool does not know."""
+    """Return the required arguments that a call lacks; none if it has any that the tool does not know."""
     known = spec.schema.get("properties", {})
     if not call.input.keys() <= known.keys():
         return ()
@@ -75,7 +75,7 @@ def missing_in(spec: ToolSpec, call: ToolCall) -> tuple[str, ...]:
 
 
 def parsed(text: str, schema: Mapping[str, Any]) -> Any:
-    """A person's words as a value of the field's JSON type; words that are none are left for the validation."""
+    """Return a person's words as a value of the field's JSON type; words that are none are left for the validation."""
     kinds = _kinds(schema)
     if not kinds or "string" in kinds:
         return text

@@ -67,7 +67,7 @@ class Models:
         self.summary_specs: tuple[str, ...] = ()
 
     async def agent(self, session: str = "") -> ChatModel:
-        """The chain that answers in a session; without one, the configured chain.
+        """Return the chain that answers in a session; without one, the configured chain.
 
         Raises:
             ConfigError: a model of the configuration cannot be opened.
@@ -82,7 +82,7 @@ class Models:
         return await result_of(self._agent)
 
     async def answering(self, session: str, first: Sequence[str]) -> ChatModel:
-        """The chain that answers in a session, with `first` before it where an agent has models of its own.
+        """Return the chain that answers in a session, with `first` before it where an agent has models of its own.
 
         Raises:
             ConfigError: a model cannot be opened.
@@ -90,7 +90,7 @@ class Models:
         return await self._chain(*first) if first else await self.agent(session)
 
     async def only(self, specs: Sequence[str]) -> ChatModel:
-        """The chain of these models, and no other behind them.
+        """Return the chain of these models, and no other behind them.
 
         Raises:
             ConfigError: a model cannot be opened.
@@ -101,7 +101,7 @@ class Models:
         return self._alone[key]
 
     async def chosen(self, session: str) -> str:
-        """The model that was chosen for a session; empty: none."""
+        """Return the model that was chosen for a session; empty: none."""
         if session not in self._chosen:
             self._chosen[session] = str((await self._stored.of_session(session)).get(SETTING, ""))
         return self._chosen[session]
@@ -135,11 +135,11 @@ class Models:
         self._chosen.pop(session, None)
 
     def refusal(self, spec: str) -> str:
-        """Why a model that was chosen does not answer; empty: it does."""
+        """Return why a model that was chosen does not answer; empty: it does."""
         return self._refused.get(spec, "")
 
     async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
-        """Models that could answer, what answers now first; and providers with a key of which no model is obvious."""
+        """Return the models that could answer, current ones first, and providers with a key but no obvious model."""
         found = await look_around(self._config, ollama_finder(self._config, self._ports))
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
@@ -224,7 +224,7 @@ class Models:
         return self._chains[specs]
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
-        """The models of `specs`, each opened once, with all known of them that can be known before they are asked.
+        """Return the models of `specs`, each opened once, with their known properties.
 
         Raises:
             ConfigError: one cannot be opened.

@@ -55,11 +55,11 @@ class Modes:
         self._audit = audit
 
     async def of(self, key: str, actor: Actor) -> Mode:
-        """The mode in force in a session when the actor speaks there."""
+        """Return the mode in force in a session when the actor speaks there."""
         return self._access.mode(actor, (await self._contexts.session(key)).mode)
 
     async def chosen(self, key: str) -> Mode:
-        """The mode that was chosen for a session, else the configured one, no matter who speaks there."""
+        """Return the mode that was chosen for a session, else the configured one, no matter who speaks there."""
         chosen = (await self._contexts.session(key)).mode
         return chosen.mode if chosen and chosen.under == self.configured else self.configured
 
@@ -86,7 +86,7 @@ class Modes:
         return _planned(session) > 0 or self._access.mode(actor, chosen) == "plan"
 
     async def settle_plan(self, session: Session, actor: Actor, chosen: ChosenMode | None) -> bool:
-        """The same before a request, which settles it for the context."""
+        """Do the same before a request, and settle it for the context."""
         offers, entries = self.offers_plan(session, actor, chosen), session.window.entries
         planned = _planned(session) or (entries[-1].row if offers and entries else 0)
         if planned != session.planned:

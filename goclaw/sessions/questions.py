@@ -136,11 +136,11 @@ class Questions:
         await self._messages.withdraw(turn)
 
     def of(self, session: str) -> tuple[Question, ...]:
-        """The open questions of a session, oldest first."""
+        """Return the open questions of a session, oldest first."""
         return tuple(item.question for item in self._open.values() if item.session == session)
 
     def identified(self, question: Question, turn: Turn) -> Question:
-        """The question as it is asked now, under an id of its own."""
+        """Return the question as it is asked now, under an id of its own."""
         now = self._ports.clock.now()
         until = now + self._ports.approval_seconds if question.kind == "approval" else None
         name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))
@@ -158,7 +158,7 @@ class Questions:
         return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)
 
     def waiting_for(self, actor: Actor, session: str) -> Question | None:
-        """The oldest question that a plain message of `actor` in `session` answers; never an approval."""
+        """Return the oldest question that a plain message of `actor` in `session` answers; never an approval."""
         for item in self._open.values():
             question = item.question
             if item.session == session and question.kind == "question" and question.asker == actor.key:
@@ -244,7 +244,7 @@ class Questions:
         return asked, answer
 
     def left_of(self, answer: RecordedAnswer) -> float:
-        """Seconds for which an approval that was given still holds, by the wall clock: it may have been days ago."""
+        """Return the seconds for which a given approval still holds, by the wall clock: it may be days old."""
         age = self._ports.clock.now() - answer.at
         return self._ports.approval_seconds - abs(age)
 
@@ -285,7 +285,7 @@ class Questions:
         return item.until is not None and self._ports.clock.awake_or_not() >= item.until
 
     def _left(self, question: Question) -> float | None:
-        """Seconds until the time of a question is over, as the wall clock says when it is shown; never more than ever.
+        """Return the seconds until a question expires, by the wall clock when it is shown; at most the original time.
 
         Where that was set back while the daemon was away, an approval must not live for longer.
         """

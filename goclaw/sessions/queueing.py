@@ -56,7 +56,7 @@ class QueueModes:
         self._stored = stored
 
     async def of(self, key: str) -> QueueMode:
-        """The mode that is in force in a session."""
+        """Return the mode that is in force in a session."""
         return self._in(await self._contexts.session(key))
 
     async def set(self, key: str, mode: QueueMode | None) -> None:

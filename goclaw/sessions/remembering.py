@@ -20,7 +20,7 @@ ORIGIN = "your own mementos, which the tool memento reads"
 
 
 async def remembered(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:
-    """The summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
+    """Return the summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
     try:
         found = await mementos_of(workspace, key, own=own)
     except GoclawError:

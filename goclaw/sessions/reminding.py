@@ -33,7 +33,7 @@ class SessionReminders:
         self.kept.pop(id, None)
 
     def turn(self) -> "TurnReminders":
-        """Those of the turn that begins, with what holds for the session."""
+        """Return the reminders of a new turn, with those of the session."""
         return TurnReminders(self)
 
     @property
@@ -99,7 +99,7 @@ def of_result(tool: str, text: str) -> Reminder:
 
 
 def of_task(ended: TaskInfo) -> Reminder:
-    """The reminder that a background task has ended. Its command stays out: those words are not the runtime's."""
+    """Return the reminder that a background task has ended, without its command: the runtime did not write it."""
     code = "" if ended.code is None else f" (exit code {ended.code})"
     return Reminder(
         f"end of {ended.id}",

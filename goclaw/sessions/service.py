@@ -265,7 +265,7 @@ class Sessions:
             await self._ports.outbox.promise(told)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
-        """The words to the user when `run` ended in an unforeseen way."""
+        """Return the words to the user when `run` ended in an unforeseen way."""
         self.contexts.forget(turn.inbound.session)
         await self.questions.turn_ended(turn.id)
         await self.pauses.turn_ended(turn.inbound.session, turn.id)
@@ -282,7 +282,7 @@ class Sessions:
         return replace(self._ports.bus.now(key), questions=self.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
-        """A session's state; `details` is what others know, `actor` who asks."""
+        """Return a session's state; `details` is what others know, `actor` who asks."""
         session = await self.contexts.session(key)
         kind, line = await self._answering(key, actor)
         models = self._ports.models
@@ -332,7 +332,7 @@ class Sessions:
         return await self._turn_context.budget(session, actor, kind, await self._known_model(key, kind))
 
     async def no_room(self, actor: Actor) -> str:
-        """Why no new conversation of `actor` with the main agent fits into the model's window; empty: one does."""
+        """Explain why no new conversation of `actor` with the main agent fits the model's window; empty: one does."""
         return await self._room.at_start(actor, self._main)
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
@@ -351,7 +351,7 @@ class Sessions:
         return model
 
     async def _model(self, key: str, kind: Kind) -> ChatModel:
-        """The model by which an agent answers in a session. Raises ConfigError where none can be opened."""
+        """Return the model by which an agent answers in a session. Raises ConfigError where none can be opened."""
         models = self._ports.models
         own = () if kind.name == MAIN or await models.chosen(key) else kind.settings.chain
         return await models.answering(key, own)
@@ -362,7 +362,7 @@ class Sessions:
             await self._turn_context.measure(session, actor, kind, model)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
-        """The agent's answer, or the sentence that stands in its place."""
+        """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
@@ -410,7 +410,7 @@ class Sessions:
             return self._main, error
 
     async def _answering(self, key: str, actor: Actor | None) -> tuple[Kind, str]:
-        """The agent that answers an actor in a session, and the line about it for people."""
+        """Return the agent that answers an actor in a session, and the line about it for people."""
         if actor is None:
             return self._main, ""
         try:
@@ -428,7 +428,7 @@ class Sessions:
         return known.rules if known and known.rules else self.turn_rules
 
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
-        """The share of the daily budget that the session's latest user has spent; at first that of its own person."""
+        """Return the share of the daily budget used by the session's current user, at first its own person."""
         return await self.costs.lines(session.person or session.key, self.turn_rules)
 
     async def _person_of(self, session: str) -> str:

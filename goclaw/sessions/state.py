@@ -142,7 +142,7 @@ class Contexts:
         """Besides the windows: they are in no store, so they must survive that a window is read anew."""
 
     async def session(self, key: str) -> Session:
-        """The conversation, read from the store if it is not in memory."""
+        """Return the conversation, read from the store if it is not in memory."""
         while (session := self._loaded.get(key)) is None:
             changed, fresh = self._changed, await self._load(key)
             if changed == self._changed:  # else what was read may be what was forgotten meanwhile
@@ -158,7 +158,7 @@ class Contexts:
         return session
 
     def known(self, key: str) -> Session | None:
-        """The conversation, if it is in memory: what was chosen for it lately is known there."""
+        """Return the conversation, if it is in memory: what was chosen for it lately is known there."""
         return self._loaded.get(key)
 
     @property

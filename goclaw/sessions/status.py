@@ -39,7 +39,7 @@ class Details:
     """Names of `lines` that say no more than that all is well."""
 
     def without_others(self) -> "Details":
-        """The same for who need not know of others' conversations and of the daemon's faults."""
+        """Return the details without other people's conversations and the daemon's faults."""
         health = self.numbers.get("health", {})
         counted = self.numbers.get("memory", {})
         numbers = {
@@ -52,7 +52,7 @@ class Details:
         return Details(lines, numbers, memory, self.calm)
 
     def without_calm(self) -> "Details":
-        """The same without lines that say no more than that all is well: a chat has little room."""
+        """Return the same without lines that say no more than that all is well: a chat has little room."""
         return replace(self, lines={name: line for name, line in self.lines.items() if name not in self.calm})
 
 
@@ -158,7 +158,7 @@ class SessionStatus:
         return ["  Status: compaction in progress"] if self.compacting else []
 
     def numbers(self, health: CompactionHealth) -> dict[str, Any]:
-        """The same for machines (`goclaw status --json`)."""
+        """Return the same for machines (`goclaw status --json`)."""
         return {
             "session": self.session,
             "messages": self.messages,
@@ -206,7 +206,7 @@ def cost_in_words(spent: Spent) -> str:
 
 
 def dollars(cost: float) -> str:
-    """An amount, as people read it."""
+    """Return an amount, as people read it."""
     return f"${cost:,.4f}" if 0 < cost < SMALL else f"${cost:,.2f}"
 
 
@@ -215,6 +215,6 @@ def _minutes(seconds: float) -> str:
 
 
 def _until(seconds: float) -> str:
-    """A time to wait: whole seconds below a minute, which never reach zero while there is something left."""
+    """Return a time to wait: whole seconds below a minute, which never reach zero while there is something left."""
     left = math.ceil(seconds)
     return f"{left} s" if left < MINUTE else _minutes(seconds)

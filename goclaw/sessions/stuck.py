@@ -70,7 +70,7 @@ class StuckTurns:
                 self._report(seen)
 
     def now(self) -> dict[str, str]:
-        """The stuck turns: session, and since when and in what."""
+        """Return the stuck turns: session, and since when and in what."""
         return {seen.work.session: self._in_words(seen) for seen in self._seen.values() if seen.reported}
 
     def line(self, session: str) -> str:
@@ -107,7 +107,7 @@ def _key(work: RunningTurn) -> str:
 
 
 def _tasks_of(turn: str) -> "list[asyncio.Task[Any]]":
-    """The task of a turn and those of its tools: see `engine.lanes` and `toolkit.dispatcher` for their names."""
+    """Return the task of a turn and those of its tools: see `engine.lanes` and `toolkit.dispatcher` for their names."""
     return [task for task in asyncio.all_tasks() if task.get_name().endswith((f"turn {turn}", f" of {turn}"))]
 
 

@@ -89,7 +89,7 @@ class TeamMember:
             self.turn.stopping = True
 
     async def next(self) -> Letter | None:
-        """The next message; None: it is to end."""
+        """Return the next message; None: it is to end."""
         self.resting = True
         try:
             while not self.closing and not self.letters:
@@ -125,7 +125,7 @@ class Team:
         return [member for member in self.members if not member.ended]
 
     def member(self, name: str) -> TeamMember:
-        """A member that lives. Raises ToolError."""
+        """Return a member that lives. Raises ToolError."""
         for member in self.members:
             if member.name == name and not member.ended:
                 return member
@@ -146,18 +146,18 @@ class Teams:
         """By session: each has one at most."""
 
     def of(self, agent_run: AgentRun) -> "TeamOf":
-        """The team as an agent reaches it."""
+        """Return the team as an agent reaches it."""
         return TeamOf(self, agent_run)
 
     def found(self, owner: Owner) -> Team:
-        """The owner's team. Raises ToolError where the owner has none."""
+        """Return the owner's team. Raises ToolError where the owner has none."""
         team = self._teams.get(owner.session)
         if team is None or team.owner != owner:
             raise ToolError(NO_TEAM)
         return team
 
     def lines(self, session: str) -> list[str]:
-        """The team of a session, for people."""
+        """Return the team of a session, for people."""
         team = self._teams.get(session)
         if team is None:
             return []
@@ -250,7 +250,11 @@ class Teams:
     async def _turn(
         self, team: Team, member: TeamMember, session: Session, pieces: Sequence[Piece], number: int
     ) -> str:
-        """One turn of a member; returns its last words. Raises ToolError when it did not finish: the member ends."""
+        """Run one turn of a member, and return its last words.
+
+        Raises:
+            ToolError: the turn did not finish: the member ends.
+        """
         journal, text = self._ports.journal, joined(pieces)
         mine = turn_of_agent(member.above.turn.id, member.agent if number == 1 else f"{member.agent}-{number}")
         asked = replace(member.above.turn.inbound, id=mine, text=text[0], foreign=text[1], attachments=())

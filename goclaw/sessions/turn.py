@@ -380,7 +380,7 @@ class TurnRun:
         return await self._ports.hooks.heard(inbound, await self._ports.received(inbound, beside))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
-        """The message of a turn that ended before its files came."""
+        """Return the message of a turn that ended before its files came."""
         self._ports.carrying.leave()
         return self._ports.hooks.unheard(inbound)
 
@@ -390,7 +390,7 @@ class TurnRun:
         return await self._ports.dispatcher.call(call, scope)
 
     async def _judged(self, number: int) -> Finished:
-        """The model's answer, as hooks let it pass."""
+        """Return the model's answer, as hooks let it pass."""
         done = await self._ask(number)
         if is_cut(done) and self._continued >= self._ports.continuations:
             done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
@@ -489,7 +489,7 @@ class TurnRun:
 
 
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
-    """Sender and context of a row: those of the person's message that it holds, if it holds one."""
+    """Return the sender and context of a row: those of the person's message that it holds, if it holds one."""
     if inbound is None:
         return "", ""
     return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)

@@ -145,11 +145,11 @@ class TurnContext:
             await self.contexts.session(agent_run.home.key)  # so that `_home` is what people see by now
 
     def _home(self, agent_run: AgentRun) -> Session:
-        """The person's session as it is now: an agent in the background may have outlived what was in memory then."""
+        """Return the person's current session: a background agent may have outlived the one loaded at its start."""
         return self.contexts.known(agent_run.home.key) or agent_run.home
 
     def _mode(self, agent_run: AgentRun) -> ChosenMode | None:
-        """The permission mode that was chosen for the conversation; a guest is in none."""
+        """Return the permission mode that was chosen for the conversation; None for an external caller."""
         return None if agent_run.root.caller else self._home(agent_run).mode
 
     def _questions(self, agent_run: AgentRun) -> TurnQuestions | CallerQuestions:
@@ -318,7 +318,11 @@ class TurnContext:
             await session.tell("context", text)
 
     async def _system(self, actor: Actor, settings: AgentSettings, offering: Offering, *about: str) -> str:
-        """The system prompt of an agent with these tools. Raises StateError where the workspace cannot be opened."""
+        """Return an agent's system prompt with these tools.
+
+        Raises:
+            StateError: the workspace cannot be opened.
+        """
         prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
         kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
@@ -398,10 +402,10 @@ class TurnContext:
 
 
 def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The selection that leaves these tools out; None: none is left out."""
+    """Return the selection that leaves these tools out; None: none is left out."""
     return tuple(f"-{name}" for name in names) or None
 
 
 async def _task(inbound: Inbound, beside: Sequence[Piece]) -> UserMessage:
-    """The task of an agent, or what one of its team wrote to it."""
+    """Return the task of an agent, or what one of its team wrote to it."""
     return UserMessage(inbound.text, foreign=inbound.foreign)

@@ -23,14 +23,14 @@ class WindowShortage:
     """Returns the model of an agent in a session; raises ConfigError where none can be opened."""
 
     async def shortage(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> str:
-        """Why no conversation fits into the model's window, for `/status`; empty: one does, or it cannot be known."""
+        """Explain why no conversation fits the model's window, for `/status`; empty: one does, or it is unknown."""
         with suppress(StateError):  # a request would end with the error; a line of the status need not
             found = await self.budget(session, actor, kind, model)
             return "" if found.fits else found.sentence()
         return ""
 
     async def at_start(self, actor: Actor, main: Kind) -> str:
-        """Why no new conversation of `actor` fits, and what helps, in one line for the log; empty: one does."""
+        """Return why no new conversation of `actor` fits, and what helps, in one line for the log; empty: one does."""
         with suppress(ConfigError, StateError):  # said where a request is made
             model = await self.model("", main)
             found = await self.budget(Session("", Window()), actor, main, model)
@@ -38,7 +38,7 @@ class WindowShortage:
         return ""
 
     async def at_first_answer(self, turn: str, session: Session, actor: Actor, kind: Kind) -> str:
-        """The same behind the first answer of a context, for its people; empty behind all later ones."""
+        """Return the same behind the first answer of a context, for its people; empty behind all later ones."""
         window = session.window
         if window.summary or not window.entries or window.entries[0].turn != turn:
             return ""
@@ -48,7 +48,7 @@ class WindowShortage:
         return ""
 
     async def in_words(self, error: GoclawError, session: Session, actor: Actor, kind: Kind) -> str:
-        """The text of an error; of a request that did not fit also what uses the window, and what helps."""
+        """Return the text of an error; of a request that did not fit also what uses the window, and what helps."""
         if isinstance(error, ModelError) and error.kind is ModelErrorKind.OVERFLOW:
             with suppress(ConfigError, StateError):
                 found = await self.budget(session, actor, kind, await self.model(session.key, kind))

@@ -34,7 +34,7 @@ class NotTaken:
 
 
 def chosen(question: Question, text: str, channel: str = LOCAL) -> str | NotTaken:
-    """The answer that was meant by a message from `channel`: an option by its number or text, or free words.
+    """Return the answer that was meant by a message from `channel`: an option by its number or text, or free words.
 
     A number means the option beside which it stands on that screen, and nothing where no number stands.
     """
@@ -80,7 +80,7 @@ def is_long(call: ToolCall) -> bool:
 
 
 def in_words(question: Question, text: str, *, asked: str = "") -> str:
-    """A question for a chat. `asked`: it is not for the person there to answer, and this says for whom it is."""
+    """Return a question for a chat. `asked`: it is not for the person there to answer, and this says for whom it is."""
     lines = [f"**{question.title}**", text]
     if asked:
         lines.append(asked)
@@ -94,7 +94,7 @@ def in_words(question: Question, text: str, *, asked: str = "") -> str:
 
 
 def _options_in_words(question: Question) -> list[str]:
-    """The options and how to choose. Neither sign begins a list: Markdown would join and renumber it."""
+    """Return the options and how to choose. Neither sign begins a list: Markdown would join and renumber it."""
     numbered = question.is_numbered and not buttons(question)
     options = [" ".join(option.split()) for option in question.options]
     shown = [f"({number}) {option}" if numbered else f"• {option}" for number, option in enumerate(options, 1)]
@@ -107,7 +107,7 @@ def _options_in_words(question: Question) -> list[str]:
 
 
 def buttons(question: Question) -> tuple[Choice, ...]:
-    """A button for each option, in the order of the options; none for more than `MAX_BUTTONS`."""
+    """Return a button for each option, in the order of the options; none for more than `MAX_BUTTONS`."""
     if len(question.options) > MAX_BUTTONS:
         return ()
     labels = _LABELS if question.kind == "approval" else {}
@@ -130,12 +130,12 @@ def decided_words(question: Question, text: str, decided: str, *, yes: bool) -> 
 
 
 def whole_call(call: ToolCall) -> str:
-    """A call's arguments, secrets masked, and everything that would not be seen as its code."""
+    """Return a call's arguments, secrets masked, and everything that would not be seen as its code."""
     return revealed(mask_order(orjson.dumps(call.input, option=orjson.OPT_INDENT_2).decode()))
 
 
 def shown_call(call: ToolCall, most: int = SHOWN_INPUT) -> str:
-    """The same as a block of code, a script line by line, of at most so many characters."""
+    """Return the same as a block of code, a script line by line, of at most so many characters."""
     text = _in_lines(call)
     left = len(text) - most
     if left <= 0:
@@ -151,7 +151,7 @@ def _in_lines(call: ToolCall) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A text as a block of code, which Markdown leaves as it is."""
+    """Return a text as a block of code, which Markdown leaves as it is."""
     fence = "`" * 3
     while fence in text:
         fence += "`"

@@ -17,7 +17,7 @@ MAX_LABEL = 60
 
 
 def keyboard_of(choices: Sequence[Choice]) -> InlineKeyboardMarkup | None:
-    """The keyboard below a message; None for no choices, which also removes one in an edit.
+    """Return the keyboard below a message; None for no choices, which also removes one in an edit.
 
     A button carries `q:<question id>:<index>`, the index of its answer among the choices.
     """
@@ -33,6 +33,6 @@ def keyboard_of(choices: Sequence[Choice]) -> InlineKeyboardMarkup | None:
 
 
 def shortened(label: str) -> str:
-    """A label in one line."""
+    """Return a label in one line."""
     line = " ".join(label.split())
     return line if len(line) <= MAX_LABEL else f"{line[: MAX_LABEL - 1]}…"

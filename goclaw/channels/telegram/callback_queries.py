@@ -36,7 +36,7 @@ def query_of(update: Json) -> str | None:
 
 
 def press_of(update: Json, terms: Terms) -> CallbackQuery | None:
-    """The press of one of our buttons where we may answer.
+    """Return the press of one of our buttons where we may answer.
 
     Raises:
         KeyError, TypeError …: see `inbound.UNREADABLE`.

@@ -52,7 +52,7 @@ class ChatTarget:
 
 
 def target_of(address: Address) -> ChatTarget:
-    """The place of an address.
+    """Return the place of an address.
 
     Raises:
         DeliveryError: its ids are not Telegram's.

@@ -180,7 +180,7 @@ class TelegramChannel:
 
 @asynccontextmanager
 async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Channel]:
-    """The channel; the session in `ports` stays the daemon's.
+    """Yield the channel; the session in `ports` stays the daemon's.
 
     Raises:
         ConfigError: it is switched on without a token.

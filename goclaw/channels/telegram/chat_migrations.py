@@ -26,7 +26,7 @@ class ChatMigrations:
         self._file = json_file.JsonFile(path, flush=True)
 
     def current(self, chat: int) -> int:
-        """The id under which a chat is reached now."""
+        """Return the id under which a chat is reached now."""
         while chat in self._after:
             chat = self._after[chat]
         return chat

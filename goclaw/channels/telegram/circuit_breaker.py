@@ -16,7 +16,7 @@ class CircuitBreaker:
         self._until = 0.0
 
     def wait(self) -> float:
-        """Seconds until it is open again; 0 where it is."""
+        """Return the seconds until it is open again; 0 where it is."""
         return max(0.0, self._until - self._clock.monotonic())
 
     def worked(self) -> None:

@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 
 
 def described(message: Json) -> str:
-    """The line for what a message shares; empty: it shares nothing of these.
+    """Return the line for what a message shares; empty: it shares nothing of these.
 
     Raises:
         KeyError, TypeError, ValueError …: it has not the shape that the Bot API describes.
@@ -26,7 +26,7 @@ def described(message: Json) -> str:
 
 
 def in_one_line(text: Any, most: int = MAX_CHARACTERS) -> str:
-    """A text that a person chose, on one line of bounded length and without our brackets."""
+    """Return a text that a person chose, on one line of bounded length and without our brackets."""
     line = " ".join(str(text).split())
     return "".join(sign for sign in line if sign.isprintable() and sign not in "[]")[:most]
 

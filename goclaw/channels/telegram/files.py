@@ -18,7 +18,7 @@ Found = tuple[tuple[Attachment, ...], list[str]]
 
 
 def files_of(message: Json) -> Found:
-    """The files of a message, and a line for what else it brings or what cannot be downloaded."""
+    """Return the files of a message, and a line for what else it brings or what cannot be downloaded."""
     for kind, read in _KINDS.items():
         if kind in message:
             return read(message[kind])
@@ -27,17 +27,17 @@ def files_of(message: Json) -> Found:
 
 
 def limit_of(attachment: Attachment) -> int:
-    """Bytes of such a file that we take."""
+    """Return the bytes of such a file that we take."""
     return MAX_IMAGE if attachment.kind == "image" else MAX_FILE
 
 
 def size_of(file: Json) -> int | None:
-    """Bytes, if Telegram says."""
+    """Return the bytes, if Telegram says."""
     return _number(file["file_size"]) if "file_size" in file else None
 
 
 def in_megabytes(size: int) -> str:
-    """A size as people say it; never rounded down to a limit that it is past."""
+    """Return a size as people say it; never rounded down to a limit that it is past."""
     return f"{-(-size * 10 // (1 << 20)) / 10:g} MB"
 
 
@@ -103,7 +103,7 @@ def _too_large(what: str, size: int, limit: int) -> str:
 
 
 def _mime(file: Json, default: str) -> str:
-    """The media type that the sender's client gave, which may be anything."""
+    """Return the media type that the sender's client gave, which may be anything."""
     given = str(file.get("mime_type", ""))
     return given if given.isascii() and given.isprintable() and 0 < len(given) <= MAX_MIME else default
 

@@ -78,7 +78,7 @@ class PollHealth:
         self._alerts.tell(TOKEN_ALERT, f"Telegram: {REFUSED}.")
 
     def line(self) -> str:
-        """The state in words."""
+        """Return the state in words."""
         now = self._clock.monotonic()
         if self._problem:
             again = "" if self._retry_at is None else f"; next try in {max(0.0, self._retry_at - now):.0f} s"
@@ -104,7 +104,7 @@ def is_webhook(error: Conflict) -> bool:
 
 
 def _words(error: TelegramError) -> tuple[str, str]:
-    """The kind of a trouble, and what people read."""
+    """Return the kind of a trouble, and what people read."""
     if isinstance(error, Conflict):
         said = WEBHOOK if is_webhook(error) else CONFLICT
         return said, f"{said} ({error.message})"

@@ -58,7 +58,7 @@ class Terms:
 
 
 def inbound_of(update: Json, me: Me, now: float, groups: Sequence[int] = ()) -> Inbound | None:
-    """The message in `update`, or the new version of one; None where there is nothing for us. Never raises."""
+    """Return the message in `update`, or the new version of one; None where there is nothing for us. Never raises."""
     return single_of(update, Terms(me, now, dict.fromkeys(groups, 0)))
 
 
@@ -76,7 +76,7 @@ def single_of(update: Json, terms: Terms) -> Inbound | None:
 
 
 def album_of(identity: str, messages: Sequence[Json], terms: Terms, *, edited: bool = False) -> Inbound | None:
-    """The messages of one album as one. Never raises."""
+    """Return the messages of one album as one. Never raises."""
     try:
         return read_messages(identity, messages, terms, edited=edited)
     except UNREADABLE as error:
@@ -136,7 +136,7 @@ def read_messages(identity: str, messages: Sequence[Json], terms: Terms, *, edit
 
 
 def _in_words(attachment: Attachment) -> str:
-    """A file that is not opened."""
+    """Describe a file that is not opened."""
     return f"[{' '.join([attachment.kind, shortened(attachment.name, 100)]).strip()}]"
 
 
@@ -154,7 +154,7 @@ def is_open(chat: Json, terms: Terms) -> bool:
 
 
 def topic_of(message: Json) -> str | None:
-    """The forum topic of a message; none for the General topic, which is the group itself."""
+    """Return the forum topic of a message; none for the General topic, which is the group itself."""
     thread = number(message["message_thread_id"]) if message.get("is_topic_message") else GENERAL_TOPIC
     return None if thread == GENERAL_TOPIC else str(thread)
 
@@ -172,7 +172,7 @@ def number(value: Any) -> int:
 
 
 def person_of(message: Json) -> Json | None:
-    """The human who wrote; None for bots and for messages in the name of a chat."""
+    """Return the human who wrote; None for bots and for messages in the name of a chat."""
     sender: Json | None = message.get("from")
     if sender is None or message.get("sender_chat") or message.get("is_automatic_forward"):
         return None
@@ -220,7 +220,7 @@ def words_of(messages: Sequence[Json], me: Me, notes: Sequence[Piece], answered:
 
 
 def said_in(message: Json, me: Me) -> str:
-    """The text of one message without the bot's name, with what lies behind links and mentions."""
+    """Return the text of one message without the bot's name, with what lies behind links and mentions."""
     text, entities = body_of(message)
     for entity in backwards(entities):
         if mentions(text, entity, me):

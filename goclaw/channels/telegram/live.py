@@ -101,7 +101,7 @@ class LiveViews:
             self._open(acceptance.turn, session, inbound.address, self._tasks)
 
     def turn_of_draft(self, draft: int) -> str:
-        """The turn that is shown in the draft with this id; empty for none."""
+        """Return the turn that is shown in the draft with this id; empty for none."""
         return next((turn for turn in self._views if draft_id(turn) == draft), "")
 
     async def claim(self, delivery: Delivery) -> Preview | None:

@@ -35,7 +35,7 @@ class LiveMessageIds:
         self._file = json_file.JsonFile(path, flush=False)
 
     def message_of(self, turn: str) -> int | None:
-        """The id of the message that began to grow for this turn."""
+        """Return the id of the message that began to grow for this turn."""
         known = self._messages.get(turn, LOST)
         return known if known > LOST else None
 

@@ -94,7 +94,7 @@ def _name(token: str, base_url: str) -> str:
 
 
 def _folders() -> Iterator[Path]:
-    """The user's runtime folder, and one that is there without a login as well; those that are ours alone."""
+    """Yield the user's runtime folder, and one that is there without a login as well; those that are ours alone."""
     candidates = [Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}"]
     if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         candidates.insert(0, Path(runtime))

@@ -111,7 +111,7 @@ class MediaGroups:
         return album
 
     def text_of(self, message: Json) -> str | None:
-        """The long text that a message begins, goes on with, or is a part of already; None: it stands for itself."""
+        """Return the long text that a message begins, continues or belongs to; None: it stands for itself."""
         chat, part = number(message["chat"]["id"]), number(message["message_id"])
         mine = f"{TEXTS}{chat}:"
         known = (name for name, parts in self._ended.items() if name.startswith(mine) and part in parts)
@@ -136,7 +136,7 @@ class MediaGroups:
         await self._file.write(_OnDisk(opened, self._ended))
 
     def open(self) -> Sequence[MediaGroup]:
-        """Those that were not handed over yet, also by an earlier run of the daemon."""
+        """Return those that were not handed over yet, also by an earlier run of the daemon."""
         return list(self._open.values())
 
     def open_of(self, chat: int, sender: int) -> Sequence[MediaGroup]:
@@ -144,7 +144,7 @@ class MediaGroups:
         return [album for album in self._open.values() if (album.chat, album.sender) == (chat, sender)]
 
     def text_with(self, message: Json) -> str | None:
-        """The long text that an edited message is a part of; None: it is a message of its own."""
+        """Return the long text that an edited message is a part of; None: it is a message of its own."""
         mine, part = f"{TEXTS}{number(message['chat']['id'])}:", number(message["message_id"])
         gathered = {name: [*album.parts] for name, album in self._open.items()}
         texts = (name for name, parts in {**self._ended, **gathered}.items() if part in parts and name.startswith(mine))
@@ -190,7 +190,7 @@ class MediaGroups:
         return album
 
     def edit(self, name: str, message: Json) -> list[Json] | None:
-        """The whole album with a new version of one of its messages; None when it is not known (any more)."""
+        """Return the whole album with a new version of one of its messages; None when it is not known (any more)."""
         known = self._recent.get(name)
         if known is None:
             return None
@@ -210,7 +210,7 @@ def is_long(message: Json) -> bool:
 
 
 def album_name(message: Json) -> str | None:
-    """The id that the message of an album gets; None for a message that is no part of one."""
+    """Return the id that the message of an album gets; None for a message that is no part of one."""
     group = message.get("media_group_id")
     if not isinstance(group, str) or not 0 < len(group) <= MAX_NAME or not group.isascii():
         return None

@@ -40,7 +40,7 @@ Part = RenderedMessage | File
 
 
 async def parts_of(delivery: Delivery, load_blob: Callable[[str], Awaitable[bytes]]) -> list[Part]:
-    """The parts of a delivery: always the same for the same delivery, because progress counts them.
+    """Return the parts of a delivery: always the same for the same delivery, because progress counts them.
 
     Raises:
         DeliveryError: there is nothing to send, or its file cannot be sent.
@@ -73,7 +73,7 @@ async def _texts(markdown: str) -> list[Part]:
 
 
 def beginning(chunk: RenderedMessage) -> RenderedMessage:
-    """The beginning of a long text, and where the rest is."""
+    """Return the beginning of a long text, and where the rest is."""
     first = next(split(chunk.text, list(chunk.spans), BEGINNING_UNITS))
     return RenderedMessage(first.text + WHOLE_BELOW, first.spans)
 

@@ -71,7 +71,7 @@ class UpdateAcks:
         self.settled.set()
 
     def new_among(self, updates: Updates) -> Updates:
-        """Those that are not known: not being taken, nor durable and merely repeated."""
+        """Return those that are not known: not being taken, nor durable and merely repeated."""
         return [update for update in updates if update["update_id"] not in self._seen]
 
     def begin(self, update_id: int) -> None:
@@ -157,7 +157,7 @@ class Poller:
         return True
 
     def _silence(self) -> float:
-        """Seconds since the last finished poll, successful or not."""
+        """Return the seconds since the last finished poll, successful or not."""
         return self._clock.monotonic() - self._last_finished
 
     async def _take(self, take: Take, update: dict[str, Any]) -> None:

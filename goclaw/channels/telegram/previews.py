@@ -48,17 +48,17 @@ class Previews:
         self._chats: dict[int, CircuitBreaker] = {}
 
     def pause(self, view: TurnView) -> float:
-        """Seconds until a preview may be tried in the view's chat."""
+        """Return the seconds until a preview may be tried in the view's chat."""
         return max(self._limiter.quiet(view.target.chat), self._chat(view.target.chat).wait(), 0.0)
 
     def interval(self, view: TurnView) -> float:
-        """Seconds between two previews."""
+        """Return the seconds between two previews."""
         if self._drafted(view):
             return DRAFT_SECONDS
         return EDIT_SECONDS if view.target.is_private else GROUP_SECONDS
 
     def kept_for(self, view: TurnView) -> float | None:
-        """Seconds until what is shown has to be shown again; None: it stays."""
+        """Return the seconds until what is shown has to be shown again; None: it stays."""
         if not self._drafted(view) or view.shown is None:
             return None
         return max(0.0, view.shown_at + KEEP_SECONDS - self._clock.monotonic())

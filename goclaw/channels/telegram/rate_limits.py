@@ -34,7 +34,7 @@ class SlidingWindow:
         return self.free(now) > max(1, self._count // 4)
 
     def wait(self, now: float) -> float:
-        """Seconds until one fits."""
+        """Return the seconds until one fits."""
         return 0.0 if self.free(now) > 0 else self._times[0] + self._seconds - now
 
     def is_quiet(self, now: float) -> bool:
@@ -74,7 +74,7 @@ class RateLimiter:
         return self.quiet(chat) <= 0
 
     def quiet(self, chat: int) -> float:
-        """Seconds until something for show may go to `chat` again."""
+        """Return the seconds until something for show may go to `chat` again."""
         until = max(self._held.get(chat, 0.0), self._quiet.get(chat, 0.0))
         return until - self._clock.monotonic()
 
@@ -126,7 +126,7 @@ class RateLimiter:
             window.take(now)
 
     def _windows(self, chat: int) -> list[SlidingWindow]:
-        """The limits of one chat: its rate, and for a group (a negative id) the rate per minute."""
+        """Return the limits of one chat: its rate, and for a group (a negative id) the rate per minute."""
         if chat not in self._chats:
             if len(self._chats) >= MANY_CHATS:
                 self._forget_quiet_chats()

@@ -97,12 +97,12 @@ def render(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
 
 
 def plain(text: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
-    """The same without any formatting."""
+    """Return the same without any formatting."""
     return list(split(printable(text), [], limit))
 
 
 def units(text: str) -> int:
-    """The length of `text` as Telegram counts it."""
+    """Return the length of `text` as Telegram counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
@@ -112,7 +112,7 @@ def printable(text: str) -> str:
 
 
 def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
-    """The whole text and its spans, as Telegram accepts them."""
+    """Return the whole text and its spans, as Telegram accepts them."""
     text, entities = convert(escape(markdown), latex_escape=False, config=_CONFIG)
     if loses_words(markdown, text, entities):
         # Markdown may hide what was written (a link's title, words behind a fence); the reader gets it unformatted.
@@ -149,7 +149,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def spans_of(entities: Iterable[MessageEntity]) -> Iterator[EntitySpan]:
-    """The library's entities as ours, without links that Telegram would refuse."""
+    """Yield the library's entities as ours, without links that Telegram would refuse."""
     for entity in entities:
         if entity.type != "text_link" or (entity.url or "").startswith(_LINKS):
             yield EntitySpan(
@@ -187,7 +187,7 @@ def tidy(spans: Iterable[EntitySpan]) -> list[EntitySpan]:
 
 
 def compatible(marks: Iterable[Mark]) -> list[Mark]:
-    """The marks that may stand on the same characters: one quote, then a link or code or any styles."""
+    """Return the marks that may stand on the same characters: one quote, then a link or code or any styles."""
     kept: dict[str, Mark] = {}
     for mark in marks:
         kept.setdefault("quote" if mark.type in _QUOTES else mark.type, mark)
@@ -200,7 +200,7 @@ def compatible(marks: Iterable[Mark]) -> list[Mark]:
 
 
 def quotes(marks: Iterable[Mark]) -> set[Mark]:
-    """The quotes among them."""
+    """Return the quotes among them."""
     return {mark for mark in marks if mark.type in _QUOTES}
 
 
@@ -270,7 +270,7 @@ def pieces(text: str, limit: int, code: Sequence[range] = ()) -> Iterator[str]:
 
 
 def fitting(text: str, start: int, limit: int) -> int:
-    """The largest index up to which `text[start:]` has at most `limit` units."""
+    """Return the largest index up to which `text[start:]` has at most `limit` units."""
     end = min(start + limit, len(text))
     while units(text[start:end]) > limit:
         # Each character outside the basic plane counts twice, so half the excess has to go at least.
@@ -279,7 +279,7 @@ def fitting(text: str, start: int, limit: int) -> int:
 
 
 def good_cut(text: str, start: int, end: int, code: Sequence[range] = ()) -> int:
-    """The best place to cut in the last half before `end`: between two blocks, else two lines, else two words."""
+    """Return the best cut in the last half before `end`: between two blocks, else lines, else words."""
     middle = start + (end - start) // 2
     if (block := last_block(text, middle, end, code)) > start:
         return block
@@ -291,7 +291,7 @@ def good_cut(text: str, start: int, end: int, code: Sequence[range] = ()) -> int
 
 
 def last_block(text: str, middle: int, end: int, code: Sequence[range]) -> int:
-    """The last place from `middle` on where a block ends, outside of code; 0 for none."""
+    """Return the last place from `middle` on where a block ends, outside of code; 0 for none."""
     around = next((block for block in code if block.start < end < block.stop), None)
     if around is not None:
         end = around.start

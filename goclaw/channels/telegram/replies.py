@@ -99,7 +99,7 @@ def quotes_in(message: Json, me: int) -> list[Piece]:
 
 
 def _parts(message: Json, answered: RepliedMessage) -> Iterator[tuple[str, bool]]:
-    """The words that are passed on, in pieces; True: their author marked them as a quotation."""
+    """Yield the words that are passed on, in pieces; True: their author marked them as a quotation."""
     text, entities = body_of(answered.content)
     if quote := message.get("quote"):
         start, length = int(quote.get("position", 0)), len(str(quote["text"]).encode("utf-16-le", "surrogatepass")) // 2

@@ -74,7 +74,7 @@ class AiohttpRequest(BaseRequest):
         connect_timeout: Any = BaseRequest.DEFAULT_NONE,
         pool_timeout: Any = BaseRequest.DEFAULT_NONE,
     ) -> tuple[int, bytes]:
-        """One HTTP request; returns status and body.
+        """Send one HTTP request; return its status and body.
 
         Raises:
             Unsent, Unanswered, Flood: see there.
@@ -94,7 +94,7 @@ class AiohttpRequest(BaseRequest):
         return status, body
 
     async def download(self, url: str, limit: int) -> bytes:
-        """The bytes behind `url`.
+        """Return the bytes behind `url`.
 
         Raises:
             TooLarge: more than `limit` bytes.
@@ -115,7 +115,7 @@ class AiohttpRequest(BaseRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """The object in an answer; `Unanswered` for anything else."""
+        """Return the object in an answer; `Unanswered` for anything else."""
         parsed = read_json(payload)
         if not isinstance(parsed, dict) or ("result" not in parsed and parsed.get("ok", True)):
             raise Unanswered("an answer that is not Telegram's")
@@ -142,7 +142,7 @@ class PollingRequest(AiohttpRequest):
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[None]:
-        """A new client, with no connection and no name that an older one found; closed with the block."""
+        """Open a new client, without connections and names of an older one, until the block ends."""
         shared = self._session
         async with open_client() as self._session:
             try:
@@ -157,7 +157,7 @@ def timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 def form_of(data: RequestData | None) -> aiohttp.FormData | dict[str, str] | None:
-    """A plain form, or a multipart one where files go along."""
+    """Return a plain form, or a multipart one where files go along."""
     if data is None:
         return None
     if not data.contains_files:
@@ -196,7 +196,7 @@ def is_json(body: bytes) -> bool:
 
 
 def wait_of(body: bytes) -> float:
-    """Seconds that a 429 asks for; one where it does not say."""
+    """Return the seconds that a 429 asks for; one where it does not say."""
     try:
         return float(orjson.loads(body)["parameters"]["retry_after"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
@@ -204,7 +204,7 @@ def wait_of(body: bytes) -> float:
 
 
 def said(error: BaseException) -> str:
-    """An error in words without its URL: its kind, and what the operating system says."""
+    """Return an error in words without its URL: its kind, and what the operating system says."""
     cause = getattr(error, "os_error", error)
     reason = getattr(cause, "strerror", None) or getattr(error, "status", None)
     return f"{type(error).__name__}: {reason}" if reason else type(error).__name__

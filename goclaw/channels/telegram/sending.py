@@ -243,7 +243,7 @@ def is_about_formatting(error: BadRequest) -> bool:
 
 
 def _reaction_of(delivery: Delivery) -> str:
-    """The reaction as Telegram writes it. Raises DeliveryError: it has no such reaction."""
+    """Return the reaction as Telegram writes it. Raises DeliveryError: it has no such reaction."""
     try:
         return reaction_of(delivery.emoji or "")
     except ValueError as error:

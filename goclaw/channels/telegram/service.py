@@ -97,7 +97,7 @@ def _signs(reactions: Sequence[Json]) -> list[str]:
 
 
 def stop_of(update: Json, terms: Terms) -> Inbound | None:
-    """The Stop button below an answer that is being written: the same as `/stop` of the person there.
+    """Return the press of the Stop button below an unfinished answer: the same as `/stop` of the person there.
 
     Only private chats have drafts, and a private chat has the number of its person; the update names no other.
     """

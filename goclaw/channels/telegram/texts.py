@@ -14,19 +14,19 @@ QUOTATIONS = ("blockquote", "expandable_blockquote")
 
 
 def body_of(message: Json) -> tuple[str, Sequence[Json]]:
-    """The text or the caption, with its entities."""
+    """Return the text or the caption, with its entities."""
     if "text" in message:
         return message["text"], message.get("entities", ())
     return message.get("caption", ""), message.get("caption_entities", ())
 
 
 def name_of(person: Json) -> str:
-    """A display name; never used for a decision."""
+    """Return a display name; never used for a decision."""
     return " ".join(str(person[part]) for part in ("first_name", "last_name") if person.get(part))
 
 
 def covered(text: str, entity: Json) -> str:
-    """The characters under an entity."""
+    """Return the characters under an entity."""
     start, length = int(entity["offset"]), int(entity["length"])
     return _from_units(_units(text)[2 * start : 2 * (start + length)])
 
@@ -81,7 +81,7 @@ def place(entity: Json) -> tuple[int, int]:
 
 
 def shortened(text: str, longest: int = MAX_QUOTE) -> str:
-    """One line of at most so many characters."""
+    """Return one line of at most so many characters."""
     line = " ".join(text.split())
     return line if len(line) <= longest else f"{line[:longest]}…"
 

@@ -139,7 +139,7 @@ class TurnView:
 
 
 def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
-    """A call in one line, without secrets: its name and the first of its arguments that is a plain text."""
+    """Return a call in one line, without secrets: its name and the first of its arguments that is a plain text."""
     words = (value for value in arguments.values() if isinstance(value, str) and value.strip())
     told = next(words, "")[:LOOKED_AT].strip()
     if told.startswith(("{", "[")):
@@ -148,7 +148,7 @@ def tool_line(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def said(sign: str, text: str) -> str:
-    """A line of the view, without secrets."""
+    """Return a line of the view, without secrets."""
     line = " ".join(printable(mask(f"{sign} {text}")).split())
     return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 

@@ -17,7 +17,7 @@ async def done_within(clock: Clock, seconds: float, work: "asyncio.Future[Any]")
 
 
 async def set_within(clock: Clock, seconds: float, event: asyncio.Event) -> bool:
-    """The same for an event."""
+    """Wait for an event, with the same bound."""
     work = asyncio.ensure_future(event.wait())
     try:
         return await done_within(clock, seconds, work)

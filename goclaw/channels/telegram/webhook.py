@@ -68,7 +68,7 @@ class Webhook:
             self._take = None
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
-        """One call of Telegram's."""
+        """Handle one call of Telegram."""
         given = request.headers.get(HEADER, "")
         if not hmac.compare_digest(given.encode(errors="replace"), self._secret.encode()):
             raise web.HTTPForbidden
@@ -85,7 +85,7 @@ class Webhook:
         return web.Response(status=HTTPStatus.OK)
 
     def line(self) -> str:
-        """The state in words, for `/status`; empty while there is nothing to say but what `PollHealth` knows."""
+        """Return the state in words, for `/status`; empty while there is nothing to say but what `PollHealth` knows."""
         if self._problem or self._registered_at is None:
             return self._problem
         if self._last_update is None:
@@ -185,7 +185,7 @@ def kept_secret(state_dir: Path) -> str:
 
 
 def _update_in(body: bytes) -> dict[str, Any] | None:
-    """The update in a body; None, with a line in the log, for anything else."""
+    """Return the update in a body; None, with a line in the log, for anything else."""
     found = read_json(body)
     if isinstance(found, dict) and type(found.get("update_id")) is int:
         return found
