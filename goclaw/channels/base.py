@@ -51,9 +51,9 @@ class Doubt(Enum):
 class Handover(Protocol):
     """The progress of one delivery, of one or several messages, between a channel and the outbox.
 
-    A channel sends its parts in order, begins after those that arrived, and calls `sending` right before each part
-    that must not come twice: not while it still waits for a rate limit. What may be repeated unseen
-    (an edit, a reaction) needs no `sending`.
+    A channel sends its parts in order, begins after those that arrived, and calls `sending` right before each part that
+    must not come twice: not while it still waits for a rate limit. What may be repeated unseen (an edit, a reaction)
+    needs no `sending`.
     """
 
     @property

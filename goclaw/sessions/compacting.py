@@ -89,8 +89,7 @@ class Compactor:
         """Fit the context before a request, and return the window in tokens that it was fitted to.
 
         Hides what the agent's history policy does not show, does a pending /compact, else compacts if it is due or the
-        provider
-        refused the request as too long. `context_window`: of the model for this request.
+        provider refused the request as too long. `context_window`: of the model for this request.
         """
         alone = is_small(context_window)
         if too_long:

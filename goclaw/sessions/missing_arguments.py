@@ -34,9 +34,8 @@ class Clarifier:
         """Return the call with its missing arguments filled in by a person.
 
         Raises:
-            ToolError: arguments are missing (`agent.policy` recognises it by its first words, and ends the turn or lets
-                it
-                continue), or the person declined to answer.
+            ToolError: arguments are missing (`agent.policy` recognises it by its first words, and ends the turn or
+                lets it continue), or the person declined to answer.
         """
         missing = missing_in(spec, call) if self.mode else ()
         if not missing:

@@ -103,8 +103,7 @@ class Carrying:
         """Remove the carried pieces; return the statements for the transaction that stores the message.
 
         Memory is first, as a message overheard from now on writes the whole list. Where the transaction fails, the
-        session
-        is read again from the disk.
+        session is read again from the disk.
         """
         if not self._carried:
             return ()

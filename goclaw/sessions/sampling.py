@@ -1,7 +1,7 @@
 """Sampling: a model answers for a tool, at the expense of the tool's turn, as MCP servers request.
 
-It is no step of the turn: it ends with the call that requests it, and a repeated call asks again. Its
-costs are booked for the turn and the person, and no answer is begun that the turn could not afford itself.
+It is no step of the turn: it ends with the call that requests it, and a repeated call asks again. Its costs are booked
+for the turn and the person, and no answer is begun that the turn could not afford itself.
 """
 
 import logging

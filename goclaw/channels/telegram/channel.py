@@ -56,7 +56,7 @@ class ChannelState:
     folder: Path
     """The state folder."""
     message_ids: LiveMessageIds
-    moved: ChatMigrations
+    migrations: ChatMigrations
     albums: MediaGroups
     secret: str = ""
     """The secret in Telegram's webhook calls; empty: polling."""
@@ -93,12 +93,12 @@ class TelegramChannel:
         self._health = PollHealth(ports.clock, ports.alerts)
         self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
         self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock)
-        self._reach = BlockedChats(ports.alerts, ports.clock)
+        self._blocked = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
             ports.routes.add("POST", webhook_path(settings), self._webhook.receive)
-        self._sender = Sender(self._bot, limiter, self._live, memory.moved, self._reach, ports.load_blob)
+        self._sender = Sender(self._bot, limiter, self._live, memory.migrations, self._blocked, ports.load_blob)
 
     async def run(self, gateway: GatewayPort) -> None:
         identity = Identity(self._bot, self._clock)
@@ -155,8 +155,8 @@ class TelegramChannel:
             clock=self._clock,
             identity=identity,
             albums=self._memory.albums,
-            moved=self._memory.moved,
-            reach=self._reach,
+            migrations=self._memory.migrations,
+            reachability=self._blocked,
             accepted=self._live.accepted,
             turn_of_draft=self._live.turn_of_draft,
             groups=contexts_of(self._settings.groups),

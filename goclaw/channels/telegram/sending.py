@@ -58,15 +58,15 @@ class Sender:
         bot: Bot,
         limiter: RateLimiter,
         live: LiveViews,
-        moved: ChatMigrations,
-        reach: BlockedChats,
+        migrations: ChatMigrations,
+        blocked: BlockedChats,
         load_blob: Callable[[str], Awaitable[bytes]],
     ) -> None:
         self._bot = bot
         self._limiter = limiter
         self._live = live
-        self._migrations = moved
-        self._blocked = reach
+        self._migrations = migrations
+        self._blocked = blocked
         self._load_blob = load_blob
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:

@@ -77,8 +77,8 @@ class UpdatePorts:
     clock: Clock
     identity: Identity
     albums: MediaGroups
-    moved: ChatMigrations
-    reach: Reachability
+    migrations: ChatMigrations
+    reachability: Reachability
     accepted: Callable[[Inbound, Acceptance], None]
     """Called with the outcome of each message."""
     turn_of_draft: Callable[[int], str]
@@ -136,8 +136,7 @@ class UpdateHandler:
         """Make one raw update durable; skip one that is not for the bot.
 
         Whatever the update holds, this only raises what the gateway raises: then it was not taken and must come again.
-        The same
-        update may come repeatedly, also while it is being taken.
+        The same update may come repeatedly, also while it is being taken.
         """
         for kind, handle in self._kinds.items():
             if kind in update:
@@ -156,7 +155,7 @@ class UpdateHandler:
             shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
-            await self._ports.moved.remember(move.old, move.new)
+            await self._ports.migrations.remember(move.old, move.new)
         elif shut:
             self._ports.unlisted.heard(chat)
         elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
@@ -262,16 +261,16 @@ class UpdateHandler:
         if change is None:
             return
         if change.reachable:
-            self._ports.reach.open(change.chat)
+            self._ports.reachability.open(change.chat)
         else:
-            self._ports.reach.blocked(change.chat)
+            self._ports.reachability.blocked(change.chat)
         if not change.private:
             self._of_group(change)
 
     def _of_group(self, change: Membership) -> None:
         what = "is in" if change.reachable else "was taken out of"
         log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
-        listed = {change.chat, self._ports.moved.origin(change.chat)} & set(self._ports.groups)
+        listed = {change.chat, self._ports.migrations.origin(change.chat)} & set(self._ports.groups)
         if not change.reachable:
             self._ports.unlisted.left(change.chat)
         elif not listed:
@@ -281,8 +280,8 @@ class UpdateHandler:
         if inbound is None:
             return
         # Who writes there can be answered there.
-        chat = self._ports.moved.current(int(inbound.address.chat))
-        self._ports.reach.open(chat)
+        chat = self._ports.migrations.current(int(inbound.address.chat))
+        self._ports.reachability.open(chat)
         acceptance = await self._ports.gateway.accept(inbound)
         self._ports.accepted(inbound, acceptance)
         if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:
@@ -298,7 +297,7 @@ class UpdateHandler:
         return self._terms_of(NAMELESS)
 
     def _terms_of(self, me: Me) -> Terms:
-        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.moved.origin)
+        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.migrations.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; acquired in order."""
