@@ -1,4 +1,4 @@
-"""Whether a model gets outputs compressed: as is said of the model, else of `exec`; else when it is a local one."""
+"""The choice of compressed outputs: by the setting of the model, else of `exec`; else for local models."""
 
 from goclaw.config.schema import Config, ModelOptions
 from goclaw.llm.open import is_local

@@ -1,4 +1,4 @@
-"""`git status`: the long form as the short one, a line for each file. Nothing is lost but advice."""
+"""`git status`: the long form made short, a line for each file. Nothing is lost but advice."""
 
 import re
 from collections.abc import Mapping, Sequence

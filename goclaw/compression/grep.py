@@ -1,4 +1,4 @@
-"""`grep` and `rg`: what was found in one file under its name, long lines cut.
+"""`grep` and `rg`: the matches of each file under its name, long lines cut.
 
 With line numbers a line says by itself where it comes from. Without them only a search through folders is grouped:
 `key: value` of a single file looks the same.

@@ -1,4 +1,4 @@
-"""`ls -l`: names only, and what was asked for beside them.
+"""`ls -l`: names only, and the columns requested by options.
 
 The size stays with `-h`, `-S` and their long forms, the time with `-t`, `-c`, `-u`, `--full-time`. Folders get a slash.
 Output with further columns (`-i`, `-s`, `-Z`) is not recognised and stays.

@@ -1,4 +1,4 @@
-"""Shortens one output, or leaves it alone. Whatever a family does, what speaks of an error stays."""
+"""Shortens one output, or leaves it alone. Lines about errors stay in every family."""
 
 import logging
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""THE table: which command's output is shortened by which family."""
+"""The table of commands, with the family that shortens the output of each."""
 
 import re
 from collections.abc import Mapping

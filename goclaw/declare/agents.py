@@ -1,4 +1,4 @@
-"""Agents in code: they compile to what `agents.kinds.<name>` of the configuration would say, and to toolsets.
+"""Agents in code: they compile to `agents.kinds.<name>` of the configuration, and to toolsets.
 
 An agent that uses nothing has no tools. Who may use it, and whom it answers, is the operator's to say and not here.
 """

@@ -1,4 +1,4 @@
-"""Registries in the words of the source document: what they compile to is in docs/registries.md.
+"""Registries in the terms of the source document: docs/registries.md shows their configuration.
 
 A registry gets into the configuration by being named: by a toolset that is from it, or by what is published to it.
 """

@@ -1,4 +1,4 @@
-"""Which addresses are the public internet, and which only this machine or its network can reach."""
+"""Classification of addresses: the public internet, or reachable only from this machine or its network."""
 
 import socket
 from collections.abc import Iterator

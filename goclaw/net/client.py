@@ -1,7 +1,7 @@
-"""The one HTTP client: environment proxies and the system's certificates honoured, bounded waits, no total timeout.
+"""The shared HTTP client: environment proxies and the system's certificates honoured, bounded waits, no total timeout.
 
-With the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached:
-a test that would call a real model or a real Telegram fails instead.
+With the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached: a
+test that would call a real model or a real Telegram fails instead.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The URL guard: the one way out for every request that a model can cause.
+"""The URL guard: every request that a model can cause goes through it.
 
 A name is resolved once and the connection goes to one of the addresses that were checked, so that a name that changes
 its mind in between (DNS rebinding) gains nothing. The address is checked again where the socket is made: redirects,

@@ -1,4 +1,4 @@
-"""Which Ollama answers, and what it has: asked at start, so over the shared client and without the `ollama` package."""
+"""Detection of an Ollama server and its models at start: over the shared client, without the `ollama` package."""
 
 import asyncio
 import os

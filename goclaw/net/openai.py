@@ -1,4 +1,4 @@
-"""Where a server is that speaks OpenAI's protocol beside its chats, and what lets us in there."""
+"""The address and key of a server that speaks OpenAI's protocol, for requests other than chats."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The HTTP proxy by which contained commands reach the network: whatever they ask for goes through the URL guard.
+"""The HTTP proxy by which contained commands reach the network: every request goes through the URL guard.
 
 It knows what ordinary programs need of a proxy: CONNECT for everything encrypted, whole addresses for plain HTTP. One
 request to a connection, framed by us, so that nothing can hide behind it. It decides about hosts and ports, not about

@@ -1,4 +1,4 @@
-"""Why this machine refuses namespaces, as far as it says so itself, and what mends that. Tries nothing."""
+"""The causes why this machine refuses namespaces, read from its settings, and their remedies."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which parts of the machine a contained command may see, the same for every tier."""
+"""The parts of the machine that a contained command may see, the same for every tier."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,5 @@
-"""Options of well-known programs: which stand before a subcommand, which take a value, and which make it another one.
+"""Options of well-known programs: those before a subcommand, those with a value, and those that change the program's
+effect.
 
 Rules for commands are about words (`git push`); between the words of a command stand options (`git -C . push`). To look
 past them, it must be known which take the next word with them. Sources: git(1), docker(1), `kubectl options`,

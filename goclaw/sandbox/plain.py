@@ -1,4 +1,4 @@
-"""Shell lines that are nothing but commands, so that "always" can be said of each of them.
+"""Shell lines of plain commands only, so that each of them can be allowed permanently.
 
 Only words that stand there as they are, pipelines of them, and `;`, `&&`, `||` between: no variables, redirections,
 substitutions, loops. A pipeline is one part, because what flows into a command matters as much as the command.

@@ -1,4 +1,4 @@
-"""A seccomp filter without a library: which system calls a contained command is refused.
+"""A seccomp filter without a library: the system calls denied to a contained command.
 
 Runs in the broker too, so it imports nothing but the standard library. System call numbers: the kernel's
 arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h (aarch64). Filter layout: linux/filter.h,

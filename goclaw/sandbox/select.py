@@ -1,4 +1,4 @@
-"""Which tier runs commands on this machine: the first of the configured ones that a canary proves.
+"""The choice of the tier on this machine: the first of the configured ones that passes the self-test.
 
 Nothing is proven while the daemon starts: that happens beside it, and the first command waits for it. When nothing
 contains commands here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.

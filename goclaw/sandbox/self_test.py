@@ -1,4 +1,4 @@
-"""Proof by trying: a command that attempts what it must not do. Programs that are merely installed prove nothing."""
+"""The self-test of a tier: a command that attempts forbidden actions. An installed program alone proves nothing."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whose output a shell line shows: that of one plain command, the last of a pipeline, or what stands before `| head`.
+"""The command whose output a shell line shows: a plain one, the last of a pipeline, or the one before `| head`.
 
 Nothing rests on it but how an output is shown: permissions are asked of `shell` and `plain`.
 """

@@ -1,4 +1,4 @@
-"""Checks a model's arguments against a tool's schema, and words what is wrong for the model to mend.
+"""Checks a model's arguments against a tool's schema, and reports errors that the model can correct.
 
 One line, all fields at once, in the form of the Abbyfile tools guide: `field "key": expected string, got number`.
 """

@@ -1,4 +1,4 @@
-"""A bench to try tools on: the real dispatcher, a real workspace in a folder, and one person, who says yes to all.
+"""A bench to try tools on: the real dispatcher, a real workspace in a folder, and one person, who approves every call.
 
 For tests of tools; `goclaw.testing` has it for those of others. No daemon and no model take part.
 """

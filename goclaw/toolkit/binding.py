@@ -1,4 +1,4 @@
-"""Tools out of what is there already: a method of some service, with shapes of its own or forwarded as it is.
+"""Tools from existing methods of a service, with shapes of their own or forwarded as they are.
 
 Both make the function that `@tool` declares, so that everything else of a tool is said in one place:
 

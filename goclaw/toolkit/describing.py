@@ -1,4 +1,4 @@
-"""One tool in words, as Markdown: what it does, arguments, examples, rights, risk. All of it from its declaration."""
+"""The description of a tool as Markdown: effect, arguments, examples, rights and risk, all from its declaration."""
 
 import json
 from collections.abc import Iterator, Mapping

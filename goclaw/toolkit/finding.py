@@ -1,4 +1,4 @@
-"""Finds tools by words: what a model means when it asks `tool_search`, without a model.
+"""Search for tools by words, for `tool_search`; it uses no model.
 
 Each word of the query counts for a tool by where it stands (its name, other names of it, its description, its arguments
 and examples) and by how few tools have it. A word of German or Spanish counts as what it means (`lexicon`).

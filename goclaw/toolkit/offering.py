@@ -1,7 +1,7 @@
-"""The choice of tools that stand in a request: a core of them, an index of the others, which are only found.
+"""The choice of tools in a request: a core in full, and an index of the others, which `tool_search` finds.
 
-A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which
-it comes by all others: `tool_search` and `tool_call` (`aliases.unwrapped` makes the call it names of the latter). Tools
+A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which it
+comes by all others: `tool_search` and `tool_call` (`aliases.unwrapped` makes the call it names of the latter). Tools
 stand before everything else in what a provider caches, so they stay the same from a context's beginning to its end:
 what comes and goes (plan mode, servers of MCP) is in the index.
 """

@@ -1,4 +1,4 @@
-"""`AGENTS_QUICKSTART.md` in a workspace: which tools there are, how they are called, where more is said of them.
+"""`AGENTS_QUICKSTART.md` in a workspace: the tools, how to call them, and where to read more.
 
 For an agent or a person who comes into the folder and knows nothing. It is made from the declarations, and replaced
 only while it is what was written here last: its last line has the digest of the others.

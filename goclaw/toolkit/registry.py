@@ -1,4 +1,4 @@
-"""Which tools there are, and which of them an actor may see."""
+"""The registry of tools, and the tools that an actor may see."""
 
 import asyncio
 import operator

@@ -1,4 +1,4 @@
-"""The port through which a tool has a model answer what is no part of the conversation.
+"""The port through which a tool has a model answer a prompt outside the conversation.
 
 The model gets no tools, and nothing but what the tool gives it. Which models answer, and what may be spent, is known
 above (`sessions.sampling`).

@@ -1,4 +1,4 @@
-"""Which calls may run at the same time: those whose declared accesses do not conflict.
+"""The scheduler of calls: those whose declared resources do not conflict run at the same time.
 
 The rules are those of the Goa tool system ("Conflict Rules"). The calls of one answer go in the provider's order
 wherever two conflict, whatever asks for approval meanwhile. Calls of different sessions in one workspace exclude each

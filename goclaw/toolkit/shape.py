@@ -1,4 +1,4 @@
-"""A JSON Schema as something to look into: which fields there are at a place, and of what type."""
+"""A reader of JSON Schemas: the fields at a path, and their types."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reads off a function what its arguments are: their model, their JSON Schema, which of them are injected."""
+"""Derives a function's arguments: their model, their JSON Schema, and the injected ones."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where tools come from: the catalogue, its sources, installed packages. One list, the first of each name.
+"""The sources of tools: the catalogue, its sources, installed packages. One list, the first of each name.
 
 What comes from a package is foreign code. Whatever it does while it is loaded, opened, asked or closed, it is left out
 and reported by name; everything else goes on.

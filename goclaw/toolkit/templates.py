@@ -1,7 +1,7 @@
-"""Short texts about calls, as Jinja templates: hints, questions, what is read of a denial.
+"""Short texts about calls, as Jinja templates: hints, questions, texts of denials.
 
-A template may use what the tool declares and nothing else. It is checked when the tool is declared and compiled when
-it is first used.
+A template may use what the tool declares and nothing else. It is checked when the tool is declared and compiled when it
+is first used.
 """
 
 from collections.abc import Callable, Collection, Mapping

@@ -1,4 +1,4 @@
-"""The tools as people are shown them: in a chat, on the command line, as JSON, on the page docs/tools.md."""
+"""Listings of tools for people: in a chat, on the command line, as JSON, on the page docs/tools.md."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Arguments that several file tools have in common."""
+"""Arguments shared by the file tools."""
 
 from typing import Annotated
 

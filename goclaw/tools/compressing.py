@@ -1,4 +1,4 @@
-"""How the tools that run commands come from what was run to how its output is shortened. No tool by itself."""
+"""The choice of output compression for the tools that run commands."""
 
 from collections.abc import Sequence
 

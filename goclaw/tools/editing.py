@@ -1,4 +1,4 @@
-"""The text of a file that a tool is about to change, and trying anew where others changed it meanwhile."""
+"""Reads the text of a file to change, and retries where others changed it meanwhile."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Variables that a call gives its command. No tool by itself."""
+"""The environment variables that a call gives its command."""
 
 import re
 from collections.abc import Mapping

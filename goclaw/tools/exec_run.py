@@ -1,4 +1,4 @@
-"""Running a command in the sandbox for a tool: its time, its output, what it sees of the daemon. No tool by itself."""
+"""Runs a tool's command in the sandbox, with bounds on its time, its output and its environment."""
 
 import asyncio
 import logging

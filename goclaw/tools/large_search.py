@@ -1,4 +1,4 @@
-"""A search of one file that is too large to be held in memory: it goes through the engine as a stream.
+"""A search of one file that is too large for memory: it is streamed through the engine.
 
 `engines` has the rest: ripgrep reads the open file itself, our own engine gets it block by block. Where it stands is
 told, never what; the lines that are shown are read once more, a window at a time.

@@ -1,4 +1,4 @@
-"""The lines of a file, or of a window of them, with their numbers. Bounded, whatever the file is like.
+"""The lines of a file, or of a window of them, with their numbers. Bounded for every file.
 
 Lines before the window are passed over, and those behind it counted, by blocks: of a large file a window far behind
 costs about what `wc -l` does, and no memory.

@@ -1,4 +1,4 @@
-"""The `list` tool: what is in a folder."""
+"""The `list` tool: the entries of a folder."""
 
 from typing import Annotated, Literal
 

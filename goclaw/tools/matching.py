@@ -1,4 +1,4 @@
-"""Where the text stands that a model wants to replace: exactly, or so closely that only one place can be meant.
+"""Finds the text that a model wants to replace: exactly, or so closely that only one place can be meant.
 
 Three tiers, each tried where the one before found nothing (Goa tool system, "edit"). Nothing is changed here.
 

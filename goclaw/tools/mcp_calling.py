@@ -1,4 +1,4 @@
-"""A call to an MCP server on behalf of a person: its time, how far it is, and what the server asks meanwhile."""
+"""A call to an MCP server on behalf of a person: its time-out, its progress, and the server's requests meanwhile."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Changes of files before a person who reviews them: with `tools.write.review`, each waits for a yes with its diff."""
+"""Reviews of file changes: with `tools.write.review`, each change waits for the approval of its diff."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""In which order `search` shows files: by what their endings say they are, the one with most matches first."""
+"""The order of files in `search`: by the kind their suffix names, then the one with most matches first."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The `send_message` tool: what the lead and the members of a team say to each other. See docs/agents.md."""
+"""The `send_message` tool: messages between the lead and the members of a team. See docs/agents.md."""
 
 from typing import Annotated, Literal
 

@@ -1,4 +1,4 @@
-"""Arguments that several tools for commands have in common."""
+"""Arguments shared by the tools for commands."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""The `task_output` tool: what a background task said, now or at its end."""
+"""The `task_output` tool: the output of a background task, now or at its end."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Text on its way between models and files: as bytes for the system, and as a file whose form is kept."""
+"""Conversion of text between models and files: as bytes for the system, and as a file whose form is kept."""
 
 import codecs
 import re

@@ -1,4 +1,4 @@
-"""The `transcript_search` tool: what was said in conversations, however long ago.
+"""The `transcript_search` tool: messages of conversations, however long ago.
 
 Whose conversations are searched is decided here, before anything is looked at; the index only knows which it may open.
 """

@@ -1,4 +1,4 @@
-"""Recently fetched pages, in memory, bounded in time and bytes. Shared by all persons: no request carries personal
+"""Recently fetched pages, in memory, bounded in time and bytes. Shared by all persons, as no request carries personal
 data.
 """
 

@@ -1,4 +1,4 @@
-"""From bytes to text: which media types are text, and in which characters they are written."""
+"""Decoding of bodies: the media types of text, and their character sets."""
 
 import codecs
 import re

@@ -1,4 +1,4 @@
-"""One request to a provider, and what went wrong with it in words. No word of a server and no key stands in them."""
+"""One request to a provider, and its errors in words, which never contain a server's text or a key."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""From `tools.web_search` to a search: provider and client live for as long as it takes."""
+"""Opens the search of `tools.web_search`: provider and client live as long as one search."""
 
 import asyncio
 import re

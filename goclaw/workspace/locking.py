@@ -1,4 +1,4 @@
-"""One process at a time between looking at a file and putting another in its place.
+"""Locks by inode, so that one process at a time reads and replaces a file.
 
 Several processes write into one workspace: the daemon, `goclaw mcp serve`, `goclaw tool run`. Each locks the inode of
 the file by a file in a folder that they share and no tool reaches. The lock is `flock`'s: it ends with its process,

@@ -1,4 +1,4 @@
-"""Whose notes a folder belongs to: what lies in `memory/users/<key>/` is there for the person with that key alone.
+"""The visibility of notes: `memory/users/<key>/` is visible only to the person with that key.
 
 Told by the inodes of the folders above a file, not by its path: another spelling, a link or a folder that is renamed
 meanwhile does not help. Above: `reach`.

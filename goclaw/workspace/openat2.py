@@ -1,4 +1,4 @@
-"""Opening a path that the kernel keeps below a folder, whatever is renamed or linked while it looks.
+"""Opens a path that the kernel keeps below a folder, despite concurrent renames and links.
 
 `openat2` with RESOLVE_BENEATH does it in one system call. Where it is missing (Linux before 5.6, a container's seccomp
 profile), a walk opens one component after the other and follows no symbolic link at all.

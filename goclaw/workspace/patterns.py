@@ -1,4 +1,4 @@
-"""A glob as people and models write them, held against a path name by name.
+"""A glob as people and models write them, matched against a path name by name.
 
 `*`, `?` and `[…]` match within one name, `**` any number of folders, `{a,b}` one of several. A pattern without a slash
 is held against the name alone, wherever it lies. Composed and decomposed letters (NFC, NFD) are the same. Matching
