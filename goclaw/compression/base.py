@@ -52,7 +52,7 @@ def signals(line: str) -> bool:
 
 
 def shortened(text: str, most: int = CUT) -> str:
-    """The beginning of a long text; the whole of one whose end may speak of an error."""
+    """Return the beginning of a long text; the whole of one whose end may speak of an error."""
     more = len(text) - most
     if more <= len(" … (+9,999)") or signals(text[most - len("traceback") :]):
         return text
@@ -60,7 +60,7 @@ def shortened(text: str, most: int = CUT) -> str:
 
 
 def flags(words: Words) -> set[str]:
-    """The options of a command: `-la` is `-l` and `-a`; of `--sort=size` the name and the whole."""
+    """Return the options of a command: `-la` is `-l` and `-a`; of `--sort=size` the name and the whole."""
     found: set[str] = set()
     for word in words[1:]:
         if word == "--":

@@ -17,7 +17,7 @@ _COUNT = re.compile(r"-n\d*|-\d+|--lines=\d+")
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """Without repetitions; None where there are none."""
+    """Remove repetitions; None where there are none."""
     runs = [(line, len(list(same))) for line, same in groupby(lines)]
     if all(count < REPEATED for _, count in runs):
         return None

@@ -5,7 +5,7 @@ from goclaw.llm.open import is_local
 
 
 def is_wanted(spec: str, config: Config) -> bool:
-    """For the model `provider:name` (goa, "Output Compression": three levels of precedence)."""
+    """Whether the model `provider:name` gets it (goa, "Output Compression": three levels of precedence)."""
     of_model = config.models.options.get(spec, ModelOptions()).compress_output
     of_all = config.tools.exec.compress_output
     return next((said for said in (of_model, of_all) if said is not None), is_local(spec, config))

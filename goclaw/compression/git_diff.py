@@ -49,7 +49,7 @@ def _count(given: str | None) -> int:
 
 
 def _head(lines: Sequence[str]) -> list[str]:
-    """The lines before the changes of a file; of its names the one that says which file it is."""
+    """Return the lines before the changes of a file; of its names the one that identifies it."""
     named = {line[:4] for line in lines if line.startswith(("--- ", "+++ "))}
     if named != {"--- ", "+++ "}:
         return list(lines)

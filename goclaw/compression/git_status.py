@@ -33,7 +33,7 @@ _ADVICE = re.compile(r"  \(.*\bgit .*\)|(?:no changes|nothing) added to commit .
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """The short form; None where there is no section of the long one."""
+    """Return the short form; None where the long one has no section."""
     if not any(line in _SECTIONS for line in lines):
         return None
     section, shown = "", []

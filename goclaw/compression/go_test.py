@@ -24,7 +24,7 @@ _SAID = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """Failures and the sum."""
+    """Return failures and the sum."""
     if "-json" in words or "--json" in words:
         return None
     counts: Counter[str] = Counter()
@@ -51,7 +51,7 @@ def _is_needless(line: str) -> bool:
 
 
 def _add_frame(line: str, shown: list[str]) -> None:
-    """A line of a stack. Of Go's own frames the function before it goes as well."""
+    """Add a line of a stack. Of Go's own frames the function before it is removed as well."""
     if _OWN.fullmatch(line) and not signals(line):
         if shown and not shown[-1].startswith("\t") and not _GOROUTINE.fullmatch(shown[-1]) and not signals(shown[-1]):
             shown.pop()
@@ -72,7 +72,7 @@ def _count(line: str, counts: Counter[str]) -> None:
 
 
 def _sum(counts: Counter[str]) -> list[str]:
-    """A line that is no line of Go's."""
+    """Return a line with the counts, which is not Go's own."""
     said = ", ".join(f"{what}: {count:,}" for what, count in sorted(counts.items()))
     return [f"[{said}]"] if said else []
 

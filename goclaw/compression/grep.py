@@ -34,7 +34,7 @@ class _Found(NamedTuple):
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """By file; None where another form was asked for."""
+    """Group matches by file; None for another format."""
     asked = flags(words)
     if asked & _OTHER_FORM:
         return None
@@ -72,7 +72,7 @@ def _is_path(text: str) -> bool:
 
 
 def _near(line: str, paths: set[str]) -> _Found | None:
-    """A line beside one that was found (`-C`), which only the name of a file tells from any other."""
+    """Return a context line (`-C`), which only its file name distinguishes from other lines."""
     for found in _AROUND.finditer(line[:600]):
         if (path := line[: found.start()]) in paths:
             return _Found(line, path, f"{found[1]}-", line[found.end() :])
@@ -89,7 +89,7 @@ def _with_gaps(read: Sequence[_Found]) -> list[_Found]:
 
 
 def _group(path: str, group: Sequence[_Found]) -> Iterator[str]:
-    """The lines about one file; those of which it is not known stay."""
+    """Yield the lines of one file; unrecognised ones stay."""
     if not path:
         yield from (each.place + shortened(each.text) if each.place else each.line for each in group)
         return
@@ -101,7 +101,7 @@ def _group(path: str, group: Sequence[_Found]) -> Iterator[str]:
 
 
 def _essence(line: str) -> str:
-    """As of any line; where a line begins with the name of a file, that may stand above it."""
+    """Return the part of a line to keep, without a file name at its beginning, which stands above it."""
     for form in (_NUMBERED, _NAMED):
         if (found := form.fullmatch(line)) and signals(found[1]) and _is_path(found[1]):
             return essence(line[found.end(1) + 1 :])

@@ -22,7 +22,7 @@ _TIMES = {"-t", "-c", "-u", "--sort=time", "--time", "--time-style", "--full-tim
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """The long form without what was not asked for; None for every other form."""
+    """Return the long form without unrequested columns; None for every other form."""
     asked = flags(words)
     if not asked & _LONG:
         return None

@@ -33,7 +33,7 @@ _ABOUT_FAILURES = ("FAILURES", "ERRORS")
 
 
 def compress(lines: Sequence[str], words: Words) -> Shown | None:
-    """Failures and the summary."""
+    """Return failures and the summary."""
     printing = bool(flags(words) & {"-s", "--capture"})
     part, in_traceback = "", False
     shown: list[str] = []
@@ -60,7 +60,7 @@ def compress(lines: Sequence[str], words: Words) -> Shown | None:
 
 
 def _source(lines: Sequence[str], following: str) -> list[str]:
-    """Return the code to keep before a line: none before a failing line (`>`) or a call in a library."""
+    """Return the code to keep before a line: error lines only before a failing line (`>`) or in a library."""
     is_library = bool(lines) and _match(_LIBRARY, lines[0]) is not None
     if following.startswith(">") or (is_library and not following.startswith("E ")):
         return list(filter(signals, lines))
@@ -82,7 +82,7 @@ def _is_needless(line: str, part: str, *, in_traceback: bool, printing: bool) ->
 
 
 def _narrowed(line: str, ruler: re.Match[str] | None) -> str:
-    """A ruler as wide as it needs to be."""
+    """Return a ruler as wide as it needs to be."""
     if ruler:
         return f"= {ruler[1]} ="
     return line.strip("_").join(("_", "_")) if _match(_TEST, line) and not _match(_BETWEEN_FRAMES, line) else line

@@ -25,7 +25,7 @@ class Short:
     left_out: bool
 
     def note(self, whole: str) -> str:
-        """A line for the model; `whole` is where the whole output is, empty where that is not needed."""
+        """Return a line for the model; `whole` is the place of the whole output, empty where it is not needed."""
         return f"[compressed: {self.about}; for the whole read {whole}]" if whole else f"[compressed: {self.about}]"
 
 
@@ -61,5 +61,5 @@ def shorten(text: str, words: Words, code: int) -> Short | None:
 
 
 def _lost(family: Family, lines: Sequence[str], short: str) -> str | None:
-    """A line that may speak of an error and is not there any more."""
+    """Return a line that may speak of an error and was removed."""
     return next((line for line in lines if family.essence(line) not in short), None)

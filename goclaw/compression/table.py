@@ -36,7 +36,7 @@ def family_of(words: Words) -> tuple[Family, Words] | None:
 
 
 def _named(words: Words) -> Words:
-    """The words from the command's name on, without its folder."""
+    """Return the words from the command's name on, without its folder."""
     if not words:
         return words
     name, *rest = (words[0].rpartition("/")[2], *words[1:])

@@ -68,7 +68,7 @@ AgentWord = Use | Export | RunPolicySettings | AgentOption
 
 
 def agent(name: str, description: str, *words: AgentWord) -> AgentPart:
-    """An agent. A package names it `agents.<name>` in the entry-point group `goclaw.plugins`.
+    """Declare an agent. A package names it `agents.<name>` in the entry-point group `goclaw.plugins`.
 
     Raises:
         ValueError: something is said twice, stands elsewhere, or does not hold together.
@@ -114,7 +114,7 @@ def _toolset(word: Use | Export, agent: str) -> ToolsetPart | None:
 
 
 def use(what: "ToolsetPart | AgentToolset | str", *parts: "str | ToolDeclaration | Tool") -> Use:
-    """Tools that the agent uses: a toolset or, with names, some of its tools; an agent's; or ones of its own.
+    """Let the agent use a toolset or, with names, some of its tools; an agent's exports; or tools of its own.
 
     `use("helpers", tool(...))` makes `<agent>/helpers`, a toolset of its own; `use(DOCS, "search")` takes one tool.
 
@@ -154,22 +154,22 @@ def _pinned(toolset: str, pinned: PinnedSetSettings, names: tuple[str, ...]) -> 
 
 
 def use_selected(*selection: str) -> Use:
-    """Tools that are there already, in the words of the configuration: names, `tag:x`, `set:y`, with `-` not."""
+    """Let the agent use existing tools, in the words of the configuration: names, `tag:x`, `set:y`, with `-` not."""
     return Use(selection)
 
 
 def agent_toolset(agent: str, toolset: str) -> AgentToolset:
-    """A toolset that another agent exports, for `use`."""
+    """Return a toolset that another agent exports, for `use`."""
     return AgentToolset(agent, toolset)
 
 
 def use_agent_toolset(agent: str, toolset: str) -> Use:
-    """The same with `use` around it."""
+    """Use a toolset that another agent exports."""
     return use(agent_toolset(agent, toolset))
 
 
 def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") -> Export:
-    """A toolset that other agents may use: the agent does its tools, but for those that a method does.
+    """Declare a toolset for other agents: the agent does its tools, except those bound to a method.
 
     Raises:
         ValueError: a tool of it does not hold together, or something stands elsewhere.
@@ -193,12 +193,12 @@ def export(what: "ToolsetPart | str", *parts: "ToolDeclaration | ExportOption") 
 
 
 def own_tools() -> ExportOption:
-    """The agent works with all its own tools, whatever its caller has; the person's rights hold in either case."""
+    """Let the agent work with all its own tools, regardless of its caller's; the person's rights always hold."""
     return ExportOption("own_tools", True)
 
 
 def model(first: str, *fallbacks: str) -> AgentOption:
-    """The models that answer for it, one in place of the other."""
+    """Set the models of the agent, each a fallback of the one before."""
     return AgentOption("model", {"model": first, "fallbacks": fallbacks})
 
 
@@ -208,10 +208,10 @@ def system_prompt(text: str) -> AgentOption:
 
 
 def tools_profile(profile: ToolProfile) -> AgentOption:
-    """Which of its tools stand in its requests: `core`, `index`, `all`, or `auto` by the model's window."""
+    """Set which tools stand in its requests: `core`, `index`, `all`, or `auto` by the model's window."""
     return AgentOption("tools_profile", profile)
 
 
 def disable_agent_docs() -> AgentOption:
-    """No `AGENTS_QUICKSTART.md` in workspaces."""
+    """Write no `AGENTS_QUICKSTART.md` to workspaces."""
     return AgentOption("disable_agent_docs", True)

@@ -62,7 +62,7 @@ class McpServer:
 
 
 def mcp_server(name: str, version: str, *words: ServerWord) -> McpServer:
-    """A server and what it offers.
+    """Declare a server and its offers.
 
     Raises:
         ValueError: something is there twice or stands elsewhere, or a subscription is to nothing that can be watched.
@@ -98,12 +98,12 @@ mcp = mcp_server
 
 
 def protocol_version(version: str) -> ServerOption:
-    """The only version of the protocol that is spoken."""
+    """Set the only version of the protocol to accept."""
     return ServerOption("protocol_version", version)
 
 
 def mcp_tool(name: str, description: str, method: Method, *, side_effect: SideEffect) -> ToolDeclaration:
-    """A tool that a method does, with the method's own arguments and result."""
+    """Declare a tool bound to a method, with the method's own arguments and result."""
     return tool(name, description, forwarded(method, side_effect=side_effect))
 
 
@@ -115,12 +115,12 @@ def resource(name: str, uri: str, mime_type: str, read: Method, *, description: 
 def watchable_resource(
     name: str, uri: str, mime_type: str, read: Method, changes: Changes, *, description: str = ""
 ) -> Resource:
-    """The same, to which clients can subscribe: `changes` yields each time that it is another."""
+    """Declare a resource that clients can subscribe to: `changes` yields at each change."""
     return replace(resource(name, uri, mime_type, read, description=description), changes=changes)
 
 
 def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> DeclaredPrompt:
-    """A prompt that is always the same: role and text of each message."""
+    """Declare a prompt that is always the same: role and text of each message."""
     said = [_message(role, text) for role, text in messages]
 
     async def render(actor: Actor, given: Mapping[str, str]) -> Sequence[Message]:
@@ -130,7 +130,7 @@ def static_prompt(name: str, description: str, *messages: tuple[str, str]) -> De
 
 
 def dynamic_prompt(name: str, description: str, method: Method) -> DeclaredPrompt:
-    """A prompt that a method makes: texts as its arguments, `(role, text)` as what it returns, or one text."""
+    """Declare a prompt made by a method: it takes texts, and returns `(role, text)` pairs or one text."""
     parameters = inspect.signature(method).parameters.values()
     taken = tuple(Argument(each.name, required=each.default is each.empty) for each in parameters)
 

@@ -120,13 +120,13 @@ def _place(part: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def _outermost(form: str, present: str) -> str:
-    """The function to name for a word of `form` that stands in `present`: the outermost that is not there already."""
+    """Return the function to name for a word of `form` in `present`: the outermost that is not there already."""
     outer = _WITHIN.get(form)
     return form if outer is None or outer in (present, _WITHIN.get(present)) else outer
 
 
 def collected(options: Iterable[Option], where: str) -> dict[str, Any]:
-    """The values by their words; those that add up as tuples.
+    """Return the values by their words; repeatable ones as tuples.
 
     Raises:
         ValueError: a word is said twice.
@@ -148,5 +148,5 @@ def description(text: str) -> TextOption:
 
 
 def tags(*values: str) -> LabelOption:
-    """Labels by which policies and selections choose tools (`tag:x`)."""
+    """Set labels by which policies and selections choose tools (`tag:x`)."""
     return LabelOption("tags", values)

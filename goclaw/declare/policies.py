@@ -41,7 +41,7 @@ class CacheOption(Option):
 
 
 def run_policy(*options: PolicyOption) -> RunPolicySettings:
-    """How an agent may work.
+    """Declare the run policy of an agent.
 
     Raises:
         ValueError: something is said twice or stands elsewhere, or two things exclude each other.
@@ -51,7 +51,7 @@ def run_policy(*options: PolicyOption) -> RunPolicySettings:
 
 
 def default_caps(*caps: CapOption) -> PolicyOption:
-    """How much it may do in a turn."""
+    """Set the limits of a turn."""
     return PolicyOption("default_caps", _said(caps, CapOption, "default_caps"))
 
 
@@ -66,7 +66,7 @@ def max_consecutive_failed_tool_calls(number: int) -> CapOption:
 
 
 def max_tokens(number: int) -> CapOption:
-    """Tokens of one turn."""
+    """Set the tokens of one turn."""
     return CapOption("max_tokens", number)
 
 
@@ -76,47 +76,47 @@ def max_cost(dollars: float) -> CapOption:
 
 
 def time_budget(time: Time) -> PolicyOption:
-    """How long a turn may take; excludes `timing`."""
+    """Set the time limit of a turn; excludes `timing`."""
     return PolicyOption("time_budget", time)
 
 
 def timing(*parts: TimingOption) -> PolicyOption:
-    """The same in detail."""
+    """Set the time limits in detail."""
     return PolicyOption("timing", _said(parts, TimingOption, "timing"))
 
 
 def budget(time: Time) -> TimingOption:
-    """The whole turn."""
+    """Set the time limit of the whole turn."""
     return TimingOption("budget", time)
 
 
 def plan(time: Time) -> TimingOption:
-    """One answer of the model."""
+    """Set the time limit of one answer of the model."""
     return TimingOption("plan", time)
 
 
 def tools(time: Time) -> TimingOption:
-    """One call of a tool that declares no time of its own."""
+    """Set the time limit of one call of a tool that declares none of its own."""
     return TimingOption("tools", time)
 
 
 def history(part: HistoryOption) -> PolicyOption:
-    """Which turns the model is shown: by one policy."""
+    """Set which turns the model is shown, by one policy."""
     return PolicyOption("history", _said([part], HistoryOption, "history"))
 
 
 def keep_recent_turns(number: int) -> HistoryOption:
-    """The last so many turns."""
+    """Keep the last so many turns."""
     return HistoryOption("keep_recent_turns", number)
 
 
 def compress(trigger_at: int, keep_recent: int, *, model: str | None = None) -> HistoryOption:
-    """A summary in place of older turns; `model` writes it, else `models.summary`."""
+    """Put a summary in place of older turns; `model` writes it, else `models.summary`."""
     return HistoryOption("compress", {"trigger_at": trigger_at, "keep_recent": keep_recent, "model": model})
 
 
 def cache(*points: CacheOption) -> PolicyOption:
-    """Where the prompt stays the same; what is not named is not marked."""
+    """Mark where the prompt stays the same; positions not named are not marked."""
     said = _said(points, CacheOption, "cache")
     return PolicyOption("cache", {"after_system": False, "after_tools": False, **said})
 
@@ -132,7 +132,7 @@ def after_tools() -> CacheOption:
 
 
 def interrupts_allowed(allowed: bool) -> PolicyOption:
-    """Whether `/pause` may hold a turn."""
+    """Set whether `/pause` may hold a turn."""
     return PolicyOption("interrupts_allowed", allowed)
 
 

@@ -32,12 +32,12 @@ class FromRegistry:
     toolset: str
 
     def at(self, version: str, tags: tuple[str, ...]) -> FromRegistrySettings:
-        """The same at a version (empty: the newest), with tags for its tools. Raises ValueError."""
+        """Return the toolset at a version (empty: the newest), with tags for its tools. Raises ValueError."""
         return FromRegistrySettings(registry=self.registry.name, toolset=self.toolset, version=version, tags=tags)
 
 
 def registry(name: str, *options: RegistryOption) -> RegistryPart:
-    """A catalogue of toolsets, agents and MCP servers.
+    """Declare a registry: a catalogue of toolsets, agents and MCP servers.
 
     Raises:
         ValueError: it has no `url`, or something of it cannot be, or stands elsewhere.
@@ -47,37 +47,37 @@ def registry(name: str, *options: RegistryOption) -> RegistryPart:
 
 
 def url(endpoint: str) -> RegistryOption:
-    """Where it is."""
+    """Set its address."""
     return RegistryOption("url", endpoint)
 
 
 def api_version(version: str) -> RegistryOption:
-    """The version of its interface; without this word `v1`."""
+    """Set the version of its interface; `v1` by default."""
     return RegistryOption("api_version", version)
 
 
 def security(token: str | None) -> RegistryOption:
-    """The token that it wants. Take it from the environment (None: it is not set): what stands in code is no secret."""
+    """Set its token. Take it from the environment (None: it is not set): a token in code is no secret."""
     return RegistryOption("auth", token or None)
 
 
 def timeout(time: Time) -> RegistryOption:
-    """How long a request may take."""
+    """Set the time limit of a request."""
     return RegistryOption("timeout", time)
 
 
 def retry(most: int, backoff: Time) -> RegistryOption:
-    """How often a request that failed is made again, and after how long the first time."""
+    """Set how often a failed request is repeated, and the first delay."""
     return RegistryOption("retry", {"max": most, "backoff": backoff})
 
 
 def sync_interval(time: Time) -> RegistryOption:
-    """How often its catalogue is fetched."""
+    """Set how often its catalogue is fetched."""
     return RegistryOption("sync_interval", time)
 
 
 def cache_ttl(time: Time) -> RegistryOption:
-    """How long what was fetched is good without it."""
+    """Set how long the fetched catalogue is used while it cannot be reached."""
     return RegistryOption("cache_ttl", time)
 
 
@@ -89,28 +89,28 @@ def federation(*options: FederationOption) -> RegistryOption:
 
 
 def include(*patterns: str) -> FederationOption:
-    """Namespaces that are taken over; without this word all."""
+    """Set the namespaces that are taken over; all by default."""
     return FederationOption("include", patterns)
 
 
 def exclude(*patterns: str) -> FederationOption:
-    """Namespaces that are left out of those."""
+    """Set the namespaces that are left out of those."""
     return FederationOption("exclude", patterns)
 
 
 def from_registry(source: RegistryPart, toolset: str) -> FromRegistry:
-    """A toolset of a registry, for `toolset`. Raises ValueError: `source` is no registry."""
+    """Return a toolset of a registry, for `toolset`. Raises ValueError: `source` is no registry."""
     refuse_leftovers([source], RegistryPart, toolset, "from_registry")
     return FromRegistry(source, toolset)
 
 
 def version(exactly: str) -> PublishOption:
-    """The version of a registry's toolset that is used, and no other; of one that is published, its version there."""
+    """Set the only version to use of a registry's toolset; of a published one, its version there."""
     return PublishOption("version", exactly)
 
 
 def publish_to(*registries: RegistryPart) -> PublishOption:
-    """The registries to which an export, or a toolset that no agent exports, is offered.
+    """Set the registries to which an export, or a toolset that no agent exports, is offered.
 
     Raises:
         ValueError: one of them is no registry.
@@ -120,7 +120,7 @@ def publish_to(*registries: RegistryPart) -> PublishOption:
 
 
 def told_of(said: dict[str, Any], where: str) -> tuple[RegistryPart, ...]:
-    """The registries among what was said, which is then as the configuration has it: with their names.
+    """Return the registries among the options, named as in the configuration.
 
     Raises:
         ValueError: it says how something is published, and not where.

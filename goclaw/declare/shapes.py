@@ -55,7 +55,7 @@ def attribute(
     pattern: str | None = None,
     examples: Sequence[Any] = (),
 ) -> Attribute:
-    """A field: its name, its type as Python writes it, what it is. Without `required` and `default` it may be None."""
+    """Declare a field: name, Python type, description. Without `required` and `default` it may be None."""
     bounds = {"ge": minimum, "le": maximum, "min_length": min_length, "max_length": max_length, "pattern": pattern}
     rules: dict[str, Any] = {name: value for name, value in bounds.items() if value is not None}
     if examples:
@@ -64,7 +64,7 @@ def attribute(
 
 
 def field(number: int, name: str, kind: Any, description: str = "", **rules: Any) -> Attribute:
-    """The same with a number that is its own for good, kept in the schema as `x-field-number`."""
+    """Declare a field with a permanent number, kept in the schema as `x-field-number`."""
     if number < 1:
         raise ValueError(f"{name}: a field's number is 1 or more, not {number}")
     made = attribute(name, kind, description, **rules)
@@ -87,7 +87,7 @@ def returns(*parts: Part) -> ToolOption:
 
 
 def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = None) -> type[BaseModel]:
-    """The model of a shape.
+    """Return the model of a shape.
 
     Raises:
         ValueError: it does not hold together; the message names the shape.
@@ -113,12 +113,12 @@ def model_from(parts: Sequence[Part], name: str, base: type[BaseModel] | None = 
 
 
 def written(parts: Sequence[Part]) -> Mapping[str, Any] | None:
-    """The shape's JSON Schema where it was given as one."""
+    """Return the shape's JSON Schema where it was given as one."""
     return parts[0] if len(parts) == 1 and isinstance(parts[0], Mapping) else None
 
 
 def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:
-    """The type of a result: text where it is plain text, else a model; a bounded one has the fields that say so."""
+    """Return the type of a result: str for plain text, else a model; a bounded one has the fields for bounds."""
     if not parts or parts == (str,):
         return str
     if len(parts) == 1 and isinstance(parts[0], type) and not issubclass(parts[0], BaseModel):
@@ -127,7 +127,7 @@ def result_from(parts: Sequence[Part], name: str, *, bounded: bool) -> Any:
 
 
 def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> type[BaseModel]:
-    """The same model with fields that the model never sees: hooks fill them in."""
+    """Return the model with fields that the model never sees: hooks fill them in."""
     if unknown := sorted(set(names) - set(model.model_fields)):
         raise ValueError(f"{where}: inject names {', '.join(unknown)}, which is no argument")
     if not names:
@@ -142,7 +142,7 @@ def with_injected(model: type[BaseModel], names: Sequence[str], where: str) -> t
 
 
 def schema_from(model: type[BaseModel]) -> dict[str, Any]:
-    """Its JSON Schema in one piece, as the configuration would have it."""
+    """Return its JSON Schema in one piece, as the configuration has it."""
     schema: dict[str, Any] = without_titles(model.model_json_schema())
     known = schema.pop("$defs", {})
     for key in ("description", "additionalProperties"):

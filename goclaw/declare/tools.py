@@ -69,7 +69,7 @@ class ToolDeclaration:
         return found if isinstance(found, Binding) else None
 
     def built(self, tags: tuple[str, ...] = ()) -> Tool:
-        """The tool, with these tags besides. Raises ValueError: nothing does it, or it does not hold together."""
+        """Build the tool, with these tags besides. Raises ValueError: it has no binding, or is inconsistent."""
         does = self.does
         if does is None:
             raise ValueError(f"{self.name}: nothing does it; say bind_to(...), or export it from an agent")
@@ -117,7 +117,7 @@ class ToolDeclaration:
         )
 
     def pinned(self) -> PinnedTool:
-        """The same as an MCP server has to describe it, to the letter; what is not said may be anything.
+        """Return the tool as the MCP server has to describe it, to the letter; unset parts may be anything.
 
         Raises:
             ValueError: it says what only a tool that is done here could keep to.
@@ -196,7 +196,7 @@ def tool(name: str, description: str, *options: ToolOption) -> ToolDeclaration:
 def toolset(
     first: "str | FromRegistry", *parts: "ToolDeclaration | Tool | ToolsetOption | FromRegistry"
 ) -> ToolsetPart:
-    """A named group of tools: declared ones, tools made by `@tool`, or those of an MCP server or a registry.
+    """Declare a named group of tools: declared ones, tools made by `@tool`, or those of an MCP server or a registry.
 
     Raises:
         ValueError: a tool of it does not hold together, or something stands elsewhere.
@@ -237,12 +237,12 @@ def toolset(
 
 
 def _labelled(tool: Tool, labels: tuple[str, ...]) -> Tool:
-    """The tool with the tags of its toolset, by which policies choose."""
+    """Return the tool with the tags of its toolset, by which policies choose."""
     return replace(tool, spec=replace(tool.spec, tags=tool.spec.tags | {*labels})) if labels else tool
 
 
 def _of_registry(name: str, origin: FromRegistry, parts: tuple[Any, ...], said: dict[str, Any]) -> ToolsetPart:
-    """A toolset of a registry: here it is an MCP server of its name. Raises ValueError."""
+    """Return a toolset of a registry, used as an MCP server of its name. Raises ValueError."""
     try:
         _SERVER.validate_python(name)
     except ValidationError as error:
@@ -267,12 +267,12 @@ def _of_registry(name: str, origin: FromRegistry, parts: tuple[Any, ...], said: 
 
 
 def from_mcp(server: str) -> ToolsetOption:
-    """The tools of a server of `mcp.servers`; tools that are declared beside it pin what that server has to say."""
+    """Use the tools of a server of `mcp.servers`; tools declared beside it pin the server's definitions."""
     return ToolsetOption("from_mcp", server)
 
 
 def mcp_toolset(server: str, name: str, *tools: ToolDeclaration) -> ToolsetPart:
-    """A toolset of an MCP server; with tools, exactly these, and each as it is declared here.
+    """Declare a toolset of an MCP server; with tools, exactly these, and each as it is declared here.
 
     A server's schema is rarely what Python would write: give `args` and `returns` its own, or leave them out.
     """
@@ -280,12 +280,12 @@ def mcp_toolset(server: str, name: str, *tools: ToolDeclaration) -> ToolsetPart:
 
 
 def title(text: str) -> ToolOption:
-    """The tool's name for people."""
+    """Set the tool's name for people."""
     return ToolOption("title", text)
 
 
 def prompt(template: str) -> ToolOption:
-    """The task of the agent that does an exported tool: a template over the arguments."""
+    """Set the task of the agent that does an exported tool: a template over the arguments."""
     return ToolOption("prompt", template)
 
 
@@ -295,7 +295,7 @@ def artifact(kind: str, *parts: Part, taken: Callable[[Any], Any]) -> ToolOption
 
 
 def bounded_result() -> ToolOption:
-    """The result is a part of something larger: it has `returned`, `total`, `truncated` and `refinement_hint`."""
+    """Mark the result as a part: it has `returned`, `total`, `truncated` and `refinement_hint`."""
     return ToolOption("bounded_result", True)
 
 
@@ -310,7 +310,7 @@ def bind_to(
     to_result: Callable[[Any], Any] | None = None,
     errors: Errors = (),
 ) -> ToolOption:
-    """The method that does it; see `toolkit.binding.bind`. Without `to_call` it gets the arguments by name."""
+    """Set the bound method; see `toolkit.binding.bind`. Without `to_call` it gets the arguments by name."""
     return ToolOption("bind_to", Binding(method, side_effect, risk, idempotent, service, to_call, to_result, errors))
 
 
@@ -330,7 +330,7 @@ def passthrough(
 
 
 def inject(*names: str) -> ToolOption:
-    """Arguments that the model neither sees nor may give: hooks fill them in."""
+    """Set arguments that the model neither sees nor may give: hooks fill them in."""
     return ToolOption("inject", names)
 
 
@@ -350,14 +350,14 @@ def result_reminder(text: str) -> ToolOption:
 
 
 def confirmation(*, prompt_template: str, title: str = "", denied_result_template: str | None = None) -> ToolOption:
-    """A person agrees to every call first."""
+    """Require a person's approval of every call."""
     return ToolOption(
         "confirmation", ConfirmSettings(title=title, prompt=prompt_template, denied=denied_result_template)
     )
 
 
 def _keeping(does: Binding, artifacts: tuple[_Artifact, ...]) -> Method:
-    """The method, and what it returns is looked at for artifacts."""
+    """Return the method, with artifacts kept from its result."""
 
     async def method(ctx: ToolContext, /, **given: Any) -> Any:
         if fault := misfit(does.method, given, of_service=does.service is not None):

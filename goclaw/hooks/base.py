@@ -67,7 +67,7 @@ class HookAnswer:
     """The message, or the instructions of a compaction, in other words."""
 
     def wanted(self) -> set[str]:
-        """The names of what is said."""
+        """Return the names of the fields set."""
         return {each.name for each in fields(self) if getattr(self, each.name) not in ("", None, False, {})}
 
 
@@ -165,7 +165,7 @@ def _together(one: HookAnswer, other: HookAnswer) -> HookAnswer:
 
 
 def _masked(answer: HookAnswer) -> HookAnswer:
-    """Without secrets, whichever program said them; but for injected values, which no model and no journal gets."""
+    """Return the answer without secrets, except for injected values, which no model and no journal gets."""
     if not answer.wanted():
         return answer
     return replace(

@@ -147,7 +147,7 @@ def program_of(settings: HookSettings, workspace: Path) -> str:
 
 
 def _elsewhere(argv: tuple[str, ...], workspace: Path) -> tuple[Path, ...]:
-    """The files among the words that a contained program would not see."""
+    """Return the files among the words that a contained program could not read."""
     paths = [Path(word) for word in argv if word.startswith("/")]
     places = (*layout.SYSTEM, workspace)
     return tuple(path for path in paths if path.is_file() and not any(path.is_relative_to(place) for place in places))
@@ -171,7 +171,7 @@ def _told(event: HookEvent) -> bytes:
 
 
 async def _answered(process: Process) -> bytes | None:
-    """All of standard output; None when it is too much, and the program is ended."""
+    """Return all of standard output; None when it is too much, and the program is ended."""
     output = b""
     async for chunk in process.output:
         output += chunk

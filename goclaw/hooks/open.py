@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None) -> AsyncIterator[Hooks]:
-    """All hooks, while the block runs. `alerts` hears of those that cannot be loaded or fail."""
+    """Open all hooks, while the block runs. `alerts` gets those that cannot be loaded or fail."""
     alerts = alerts or Unheard()
     settings = environment.config.hooks
     async with AsyncExitStack() as stack:
@@ -53,7 +53,7 @@ async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None)
 
 
 def of_packages() -> Sequence[tuple[str, Registered, str]]:
-    """Hooks that installed packages bring: name, hook, and what is wrong with it (else empty)."""
+    """Return the hooks of installed packages: name, hook, and fault (else empty)."""
     return [(plugin.name, *_registered(plugin)) for plugin in plugins("hooks")]
 
 
@@ -95,7 +95,7 @@ def _match_of(part: HookPart) -> frozenset[str]:
 
 
 def _closed(plugin: Plugin, error: str, match: frozenset[str]) -> tuple[Registered, str]:
-    """A hook that forbids every call that the broken one may have judged."""
+    """Return a hook that forbids every call that the broken one may have judged."""
     what = f"calls of {', '.join(sorted(match))} are" if match else "every call of a tool is"
     trouble = mask(f"{plugin.title} cannot be loaded: {error}; {what} forbidden until it is mended or uninstalled")
 

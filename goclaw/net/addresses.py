@@ -28,7 +28,7 @@ _NAMES = {
 
 
 def parsed(text: str) -> Address | None:
-    """The address that a host is, written as usual; None for a name, and for every other way of writing a number."""
+    """Return the address of a host in its usual form; None for a name, and for every other notation of a number."""
     try:
         return ip_address(text.strip("[]"))
     except ValueError:

@@ -20,7 +20,7 @@ WORDS_LIMIT = 200
 
 
 async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | None:
-    """The body of an answer; None where it has more than `most` bytes."""
+    """Return the body of an answer; None where it has more than `most` bytes."""
     content = bytearray()
     async for piece in response.content.iter_any():
         content += piece
@@ -30,7 +30,7 @@ async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | Non
 
 
 def quoted_error(body: bytes) -> str:
-    """The server's own words about what went wrong, bounded and masked, behind a colon; empty where there are none."""
+    """Return the server's error text, bounded and masked, behind a colon; empty where there is none."""
     if len(body) > MAX_ERROR:
         return ""
     try:
@@ -44,6 +44,6 @@ def quoted_error(body: bytes) -> str:
 
 
 def wanted_pause(headers: Mapping[str, str]) -> float | None:
-    """The seconds that the server wants to be left alone, if it says so in seconds (RFC 9110, "Retry-After")."""
+    """Return the server's requested pause in seconds, if given in seconds (RFC 9110, "Retry-After")."""
     text = headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else None

@@ -69,7 +69,7 @@ async def stay_on_loopback(
 
 
 def check_reachable(host: str) -> None:
-    """For code that brings its own HTTP client.
+    """Check that a host may be reached, for code that brings its own HTTP client.
 
     Raises:
         ConfigError: `GOCLAW_LOOPBACK_ONLY` is set and `host` (a name or an address) is not this machine.

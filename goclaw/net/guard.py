@@ -51,7 +51,7 @@ class UrlGuard:
     resolve: Resolve = resolve_by_system
 
     async def addresses(self, host: str, port: int) -> list[str]:
-        """The checked addresses of a host, to connect to instead of asking for its name again.
+        """Return the checked addresses of a host, to connect to instead of asking for its name again.
 
         Raises:
             UrlRefused: it has none, or one of them is not allowed; a name with good and bad addresses is a trick.
@@ -89,7 +89,7 @@ class UrlGuard:
             raise UrlRefused(f"refused: an address of more than {MAX_URL:,} characters")
 
     async def connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the first checked address that answers.
+        """Open a connection to the first checked address that answers.
 
         Raises:
             UrlRefused: the host is not allowed or cannot be reached.
@@ -163,7 +163,7 @@ class _Gate(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is held open."""
 
     async def check_request(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -178,7 +178,7 @@ class _Gate(AbstractResolver):
         return await handler(request)
 
     def socket_for(self, info: aiohttp.AddrInfoType) -> socket.socket:
-        """The last gate: whatever led here, this is the address that is about to be connected to."""
+        """Check the address about to be connected to, and return a socket: the last gate for every path."""
         family, kind, protocol, _, target = info
         if (str(target[0]), int(target[1])) not in self._checked:
             raise UrlRefused(f"refused: {str(target[0])[:100]} was not checked")

@@ -42,15 +42,15 @@ class OllamaServer:
     """The newest first."""
 
     def find(self, name: str) -> PulledModel | None:
-        """The pulled model of that name; a name without tag means `:latest`, as Ollama has it."""
+        """Return the pulled model of that name; a name without tag means `:latest`, as in Ollama."""
         return next((model for model in self.models if is_named(model.name, name)), None)
 
     def with_tools(self) -> PulledModel | None:
-        """The newest model that can call tools."""
+        """Return the newest model that can call tools."""
         return next((model for model in self.models if "tools" in model.capabilities), None)
 
     def for_chat(self) -> PulledModel | None:
-        """The newest model that can chat (embedders cannot)."""
+        """Return the newest model that can chat (embedders cannot)."""
         return next((model for model in self.models if "completion" in model.capabilities), None)
 
     def for_embedding(self) -> PulledModel | None:
@@ -59,7 +59,7 @@ class OllamaServer:
 
 
 def ollama_url(settings: ProviderSettings, env: Mapping[str, str] = os.environ) -> str:
-    """Where Ollama is: `providers.ollama.base_url`, else `OLLAMA_HOST` in any of its forms, else this machine.
+    """Return Ollama's address: `providers.ollama.base_url`, else `OLLAMA_HOST` in any of its forms, else this machine.
 
     >>> ollama_url(ProviderSettings(), {"OLLAMA_HOST": ":9000"})
     'http://127.0.0.1:9000'
@@ -116,7 +116,7 @@ async def ask(
 
 
 def read_model(listed: Mapping[str, Any]) -> PulledModel:
-    """One row of `/api/tags`."""
+    """Parse one row of `/api/tags`."""
     capabilities = listed.get("capabilities") or ()
     modified_at, digest = (str(listed.get(key, "")) for key in ("modified_at", "digest"))
     return PulledModel(str(listed["name"]), modified_at, tuple(map(str, capabilities)), digest)
@@ -125,7 +125,7 @@ def read_model(listed: Mapping[str, Any]) -> PulledModel:
 async def with_capabilities(
     http: aiohttp.ClientSession, base_url: str, models: list[PulledModel]
 ) -> tuple[PulledModel, ...]:
-    """The models, the newest of them with their abilities from `/api/show` where the list did not tell."""
+    """Return the models, the newest with their abilities from `/api/show` where the list lacks them."""
 
     async def look(model: PulledModel) -> PulledModel:
         if model.capabilities:

@@ -79,7 +79,7 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> int:
-        """The exit code; 128 + signal number for a command that a signal ended."""
+        """Return the exit code; 128 + signal number for a command that a signal ended."""
         ...
 
     async def write(self, data: bytes) -> None:
@@ -91,7 +91,7 @@ class Process(Protocol):
         ...
 
     def close_input(self) -> None:
-        """The command finds its standard input at its end. Does nothing where that is so already."""
+        """Close the command's standard input. Does nothing if it is closed already."""
         ...
 
     async def kill(self) -> None:

@@ -85,7 +85,7 @@ class BrokerProcess:
         self._gone.set()
 
     async def _receive(self) -> dict[str, Any]:
-        """The next message; an empty one at the end of file."""
+        """Return the next message; an empty one at the end of file."""
         try:
             data = await asyncio.get_running_loop().sock_recv(self._channel, PACKET)
         except ConnectionError:
@@ -158,7 +158,7 @@ class Broker:
             yield process
 
     async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BrokerProcess:
-        """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
+        """Start the command; leaving `stack` ends it. Every refusal of the machine is SandboxUnavailable."""
         try:
             scratch = await stack.enter_async_context(scratch_folder())
             given = stack.enter_context(ExitStack())  # what the supervisor gets: ours is closed once it has its own
@@ -237,7 +237,7 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
 
 @asynccontextmanager
 async def open_broker() -> AsyncIterator[Broker]:
-    """The broker tier.
+    """Open the broker tier.
 
     Raises:
         SandboxUnavailable: the kernel has no Landlock, or the processor no filter.

@@ -192,7 +192,7 @@ def _cannot_signal_outside() -> bool:
 def _run(
     request: _Request, restrict: Callable[[], None], watched: int, channel: socket.socket, streams: _Streams
 ) -> int | None:
-    """The command's exit code; None when it was to be killed."""
+    """Return the command's exit code; None when it has to be killed."""
     told, tell = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -253,7 +253,7 @@ def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
 
 
 def _become(request: _Request, restrict: Callable[[], None], streams: _Streams, tell: int) -> NoReturn:
-    """In the forked child: turn into the command. `tell` is closed by a successful exec, else it gets the reason."""
+    """Turn into the command, in the forked child. `tell` is closed by a successful exec, else it gets the reason."""
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -288,7 +288,7 @@ def be_nice(pid: int) -> None:
 
 
 def limits_of(cpu_seconds: int, memory: int, file_bytes: int) -> list[tuple[int, int]]:
-    """The resource limits of one process, as (number, value).
+    """Return the resource limits of one process, as (number, value).
 
     RLIMIT_DATA counts what a process can really fill; address space is bounded more widely, because runtimes such as
     Node's reserve far more of it than they use.

@@ -94,7 +94,7 @@ class BubblewrapProcess:
             return False
 
     def _help_to_die(self) -> None:
-        """The first process ends the others, but must get the processor for it: not easy among a thousand forkers."""
+        """Kill the processes too: among a thousand forkers the first process hardly gets the processor to do so."""
         for pid in tree.descendants(self._first_pid) if self._first_pid else ():
             tree.kill(pid)
 
@@ -184,7 +184,7 @@ class Bubblewrap:
             yield process
 
     async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
-        """The command, running; leaving `stack` ends it. Whatever the machine refuses is SandboxUnavailable."""
+        """Start the command; leaving `stack` ends it. Every refusal of the machine is SandboxUnavailable."""
         try:
             given = stack.enter_context(ExitStack())  # what bubblewrap gets: ours is closed once it has its own
             status_read, status_write = os.pipe()
@@ -287,7 +287,7 @@ def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
 
 
 def _masks(workspace: Path, policy: Policy) -> Iterator[str]:
-    """An empty folder over each masked one, under the workspace's name `workspace`."""
+    """Yield an empty folder over each masked one, under the workspace's name `workspace`."""
     for masked in policy.masked:
         inside = masked.relative_to(policy.workspace)
         # A mount on every folder above, too: what is a mount cannot be renamed, so the mask stays where it belongs.
@@ -301,7 +301,7 @@ def _masks(workspace: Path, policy: Policy) -> Iterator[str]:
 
 
 def _bind(policy: Policy) -> str:
-    """How anything of the workspace is mounted."""
+    """Return the mount option of a path of the workspace."""
     return "--bind" if policy.writes else "--ro-bind"
 
 
@@ -361,7 +361,7 @@ def _signal(process: int, number: signal.Signals) -> None:
 
 @asynccontextmanager
 async def open_bubblewrap() -> AsyncIterator[Bubblewrap]:
-    """The bubblewrap tier.
+    """Open the bubblewrap tier.
 
     Raises:
         SandboxUnavailable: not installed, or the processor has no filter.

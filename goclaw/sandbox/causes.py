@@ -29,7 +29,7 @@ _CONTAINER = (
 
 
 def cause(*, privileged: bool, root: Path = Path("/")) -> str:
-    """A sentence with cause and remedy; empty when the machine gives no hint.
+    """Return a sentence with cause and remedy; empty when the machine gives no hint.
 
     Args:
         privileged: whether this is root, for whom some of the switches do not count.

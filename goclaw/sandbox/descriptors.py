@@ -19,7 +19,7 @@ def closing(*descriptors: int) -> Iterator[None]:
 
 
 def file_of(data: bytes, name: str) -> int:
-    """An anonymous file in memory with `data` in it, at its beginning."""
+    """Return an anonymous file in memory that holds `data`, at its beginning."""
     descriptor = os.memfd_create(name)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -90,7 +90,7 @@ def _set(future: "asyncio.Future[None]") -> None:
 
 
 def input_of(data: bytes | None, *, keeps: bool) -> tuple[int, StdinWriter]:
-    """A command's standard input, which the caller closes, and the way to write to it later on."""
+    """Return a command's standard input, which the caller closes, and its writer."""
     if not keeps:
         return stdin_of(data), StdinWriter()
     reads, writes = os.pipe()

@@ -42,13 +42,13 @@ _syscall.restype = ctypes.c_long
 
 
 def abi() -> int:
-    """The kernel's Landlock version; 0 when it has none or has it switched off."""
+    """Return the kernel's Landlock version; 0 when it has none or has it switched off."""
     version: int = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
     return max(version, 0)
 
 
 def ruleset(grants: Iterable[tuple[str, int]], *, network: bool) -> int:
-    """A descriptor of a rule set that allows exactly `grants`: (path, `READ`, `LIST`, `WRITE` or `DEVICE`).
+    """Return a descriptor of a rule set that allows exactly `grants`: (path, `READ`, `LIST`, `WRITE` or `DEVICE`).
 
     Paths that do not exist are left out. Without `network` TCP is refused where the kernel's version can do that.
     Signals and abstract sockets to the outside are refused from `SCOPES_SINCE` on.

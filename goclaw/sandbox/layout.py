@@ -50,18 +50,18 @@ _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 
 
 def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that every command sees; `own` are the daemon's."""
+    """Return the variables that every command sees; `own` are the daemon's."""
     passed_on = {name: own[name] for name in _PASSED_ON if name in own}
     return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on}
 
 
 def readable(network: bool) -> tuple[str, ...]:
-    """Paths that a command may read and run."""
+    """Return the paths that a command may read and run."""
     return SYSTEM + CONFIGURATION + (NETWORK_CONFIGURATION if network else ())
 
 
 def shell() -> str:
-    """The shell that commands are written for: bash, else sh."""
+    """Return the shell that commands are written for: bash, else sh."""
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 

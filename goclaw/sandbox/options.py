@@ -70,7 +70,7 @@ class Syntax:
         return not self.steering.isdisjoint((option.partition("=")[0], *letters))
 
     def dangers(self, subcommand: str, words: Sequence[str | None]) -> str | None:
-        """The first of these words by which a subcommand runs more than it says; `…` for one that is not known."""
+        """Return the first word by which a subcommand runs another program; `…` for an unknown word."""
         if self.runs is None:
             return None
         listed = f"{self.runs.get('', '')} {self.runs.get(subcommand, '')}".split()

@@ -29,7 +29,7 @@ _HARMLESS_REDIRECTION = re.compile(r"2>&1|[12]?>\s*/dev/null")
 
 
 def parts_of(line: str) -> list[Part]:
-    """The parts of a line that may be remembered, in order.
+    """Return the parts of a line that may be remembered, in order.
 
     Raises:
         Unclear: the line is more than plain commands, or one of them could be anything.
@@ -57,7 +57,7 @@ def _pipelines(node: Node) -> Iterator[list[Node]]:
 
 
 def _bare(node: Node) -> Node:
-    """The command below harmless redirections."""
+    """Return the command below harmless redirections."""
     if node.type == "redirected_statement":
         first, *others = node.named_children
         if all(_HARMLESS_REDIRECTION.fullmatch((other.text or b"").decode(errors="replace")) for other in others):

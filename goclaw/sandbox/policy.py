@@ -21,7 +21,7 @@ Told = Callable[[str, bool, str], None]
 
 
 async def policy_for(config: Config, workspace: Path, key: str, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
-    """The policy of one command in the folder `workspace`, for the person with this key, who sees `readable` as well.
+    """Return the policy of a command in the folder `workspace`, for the person `key`, who can read `readable`, too.
 
     Raises:
         SandboxUnavailable: the notes of other users cannot be kept out of it.

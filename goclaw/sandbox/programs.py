@@ -9,7 +9,7 @@ from goclaw.sandbox.layout import SYSTEM
 
 
 def find_program(command: str, workspace: Path, search_path: str, *, contained: bool) -> str:
-    """The absolute path of `command`: a name is looked for, a relative path is one of the workspace.
+    """Return the absolute path of `command`: a name is looked up, a relative path is one of the workspace.
 
     Raises:
         ToolError: it is not there, cannot be run, or would not be there in the sandbox (`contained`).

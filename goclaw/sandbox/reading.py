@@ -32,7 +32,7 @@ def can_confine() -> bool:
 async def running_confined(
     argv: Sequence[str], folder: Path, readable: Sequence[str]
 ) -> AsyncIterator[asyncio.StreamReader]:
-    """The standard output of a program that reads what is `readable` alone; it is dead when the block ends.
+    """Start a program that can read `readable` alone, and yield its output; it is dead when the block ends.
 
     Nothing of our environment is passed on, and nothing can be written to it.
 

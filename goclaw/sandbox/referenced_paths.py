@@ -53,7 +53,7 @@ def paths_of(line: str, folders: Iterable[str] = ()) -> list[str]:
 
 
 def folders_of(paths: Sequence[str]) -> list[str]:
-    """Where a line may go that names these folders, one after the other."""
+    """Return the folders that a line may get to by changing to these, one after the other."""
     found = [""]
     for path in paths:
         found += [normpath(join(folder, path)) for folder in found[: MAX_FOLDERS - len(found)]]

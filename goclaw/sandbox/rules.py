@@ -71,7 +71,7 @@ def _unjudged(reason: str, key: str) -> ToolError:
 
 
 def _readings(words: Words) -> Iterator[Words]:
-    """A command by its name without folders, and in the other ways to say the same."""
+    """Yield a command by its name without folders, and its equivalent forms."""
     name = (words[0] or "").rpartition("/")[2]
     yield words
     yield (name, *words[1:])

@@ -24,7 +24,7 @@ PREFIX = "goclaw-exec-"
 
 @asynccontextmanager
 async def scratch_folder() -> AsyncIterator[Path]:
-    """A new folder that only its owner can enter, for the time of the block.
+    """Make a new folder that only its owner can enter, for the time of the block.
 
     Raises:
         OSError: there is no room for one.
@@ -54,7 +54,7 @@ def sweep() -> None:
 
 
 def _made() -> tuple[Path, int]:
-    """A new folder, and its lock."""
+    """Return a new folder, and its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:

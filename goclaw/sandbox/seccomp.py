@@ -164,7 +164,7 @@ def build(
     protected: Collection[int] = (),
     machine: str | None = None,
 ) -> bytes:
-    """The filter as an array of `struct sock_filter`, as bubblewrap's --seccomp and `load` take it.
+    """Return the filter as an array of `struct sock_filter`, as bubblewrap's --seccomp and `load` take it.
 
     Args:
         families: address families that `socket` may be called with.

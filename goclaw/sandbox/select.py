@@ -52,7 +52,7 @@ class SelectedSandbox:
         return self._tier.tier
 
     async def ready(self) -> Sandbox:
-        """The proven tier.
+        """Return the proven tier.
 
         Raises:
             SandboxUnavailable: none works here. The next call tries again: the operator may have repaired it.
@@ -104,7 +104,7 @@ async def settle(sandbox: Sandbox) -> None:
 
 @asynccontextmanager
 async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
-    """The sandbox for `settings`, at once; its tier is looked for in the background."""
+    """Open the sandbox for `settings`, at once; its tier is determined in the background."""
     sandbox = SelectedSandbox(settings, clock or RealClock())
     looking = asyncio.create_task(_look(sandbox), name="exec sandbox")
     try:

@@ -97,14 +97,14 @@ async def _run(sandbox: Sandbox, argv: tuple[str, ...], env: dict[str, str], pol
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Stands for the proxy."""
+    """Stand in for the proxy."""
     writer.write(b"hello\n")
     writer.close()
 
 
 @contextmanager
 def _stage() -> Iterator[tuple[Path, Path, int]]:
-    """A workspace, a folder beside it to hide, and a port on loopback that would answer."""
+    """Make a workspace, a folder beside it to hide, and a port on loopback that would answer."""
     with tempfile.TemporaryDirectory(prefix="goclaw-canary-") as folder, socket.socket() as listener:
         workspace, hidden = Path(folder, "workspace"), Path(folder, "hidden")
         workspace.mkdir()

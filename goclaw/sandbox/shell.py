@@ -63,7 +63,7 @@ _ASSIGNING = re.compile(r"\$\{(\w+)(\[.*?\])?:?=")
 
 
 def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
-    """Every command that the line would run, wrappers and what they wrap included.
+    """Return every command that the line would run, wrappers and their commands included.
 
     Raises:
         Unclear: that cannot be known.
@@ -97,7 +97,7 @@ def _parser() -> Parser:
 
 
 def _nodes(node: Node) -> Iterator[Node]:
-    """Every named node below, in order: substitutions stand inside of words."""
+    """Yield every named node below, in order: substitutions stand inside of words."""
     waiting = [node]
     while waiting:
         current = waiting.pop()
@@ -175,7 +175,7 @@ def _check_variable(name: str) -> None:
 
 
 def words_of(command: Node) -> Words:
-    """The name of a command and its arguments."""
+    """Return the name of a command and its arguments."""
     name = command.child_by_field_name("name")
     if name is None:
         return ()
@@ -213,7 +213,7 @@ def _text(node: Node) -> str:
 
 
 def _unwrapped(words: Words, depth: int) -> list[ResolvedCommand]:
-    """The command, and what it runs if it is one that runs others."""
+    """Return the command, and the commands it runs if it is a wrapper."""
     if not words:
         return []
     if words[0] is None:
@@ -232,7 +232,7 @@ def _unwrapped(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _variables(words: Words) -> Words:
-    """Words of a builtin that may be names of variables."""
+    """Return the words of a builtin that may be names of variables."""
     given = words[1:]
     match words[0]:
         case "printf" if given and (given[0] is None or given[0] == "-v"):
@@ -248,7 +248,7 @@ def _variables(words: Words) -> Words:
 
 
 def _base(words: Words) -> str:
-    """The name of a command without its folder."""
+    """Return the name of a command without its folder."""
     return (words[0] or "").rpartition("/")[2]
 
 
@@ -311,7 +311,7 @@ def _rest(words: Words, syntax: Syntax) -> Words:
 
 
 def _trap(words: Words, depth: int) -> list[ResolvedCommand]:
-    """The commands of a trap; without a signal it names none."""
+    """Return the commands of a trap; without a signal it has none."""
     given = _known(words[2:] if words[1:2] == ("--",) else words[1:])
     return commands_of(given[0], depth) if len(given) > 1 and not given[0].startswith("-") else []
 
@@ -348,7 +348,7 @@ def _ssh(words: Words, depth: int) -> list[ResolvedCommand]:
 
 
 def _git(words: Words, depth: int) -> list[ResolvedCommand]:
-    """Commands that git is handed to run them."""
+    """Return the commands that git is given to run."""
     rest = [word or "" for word in words]
     for before, word in pairwise(words):
         setting = word if before in _BEFORE_SETTING else "".join(_ATTACHED.findall(word or ""))
@@ -385,7 +385,7 @@ _HANDED = re.compile(
 
 
 def _steps(words: Words) -> Iterator[str]:
-    """The commands behind `-x`, `--exec` of `git rebase` and `--extcmd` of `git difftool`, or a beginning of these."""
+    """Yield the commands of `-x`, `--exec` of `git rebase` and `--extcmd` of `git difftool`, abbreviated or not."""
     for at, word in enumerate(words):
         name, given, value = (word or "").partition("=")
         if name.startswith(("--exe", "--extc")):

@@ -21,7 +21,7 @@ _PATTERN = re.compile(r"[^-{][^$`{]*")
 
 
 def shown_by(line: str) -> tuple[str, ...]:
-    """The command and its words; `cd` before it is no part of it.
+    """Return the command and its words, without a `cd` before it.
 
     Raises:
         Unclear: several commands have a part in the output, or a word is only known when it runs.
@@ -36,7 +36,7 @@ def shown_by(line: str) -> tuple[str, ...]:
 
 
 def _pipeline(node: Node) -> list[Node]:
-    """The commands of a pipeline, without `cd` before it; the grammar reads `cd x && a 2>&1 | b` as `(…) | b`."""
+    """Return the commands of a pipeline without a leading `cd`; the grammar reads `cd x && a 2>&1 | b` as `(…) | b`."""
     match node.type:
         case "list":
             before, last = node.named_children[:-1], node.named_children[-1]

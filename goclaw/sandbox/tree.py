@@ -11,7 +11,7 @@ import signal
 
 
 def descendants(pid: int, most: int = 100_000) -> list[int]:
-    """Ids of the processes below `pid`, parents first, at most `most`; processes may come and go meanwhile."""
+    """Return the ids of the processes below `pid`, parents first, at most `most`; they may change meanwhile."""
     found: list[int] = []
     waiting = [pid]
     while waiting and len(found) < most:
@@ -59,7 +59,7 @@ def kill(pid: int) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Ids of the direct children of `pid`, of all its threads; none when it has ended."""
+    """Return the ids of the direct children of `pid`, of all its threads; none when it has ended."""
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 -- pathlib would triple the broker's start

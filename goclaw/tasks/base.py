@@ -125,11 +125,11 @@ class TaskRecord(Protocol):
     async def end(self, info: TaskInfo) -> None: ...
 
     async def lose(self, at: float) -> int:
-        """Whatever is running on disk is lost; returns how many tasks that are."""
+        """Mark all running tasks on disk as lost; returns their number."""
         ...
 
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
-        """The tasks of an owner, the oldest first."""
+        """Return the tasks of an owner, the oldest first."""
         ...
 
     async def untold(self) -> Sequence[TaskInfo]:
@@ -137,7 +137,7 @@ class TaskRecord(Protocol):
         ...
 
     async def tell(self, task_ids: Sequence[str]) -> None:
-        """The model knows of the ends of these."""
+        """Record that the model knows of the ends of these."""
         ...
 
 
@@ -162,7 +162,7 @@ class Tasks(Protocol):
         ...
 
     async def tail(self, task_id: str, owner: Owner, most: int) -> str:
-        """At most so many characters of what it said last."""
+        """Return its last output, at most so many characters."""
         ...
 
     async def write(self, task_id: str, owner: Owner, data: bytes, *, end: bool) -> None:
@@ -182,15 +182,15 @@ class Tasks(Protocol):
         ...
 
     def running(self, owner: Owner) -> int:
-        """How many tasks of the owner run."""
+        """Return the number of running tasks of the owner."""
         ...
 
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
-        """The tasks of an owner, the oldest first; ended ones for a while."""
+        """Return the tasks of an owner, the oldest first; ended ones for a while."""
         ...
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        """Tasks that ended and of whose end the model does not know yet; from now on it does."""
+        """Return the ended tasks that the model does not know of yet, and mark them as known."""
         ...
 
     async def forget(self, session: str) -> None:
@@ -232,4 +232,4 @@ class NoTasks:
         return ()
 
     async def forget(self, session: str) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -32,12 +32,12 @@ class Output:
             self._held -= len(self._tail.popleft())
 
     def tail(self) -> bytes:
-        """Its last bytes, at least as many as are kept in memory."""
+        """Return its last bytes, at least as many as are kept in memory."""
         return b"".join(self._tail)
 
 
 def last_of(file: BinaryIO, most: int) -> bytes:
-    """The last bytes of a file."""
+    """Return the last bytes of a file."""
     size = file.seek(0, 2)
     file.seek(max(0, size - most))
     return file.read(most)

@@ -55,7 +55,7 @@ class TaskRoom:
         self.tell: Tell = _ignore_end
 
     def count(self, session: str | None = None) -> int:
-        """How many run, of a session or of all."""
+        """Return the number of running tasks, of a session or of all."""
         return sum(session in (None, task.info.owner.session) for task in self._tasks.values() if task.info.running)
 
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
@@ -236,7 +236,7 @@ class TaskRoom:
         raise UnknownTask(task_id)
 
     async def _known(self, info: TaskInfo) -> TaskInfo:
-        """The same, known to the model from now on."""
+        """Return the task, marked as known to the model."""
         if not info.running and not info.told:
             await self._tell([info])
         return info
@@ -265,13 +265,13 @@ class NoRecord:
     """Where there is no database: a tool that a person runs by hand."""
 
     async def add(self, info: TaskInfo) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def remove(self, task_id: str) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def end(self, info: TaskInfo) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     async def lose(self, at: float) -> int:
         return 0
@@ -283,14 +283,14 @@ class NoRecord:
         return ()
 
     async def tell(self, task_ids: Sequence[str]) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 @asynccontextmanager
 async def open_tasks(
     blobs: Blobs, clock: Clock, settings: TasksSettings, record: TaskRecord | None = None, refusal: str = ""
 ) -> AsyncIterator[TaskRoom]:
-    """The room, with what the last daemon lost taken up; whatever runs when the block ends is ended.
+    """Open the room, with the tasks lost by the last daemon; running ones are ended when the block ends.
 
     `record`: where tasks are written down; None: nowhere. `refusal`: why nothing may be started, if nothing may.
     """

@@ -23,7 +23,7 @@ _MILLISECONDS = 1_000
 
 
 def meant(call: ToolCall, tool: str) -> ToolCall:
-    """The call as one of the tool that its name is another name of."""
+    """Return the call under the name of its tool, resolved from an alias."""
     if call.name == tool:
         return call
     translate = _TRANSLATIONS.get(call.name, dict)
@@ -31,7 +31,7 @@ def meant(call: ToolCall, tool: str) -> ToolCall:
 
 
 def unwrapped(call: ToolCall) -> ToolCall:
-    """The call that a call of `tool_call` asks for; a call of any other tool, or one that names none, as it is."""
+    """Return the call inside a call of `tool_call`; any other call, or one that names no tool, as it is."""
     while call.name == TOOL_CALL:
         name, arguments = call.input.get("name"), call.input.get("arguments")
         if isinstance(arguments, str):  # as JSON, once more
@@ -49,7 +49,7 @@ def _without(*names: str) -> Callable[[Input], Input]:
 
 
 def _renamed(given: Input, names: Mapping[str, str]) -> Input:
-    """A name that is taken is left alone: two values for one argument are for the model to clear up."""
+    """Rename arguments. A name already given stays: two values for one argument are for the model to resolve."""
     return {
         new if (new := names.get(name, name)) == name or new not in given else name: value
         for name, value in given.items()
@@ -72,7 +72,7 @@ def _task(given: Input) -> Input:
 
 
 def _grep(given: Input) -> Input:
-    """Of `rg`'s options those that mean something here. Its search tells upper from lower case."""
+    """Translate the options of `rg` that have an equivalent here. Its search is case-sensitive."""
     plain = _without("-i", "-n", "output_mode")(given)
     plain = _renamed(plain, {"-C": "context_lines", "head_limit": "max_results"})
     insensitive = given.get("-i", False)
@@ -102,7 +102,7 @@ def _questions(given: Input) -> Input:
 
 
 def _each(given: Input, name: str, translate: Callable[[Input], Input]) -> Input:
-    """The items of a list translated; what is no list of objects stays as it is."""
+    """Translate the items of a list; a value that is not a list of objects stays as it is."""
     items = given.get(name)
     if not isinstance(items, list):
         return given

@@ -23,7 +23,7 @@ OFF = "off"
 
 
 def denied(tool: Tool, arguments: BaseModel, reason: str) -> CallDenied:
-    """The denial of a call, with the result that its tool's template makes of it."""
+    """Return the denial of a call, with the result made by its tool's template."""
     begin = f"{DENIED_MARK}{mask(_json(reason))[1:]}"
     try:
         said = rendered(tool.denied, {**dict(arguments), "tool": tool.spec.name}).strip()

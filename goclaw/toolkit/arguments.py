@@ -67,7 +67,7 @@ def validate(
     injected: Collection[str] = (),
     filled: Mapping[str, Any] | None = None,
 ) -> BaseModel:
-    """The arguments as a validated model.
+    """Validate the arguments and return them as a model.
 
     `injected` names the arguments that are not the model's to give, `filled` has their values.
 
@@ -123,7 +123,7 @@ def _within(model: type[BaseModel], value: Any) -> Any:
 
 @lru_cache(maxsize=1_024)  # tools of MCP servers come and go
 def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[str, type[BaseModel] | None]]:
-    """The shown name of every argument that has another one, or a model whose fields have, by each of its names.
+    """Return the shown name, and the nested model, of every argument by each of its names.
 
     `depth`: how far models in models are looked at; they may hold themselves.
     """
@@ -141,7 +141,7 @@ def _other_names(model: type[BaseModel], depth: int = 3) -> Mapping[str, tuple[s
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that a value may be of, or hold."""
+    """Yield the models that a value may be an instance of, or hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):
@@ -205,7 +205,7 @@ def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: C
 
 
 def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[tuple[Path, str]]:
-    """One per field, however many types it may have."""
+    """Yield one line per field, however many types it may have."""
     found: dict[Path, list[_Fault]] = {}
     for detail in error.errors(include_url=False):
         path = _path(shape, given, detail)

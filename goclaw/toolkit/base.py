@@ -84,7 +84,7 @@ class ToolEnvironment(Protocol):
         ...
 
     async def workspace(self, actor: Actor) -> Workspace:
-        """The workspace that `actor` works in."""
+        """Return the workspace that `actor` works in."""
         ...
 
 
@@ -94,7 +94,7 @@ def no_approver(action: str, target: str) -> Actor | None:
 
 
 async def no_modes(mode: Mode) -> None:
-    """Where there is no session whose permission mode could change."""
+    """Refuse a change of mode: there is no session. Raises ToolError."""
     raise ToolError("there is no session here whose mode could change")
 
 
@@ -113,7 +113,7 @@ def _ignore_progress(text: str) -> None:
 
 
 def _no_tools() -> Sequence[ToolSpec]:
-    """Where nothing is known of other tools."""
+    """Return no tools."""
     return ()
 
 
@@ -366,7 +366,7 @@ def offered(*, needs: NeedsOf | None = None, only_in: Mode | None = None) -> Cal
 
 
 def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, denied: str = DENIED) -> None:
-    """Whether a declaration holds together.
+    """Check that a declaration is consistent.
 
     Raises:
         ValueError: it does not; the message names the tool and what is at fault.
@@ -385,7 +385,7 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
 
 
 def check_name(name: str) -> None:
-    """Whether a tool may be called that.
+    """Check that a name is valid for a tool.
 
     Raises:
         ValueError: it may not.

@@ -88,7 +88,7 @@ class Bench:
     """Whether the person agrees to what is asked."""
 
     async def call(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolResult:
-        """One call as a model makes it, through every step of the dispatcher; an error is a result, too."""
+        """Make one call as a model does, through every step of the dispatcher; an error is a result, too."""
         scope = CallScope(
             actor=self.actor,
             session=self.actor.key,
@@ -129,7 +129,7 @@ class Bench:
 async def open_bench(
     folder: Path, *tools: Tool, sources: Sequence[SourcePart] = (), **settings: Any
 ) -> AsyncIterator[Bench]:
-    """A bench with these tools, while the block runs; everything is kept below `folder`, an empty one.
+    """Open a bench with these tools; everything is kept below `folder`, an empty one.
 
     `sources` are opened with it, and their tools are there as long as they list them. Other keyword arguments are keys
     of the configuration: `tools={"exec": {"network": "none"}}`.

@@ -52,7 +52,7 @@ def bind(
     service: Service | None = None,
     errors: Errors = (),
 ) -> ToolFunction:
-    """A tool function whose arguments and result have another shape than the method's (Goa-AI, BindTo).
+    """Make a tool function whose arguments and result have another shape than the method's (Goa-AI, BindTo).
 
     Args:
         method: a bound method; with `service`, a function of the class.
@@ -87,7 +87,7 @@ def passthrough(
     service: Service | None = None,
     errors: Errors = (),
 ) -> ToolFunction:
-    """A tool function that hands its arguments on and returns what comes back (Goa-AI, Passthrough).
+    """Make a tool function that forwards its arguments and returns the method's result (Goa-AI, Passthrough).
 
     Arguments, result, name and description are the method's; the parameters of `bind` that it shares mean the same.
 
@@ -137,7 +137,7 @@ def misfit(method: Method, names: Collection[str], *, of_service: bool = False) 
 
 
 def mistyped(method: Method, kinds: Mapping[str, Any]) -> str:
-    """The first argument of a plain type of which the method takes another one, in words; empty: none is known.
+    """Return the first mismatch of plain types between arguments and method, in words; empty: none is known.
 
     Args:
         method: what is called; where it says nothing of its types, nothing is known.

@@ -75,7 +75,7 @@ def _limits(spec: ToolSpec) -> Iterator[str]:
 
 
 def risk(tool: Tool) -> str:
-    """The risk, in words."""
+    """Return the risk, in words."""
     return f"depends on the call, at most {tool.spec.risk}" if tool.risk else str(tool.spec.risk)
 
 
@@ -93,7 +93,7 @@ def rights(tool: Tool) -> str:
 
 
 def schema_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
-    """The kind of a value, in words."""
+    """Return the kind of a value, in words."""
     if "$ref" in schema:
         schema = {**definitions.get(schema["$ref"].rpartition("/")[2], {}), **schema}
     if "enum" in schema or "const" in schema:

@@ -168,7 +168,7 @@ class Dispatcher:
         scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
 
     async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
-        """Artifacts on disk. One that cannot be kept is missing, and the log says so."""
+        """Write artifacts to the disk. One that cannot be written is missing, and the log says so."""
         kept = []
         for kind, data in watch.attached:
             try:
@@ -297,7 +297,7 @@ class Dispatcher:
     async def _within_its_time(
         self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
     ) -> Any:
-        """The result, as it was declared."""
+        """Run the tool within its time, and return the declared result."""
         self._started(scope, watch)
         watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
@@ -352,7 +352,7 @@ class Dispatcher:
         )
 
     def _usable(self, scope: CallScope) -> Sequence[ToolSpec]:
-        """The tools that calls of this scope may be made of."""
+        """Return the tools that calls of this scope may be made of."""
         planning = self._access.mode(scope.actor, scope.chosen_mode()) == "plan"
         return self.registry.offered_to(scope.actor, scope.tools, *scope.narrowed, planning=planning)
 
@@ -435,7 +435,7 @@ class Dispatcher:
 
 
 def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
-    """The risk of this very call."""
+    """Return the risk of this very call."""
     return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
 
 
@@ -445,17 +445,17 @@ def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str
 
 
 def _brief(arguments: Mapping[str, Any]) -> str:
-    """The beginning of a call's arguments, however long they are."""
+    """Return the beginning of a call's arguments."""
     return " ".join(f"{name}={str(value)[:MAX_OF_A_VALUE]}" for name, value in islice(arguments.items(), 20))
 
 
 def _hint(template: str, values: Mapping[str, Any]) -> str:
-    """A line for people: files and models choose its words, so nothing in it steers a terminal."""
+    """Return a line for people without control characters: files and models choose its words."""
     return mask(printable(_text(hint(template, values))))
 
 
 def error_text(message: str) -> str:
-    """How an error reaches the model and `goclaw tool run`: `{"error": "…"}`, masked."""
+    """Return an error as the model and `goclaw tool run` get it: `{"error": "…"}`, masked."""
     return json.dumps({"error": mask(message)}, ensure_ascii=False)
 
 
@@ -465,7 +465,7 @@ def _text(content: str) -> str:
 
 
 def provenance_of(spec: ToolSpec) -> Provenance | None:
-    """Where what a tool tells comes from; None: from GoClaw itself."""
+    """Return the source of a tool's content; None: GoClaw itself."""
     if not spec.foreign:
         return None
     return Provenance(next((kind for tag, kind in _SOURCES.items() if tag in spec.tags), SourceKind.TOOL))

@@ -28,7 +28,7 @@ _IDLE = re.compile(
 
 
 def find(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """The tools that fit a query, the best first; none where no word of it fits one."""
+    """Return the tools that fit a query, the best first; none where no word of it fits one."""
     wanted = [word for word in words(query) if not _IDLE.fullmatch(word)]
     weights = [_weights(spec) for spec in tools]
     scores = [0.0] * len(tools)
@@ -46,14 +46,14 @@ def find(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text: small, in the singular, without marks on letters; `multi_edit` and `MultiEdit` are two."""
+    """Return the words of a text: lower case, singular, without diacritics; `multi_edit` and `MultiEdit` are two."""
     plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", text))
     plain = "".join(char for char in plain if not unicodedata.combining(char))
     return [_PLURAL.sub("", word.casefold()) for word in _WORD.findall(plain)]
 
 
 def _weights(spec: ToolSpec) -> Mapping[str, float]:
-    """The weight of each word for the tool: the largest of the places where it stands."""
+    """Return the weight of each word for the tool: the largest of the places where it stands."""
     weights: Counter[str] = Counter()
     for text, weight in _places(spec):
         for word in words(text):
@@ -80,7 +80,7 @@ def _places(spec: ToolSpec) -> Iterator[tuple[str, float]]:
 
 
 def _weight(word: str, weights: Mapping[str, float]) -> float:
-    """The word's weight; for another form of it (searching, searches) three quarters."""
+    """Return the word's weight; for another form of it (searching, searches) three quarters."""
     exact = weights.get(word, 0.0)
     if len(word) < _LEAST_SHARED:
         return exact

@@ -41,7 +41,7 @@ class RegistryFinder:
         self._seen: tuple[int, int] = (0, 0)
 
     async def find(self) -> ServerLocation:
-        """Where the server is by what was fetched last.
+        """Return the location of the server from the last fetched entry.
 
         Raises:
             RegistryError: it is nowhere, or where nothing may be called.
@@ -61,7 +61,7 @@ class RegistryFinder:
             await self._clock.sleep(LOOK_SECONDS)
 
     async def _check(self, found: Resolved, guard: UrlGuard) -> None:
-        """In words of its own: the guard, which is asked again for each connection, knows not who wants to know."""
+        """Check the address, for an error in its own words: the guard of each connection does not know the purpose."""
         parts = urlsplit(found.settings.url or "")
         try:
             await guard.addresses(parts.hostname or "", parts.port or (_HTTPS if parts.scheme == "https" else _HTTP))

@@ -85,7 +85,7 @@ write: schreib escrib
 
 
 def _by_stem() -> dict[str, tuple[str, ...]]:
-    """The English words by the stem that means them."""
+    """Return the English words by the stem that means them."""
     found: dict[str, tuple[str, ...]] = {}
     for row in _STEMS.strip().splitlines():
         english, _, stems = row.partition(": ")
@@ -99,7 +99,7 @@ _ENGLISH = _by_stem()
 
 @lru_cache(maxsize=1_000)
 def meanings(word: str) -> tuple[str, ...]:
-    """The word, and what it may mean in English.
+    """Return the word, and its possible meanings in English.
 
     Args:
         word: as `finding.words` has it.

@@ -49,7 +49,7 @@ class Offering:
 
 
 def profile_of(config: Config, agent: AgentSettings, model: str, window: int) -> Profile:
-    """The profile that holds for a model: as the agent's settings say, else those of the model, else `tools.profile`.
+    """Return the profile of a model: from the agent's settings, else those of the model, else `tools.profile`.
 
     Args:
         config: the configuration.
@@ -94,7 +94,7 @@ class Offerings:
         return Offering([*shown, *itself], others, index, deferred, profile)
 
     def _brief(self, spec: ToolSpec) -> ToolSpec:
-        """The tool with the first paragraph of its description."""
+        """Return the tool with the first paragraph of its description."""
         known = self._short.get(spec.name)
         if known is None or known[0] is not spec:
             known = self._short[spec.name] = (spec, replace(spec, description=spec.short))
@@ -102,13 +102,13 @@ class Offerings:
 
 
 def named(selection: Sequence[str] | None) -> frozenset[str]:
-    """The tools that a selection picks by name, under their own names."""
+    """Return the tools that a selection picks by name, under their own names."""
     wanted, _ = parsed(tuple(selection or ()))
     return frozenset(ALIASES.get(part, part) for part in wanted if not part.startswith((TAG, SET)))
 
 
 def line(spec: ToolSpec) -> str:
-    """A tool in the index: its name and a few words."""
+    """Return a tool in the index: its name and a few words."""
     words = _CLAUSE.split(spec.short, maxsplit=1)[0].rstrip(".")
     if len(words) > _FEW_WORDS:
         words = words[: _FEW_WORDS + 1].rpartition(" ")[0] or words[:_FEW_WORDS]

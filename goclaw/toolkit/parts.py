@@ -140,7 +140,7 @@ def _keys(toolset: ToolsetPart) -> Iterator[tuple[tuple[str, ...], object]]:
 
 
 def parts_of(packaged: Packaged) -> PackageParts:
-    """The parts behind what a configuration was made of, with what of them is left out."""
+    """Return the parts behind a configuration, with the faults of those left out."""
     declared = packaged.declared
     return (
         replace(declared, faults=packaged.faults)

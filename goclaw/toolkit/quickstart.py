@@ -34,7 +34,7 @@ everybody may use each of them: `/tools` in the chat lists yours.
 
 
 def page(listed: Sequence[ListedTool]) -> str:
-    """The whole file, with its mark."""
+    """Return the whole file, with its mark."""
     lines = [_TEXT]
     for title, inside in grouped(listed):
         lines += [f"## {title.capitalize()}", ""]

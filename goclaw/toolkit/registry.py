@@ -75,7 +75,7 @@ class Registry:
         return meant(inner, tool.spec.name) if tool else call
 
     def _called(self, name: str) -> Tool | None:
-        """The tool of that name, else the one that it is another name of."""
+        """Return the tool of that name, else the one with it as an alias."""
         tool = self.named(name)
         if tool is None and name in self._access.aliases:
             tool = self.named(self._access.aliases[name])
@@ -99,7 +99,7 @@ class Registry:
         return tool if tool and self._access.authorize(actor, "tool.use", tool.spec.name).allowed else None
 
     def visible_to(self, actor: Actor, *within: Sequence[str] | None) -> list[ToolSpec]:
-        """The tools that `actor` may use; `within`: what its agent may use of that, selections."""
+        """Return the tools that `actor` may use; `within`: the selections of its agent."""
         return [tool.spec for tool in self._visible(actor, within)]
 
     def offered_to(self, actor: Actor, *within: Sequence[str] | None, planning: bool) -> list[ToolSpec]:

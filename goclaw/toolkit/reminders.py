@@ -41,7 +41,7 @@ class NoReminders:
     """Where no model is reminded of anything: a tool that a person runs."""
 
     def add(self, reminder: Reminder) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def remove(self, id: str) -> None:
-        """Nothing."""
+        """Do nothing."""

@@ -57,7 +57,7 @@ class FileForm:
 
 
 def file_of(kind: str, data: BaseModel) -> FileForm:
-    """The file of an artifact: as its method `file` makes it, if it has one, else as JSON."""
+    """Return the file of an artifact: from its method `file` if it has one, else as JSON."""
     own = getattr(data, "file", None)
     if callable(own) and isinstance(form := own(), FileForm):
         return form
@@ -127,7 +127,7 @@ class ResultType:
         return dict(value) if self._model else {"value": value}
 
     def data(self, value: Any) -> dict[str, Any]:
-        """The same as plain JSON data, as `schema` describes it."""
+        """Return the value as plain JSON data, as `schema` describes it."""
         data = value if self._adapter is None else self._adapter.dump_python(value, mode="json")
         return data if self.schema_is_object else {"value": data}
 

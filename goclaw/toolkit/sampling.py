@@ -48,5 +48,5 @@ Raises:
 
 
 async def no_sampling(wanted: Sample) -> Sampled:
-    """Where no turn runs on whose account a model could be asked."""
+    """Refuse a request: there is no turn to charge it to. Raises ToolError."""
     raise ToolError("the model cannot be asked here: there is no conversation on whose account that would be")

@@ -67,12 +67,12 @@ _UNDECLARED = {
 
 
 def access_of(side_effect: SideEffect) -> ResourceUse:
-    """The access of a tool that declares none."""
+    """Return the resource use of a tool that declares none."""
     return _UNDECLARED[side_effect]
 
 
 async def resolved(access: ResourceUse, workspace: Workspace) -> ResourceUse:
-    """The same access with the real places of its paths, so that two names of one file are one."""
+    """Return the same use with real paths, so that two names of one file are one."""
     if {*access.reads, *access.writes} <= {EVERYTHING}:
         return access
     reads, writes = await asyncio.to_thread(lambda: (_real(access.reads, workspace), _real(access.writes, workspace)))
@@ -109,7 +109,7 @@ class Slot:
         self.declared.set()
 
     def end(self) -> None:
-        """The call has its result, or will never run."""
+        """Release the slot: the call has its result, or will never run."""
         self.declared.set()
         self.ended.set()
 
@@ -125,7 +125,7 @@ class Slot:
 
 
 def slots(count: int) -> tuple[Slot, ...]:
-    """The places of the calls of one answer, in the provider's order."""
+    """Return the slots of the calls of one answer, in the provider's order."""
     made: tuple[Slot, ...] = ()
     for _ in range(count):
         made = (*made, Slot(made))
@@ -141,7 +141,7 @@ class Scheduler:
 
     @asynccontextmanager
     async def running(self, slot: Slot) -> AsyncIterator[None]:
-        """The block runs when neither an earlier call of the answer nor a write of another session is in its way.
+        """Run the block once no earlier call of the answer and no write of another session conflicts.
 
         What the call excludes it excludes until `Slot.end`.
         """

@@ -92,7 +92,7 @@ _steps = _Steps()
 
 @cache
 def _bounded(kind: Any) -> Any:
-    """The dialect without what is not checked, and with an end."""
+    """Return the dialect without the keywords that are not checked, and with a bound on its steps."""
     keywords: dict[str, Any] = {name: _anything for name in _NOT_CHECKED if name in kind.VALIDATORS}
     keywords |= {name: _counted(kind.VALIDATORS[name]) for name in ("$ref", "$dynamicRef") if name in kind.VALIDATORS}
     return _library.validators.extend(kind, keywords)
@@ -130,7 +130,7 @@ class SchemaArguments(RootModel[dict[str, Any]]):
         return self
 
     def __iter__(self) -> Any:
-        """By name, as those of any tool: for templates, hooks and people."""
+        """Iterate over the arguments by name, for templates, hooks and people."""
         yield from self.root.items()
 
     @classmethod
@@ -149,7 +149,7 @@ def arguments_by(schema: Mapping[str, Any], shown: Mapping[str, Any]) -> type[Ba
 
 
 def _details(mismatch: SchemaMismatch, place: tuple[str | int, ...] = ()) -> Iterator[InitErrorDetails]:
-    """A mismatch in pydantic's terms, one for each field at fault."""
+    """Yield a mismatch in pydantic's terms, one for each field at fault."""
     place = (*place, *mismatch.relative_path)
     keyword, asked, got = str(mismatch.validator), mismatch.validator_value, mismatch.instance
     match keyword:
@@ -168,7 +168,7 @@ def _details(mismatch: SchemaMismatch, place: tuple[str | int, ...] = ()) -> Ite
 
 
 def _detail(keyword: str, asked: Any, got: Any, place: tuple[str | int, ...]) -> InitErrorDetails:
-    """The mismatch of one value."""
+    """Return the mismatch of one value."""
     if keyword in ("enum", "const"):
         expected = " or ".join(map(repr, asked if keyword == "enum" else [asked]))[: 4 * _SHOWN]
         return InitErrorDetails(type="literal_error", loc=place, input=got, ctx={"expected": expected})
@@ -183,7 +183,7 @@ def _detail(keyword: str, asked: Any, got: Any, place: tuple[str | int, ...]) ->
 
 
 def _nearest_branch(context: Sequence[SchemaMismatch]) -> list[SchemaMismatch]:
-    """Of alternatives that do not fit: all, where none fits by its type, else the one with the least that is wrong."""
+    """Return the mismatches of the alternatives: all if none fits by type, else those of the closest one."""
     branches: dict[Any, list[SchemaMismatch]] = {}
     for mismatch in context:
         branches.setdefault(mismatch.schema_path[0], []).append(mismatch)
@@ -204,7 +204,7 @@ def _expected(keyword: str, asked: Any) -> str:
 
 
 def in_words(found: Sequence[SchemaMismatch]) -> str:
-    """Mismatches of a result, in one line: the first of them."""
+    """Return the first mismatch of a result, in one line."""
     lines = [
         f'field "{".".join(map(str, each.absolute_path))[:_SHOWN]}": {each.message[: 2 * _SHOWN]}'
         if each.absolute_path

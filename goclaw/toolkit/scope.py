@@ -36,17 +36,17 @@ async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
 
 
 async def _no_agents(task: AgentTask, step: str, call_id: str) -> AgentReport:
-    """Where no turn runs that agents could work for."""
+    """Refuse to start an agent: there is no turn. Raises ToolError."""
     return await no_agents(task)
 
 
 async def _no_forwarding(wanted: Forward, step: str, call_id: str) -> ToolResult:
-    """Where no turn runs in which the call could be a step."""
+    """Refuse to forward the call: there is no turn. Raises ToolError."""
     return await no_forwarding(wanted)
 
 
 async def _no_begin() -> None:
-    """Nothing needs to be known before a call runs."""
+    """Do nothing before a call runs."""
 
 
 def unseen(tool: Tool, value: object) -> None:

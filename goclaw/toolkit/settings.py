@@ -38,5 +38,5 @@ class NoSettings:
         return {}
 
     async def choose(self, name: str, value: str) -> None:
-        """Nothing can be chosen. Raises ToolError."""
+        """Refuse to change a setting. Raises ToolError."""
         raise ToolError(f"there is no conversation here for which {name} could be chosen")

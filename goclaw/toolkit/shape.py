@@ -16,7 +16,7 @@ class Shape:
         self._hidden = hidden
 
     def names_in(self, path: Path) -> list[str]:
-        """The fields of the object at `path`, of all that it may be."""
+        """Return the fields of the object at `path`, of all its alternatives."""
         names = dict.fromkeys(name for node in self._at(path) for name in node.get("properties", {}))
         return [name for name in names if path or name not in self._hidden]
 
@@ -58,7 +58,7 @@ def _words(node: Mapping[str, Any]) -> list[str]:
 
 
 def without_unused(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without definitions that nothing in it refers to any more."""
+    """Return the schema without unused definitions."""
     definitions = schema.pop("$defs", {})
     used: dict[str, Any] = {}
     waiting = sorted(_referred(schema))

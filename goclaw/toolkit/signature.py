@@ -31,7 +31,7 @@ STRICT = ConfigDict(extra="forbid", strict=True)
 
 
 def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, frozenset[str]]:
-    """The model of a tool function's arguments, how it takes them, and the names of the injected ones.
+    """Return the model of a tool function's arguments, how it takes them, and the names of the injected ones.
 
     Raises:
         ValueError: the function has parameters that no model can be made of, or is no coroutine function.
@@ -85,7 +85,7 @@ def _marks(metadata: Any) -> bool:
 
 
 def schema_of(arguments: type[BaseModel], injected: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """The JSON Schema without pydantic's titles: they cost tokens and tell the model nothing."""
+    """Return the JSON Schema without pydantic's titles: they cost tokens and tell the model nothing."""
     schema: dict[str, Any] = without_titles(arguments.model_json_schema())
     schema.pop("description", None)
     properties = schema.setdefault("properties", {})

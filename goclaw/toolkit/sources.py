@@ -92,7 +92,7 @@ class Sources:
         return {**self._faults, **self._taken}
 
     def add(self, named: Named) -> None:
-        """One source more, behind the others."""
+        """Add a source behind the others."""
         self._named.append(named)
 
     async def ready(self) -> None:
@@ -105,7 +105,7 @@ class Sources:
             self._look()
 
     def tools(self) -> Sequence[Tool]:
-        """The same tuple again as long as every source lists the same."""
+        """Return all tools; the same tuple as long as every source lists the same."""
         self._look()
         return self._tools
 
@@ -116,12 +116,12 @@ class Sources:
                 await named.source.settled(seconds)
 
     def prompts(self) -> Sequence[LivePrompt]:
-        """The prompts of all sources, as of now."""
+        """Return the prompts of all sources, as of now."""
         ours = (named.source for named in self._named if not named.foreign)
         return [prompt for source in ours if isinstance(source, PromptSource) for prompt in source.prompts()]
 
     def origin(self, name: str) -> str:
-        """Where the tool with this name is from."""
+        """Return the source of the tool with this name."""
         self._look()
         return self._origins.get(name, "")
 
@@ -155,7 +155,7 @@ class Sources:
         self._origins = {name: origin for name, (_, origin) in found.items()}
 
     def _asked(self, named: Named) -> Sequence[Tool]:
-        """The tools that a package's source lists now; none if it fails or lists something else."""
+        """Return the tools that a package's source lists now; none if it fails or lists something else."""
         try:
             listed: tuple[Any, ...] = tuple(named.source.tools())
             if strange := [tool for tool in listed if not isinstance(tool, Tool)]:
@@ -172,7 +172,7 @@ class Sources:
 
 @asynccontextmanager
 async def open_sources(config: Config, clock: Clock, parts: PackageParts | None = None) -> AsyncIterator[Sources]:
-    """Every tool that there is, while the block runs; `Sources.ready` loads those of the catalogue.
+    """Open every source of tools while the block runs; `Sources.ready` loads those of the catalogue.
 
     `parts`: what packages declare, which `config` holds already.
     """

@@ -32,7 +32,7 @@ class WorkPlace(Protocol):
     """Where an agent works, if not in the person's workspace."""
 
     def opened(self, agent: str) -> AbstractAsyncContextManager[Workspace]:
-        """The place of the agent with this id, made or, after a crash, found. Raises ToolError."""
+        """Open the worktree of the agent with this id, made or, after a crash, found. Raises ToolError."""
         ...
 
     def about(self, agent: str) -> str:
@@ -40,7 +40,7 @@ class WorkPlace(Protocol):
         ...
 
     async def leave(self, agent: str) -> KeptWorktree | None:
-        """The agent has ended: remove what needs no keeping. Returns what is kept; raises nothing of its own."""
+        """Clean up after the agent, and return the worktree if it is kept. Raises no error of its own."""
         ...
 
 
@@ -93,7 +93,7 @@ Raises:
 
 
 async def no_agents(task: AgentTask) -> AgentReport:
-    """Where no turn runs that agents could work for."""
+    """Refuse to start an agent: there is no turn. Raises ToolError."""
     raise ToolError("no agents can be started here: there is no conversation that they could work for")
 
 
@@ -110,5 +110,5 @@ class Forward:
 
 
 async def no_forwarding(wanted: Forward) -> ToolResult:
-    """Where there is no conversation in which it could run."""
+    """Refuse to forward the call: there is no conversation. Raises ToolError."""
     raise ToolError(f"{wanted.tool} cannot be called from here: there is no conversation")

@@ -32,7 +32,7 @@ _ARGUMENT_LENGTH = 2_000
 
 
 def check(text: str, names: Collection[str], where: str, longest: int = HINT_LENGTH) -> str:
-    """The template, which is one and uses known names only.
+    """Check that the template is valid and uses known names only, and return it.
 
     Raises:
         ValueError: it is not, or it is too long; the message names `where`.
@@ -59,7 +59,7 @@ def rendered(text: str, values: Mapping[str, Any]) -> str:
 
 
 def hint(text: str, values: Mapping[str, Any]) -> str:
-    """One line for people, at most `HINT_LENGTH` characters; empty if it cannot be made: a hint stops nothing."""
+    """Return one line for people, at most `HINT_LENGTH` characters; empty on an error: a hint stops nothing."""
     if not text:
         return ""
     try:

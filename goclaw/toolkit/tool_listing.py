@@ -68,7 +68,7 @@ class ToolListing:
         return self._sources.faults
 
     def of(self, actor: Actor) -> list[ListedTool]:
-        """Those that `actor` may use."""
+        """Return the tools that `actor` may use."""
         return [shown for spec in self._registry.visible_to(actor) if (shown := self.find(spec.name, actor))]
 
     def find(self, name: str, actor: Actor) -> ListedTool | None:
@@ -78,7 +78,7 @@ class ToolListing:
 
 
 def grouped(listed: Sequence[ListedTool]) -> Iterator[tuple[str, list[ListedTool]]]:
-    """The tools by toolset, each in the first that it belongs to."""
+    """Yield the tools by toolset, each in its first toolset."""
     sets, left = Toolsets(), list(listed)
     for each in BUILT_IN:
         inside = [shown for shown in left if sets.picks(each.tools, shown.name, partial(_tags, shown))]
@@ -94,7 +94,7 @@ def _tags(shown: ListedTool) -> frozenset[str]:
 
 
 def overview(listed: Sequence[ListedTool]) -> str:
-    """A line for each tool, by toolset."""
+    """Return a line for each tool, by toolset."""
     blocks = []
     for title, inside in grouped(listed):
         lines = [f"- `{shown.name}` ({_harm(shown.tool)}): {shown.brief}{in_brackets(shown)}" for shown in inside]
@@ -103,7 +103,7 @@ def overview(listed: Sequence[ListedTool]) -> str:
 
 
 def _harm(tool: Tool) -> str:
-    """The risk in a word or two: a phone shows a line of thirty characters."""
+    """Return the risk in a word or two: a phone shows a line of thirty characters."""
     return f"up to {tool.spec.risk}" if tool.risk else str(tool.spec.risk)
 
 
@@ -118,7 +118,7 @@ def fault_lines(faults: Mapping[str, str]) -> list[str]:
 
 
 def page(listed: Sequence[ListedTool]) -> str:
-    """The page docs/tools.md."""
+    """Return the page docs/tools.md."""
     groups = list(grouped(listed))
     lines = [_INTRODUCTION, "| tool | what it does | risk |", "|---|---|---|"]
     for _, inside in groups:

@@ -35,7 +35,7 @@ class AgentResult(Result):
     changes: Annotated[str, Field(description="What changed there: `git diff --stat`, new files, new commits.")] = ""
 
     def text(self) -> str:
-        """Its last words, and where its work is: who started it needs nothing else."""
+        """Return its last words and the place of its work, which is all that its caller needs."""
         if self.task:
             return started_text(self.task, self.output)
         kept = KeptWorktree(self.worktree, self.branch, self.changes).text() if self.worktree else ""

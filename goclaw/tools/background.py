@@ -51,7 +51,7 @@ def owner_of(ctx: ToolContext) -> Owner:
 
 
 def shown(info: TaskInfo, ctx: ToolContext) -> dict[str, Any]:
-    """The fields of a `TaskResult`."""
+    """Return the fields of a `TaskResult`."""
     until = ctx.clock.now() if info.ended_at is None else info.ended_at
     return {
         "task": info.id,

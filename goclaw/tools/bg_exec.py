@@ -35,12 +35,12 @@ class StartedTask(TaskResult):
     """A task that was just started."""
 
     def text(self) -> str:
-        """How to go on with it."""
+        """Return how to use the task."""
         return started_text(self.task, self.output)
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """As for `exec`; what stands in its input is not looked at, so it is allowed for this once only."""
+    """Return the grounds as for `exec`; the input is not checked, so approval is for one call only."""
     words = _words(arguments.command, arguments.args)
     grounds = await grounds_of_line(shlex.join(words), arguments.working_dir or ".", ctx)
     plain = not (arguments.env or arguments.stdin or arguments.keep_stdin)
@@ -109,7 +109,7 @@ async def bg_exec(
 
 
 def _in_folder(command: str, folder: str | None) -> str:
-    """A relative path is one from where the program runs."""
+    """Return the program's path; a relative one is below the folder in which it runs."""
     is_relative = "/" in command and not command.startswith("/")
     return str(PurePosixPath(folder or ".") / command) if is_relative else command
 

@@ -29,7 +29,7 @@ from goclaw.tools.text import encoded
 
 
 def cli_tool(name: str, settings: CliToolSettings) -> Tool:
-    """The tool of one entry."""
+    """Return the tool of one entry."""
 
     async def run(
         ctx: ToolContext,
@@ -79,7 +79,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
 
 
 def _risk(settings: CliToolSettings, arguments: BaseModel, ctx: ToolContext) -> Risk:
-    """That of a command, critical if it destroys; of one that only reads it is low where the sandbox sees to it."""
+    """Return the risk of a command: critical if destructive; low if read-only and the sandbox ensures it."""
     usual = command_risk(arguments, ctx)
     if settings.destructive:
         return Risk.CRITICAL

@@ -9,7 +9,7 @@ from goclaw.sandbox.base import Grammar, Unclear
 
 
 def shorten_line(line: str) -> Shorten:
-    """For a line of shell. One of which it is unclear whose output it shows is left alone."""
+    """Return the compression for a line of shell; none where it is unclear whose output it shows."""
 
     def shortened(text: str, code: int) -> Short | None:
         try:
@@ -22,5 +22,5 @@ def shorten_line(line: str) -> Shorten:
 
 
 def shorten_words(words: Sequence[str]) -> Shorten:
-    """For a command without a shell."""
+    """Return the compression for a command without a shell."""
     return lambda text, code: shorten(text, words, code)

@@ -45,7 +45,7 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """The change from one value to another that is agreed to; one that cannot be made raises first."""
+    """Return the change from one value to another; a change that cannot be made raises first."""
     name = arguments.setting
     if arguments.value is None or not name:
         return Grounds()
@@ -126,7 +126,7 @@ async def _of_session(ctx: ToolContext, setting: str, value: Any) -> Setting:
 
 
 def _check_admin(ctx: ToolContext, what: str) -> None:
-    """The configuration is the operator's: it names people, folders and hosts."""
+    """Check that the person is an admin: the configuration names people, folders and hosts."""
     decision = ctx.authorize("command.admin", "config")
     if not decision.allowed:
         raise ToolError(f"permission denied: that is {what} by admins only ({decision.rule})")

@@ -28,7 +28,7 @@ class Difference(BaseModel):
     lines: Annotated[list[str], Field(description="A unified diff, line by line.")]
 
     def brief(self) -> str:
-        """The change in one line: both lines where one short line became another, else how many; empty: unknown."""
+        """Return the change in one line: both lines where one short line changed, else counts; empty: unknown."""
         body = self.lines[2:] if self.lines[:1] == [f"--- {_NAMES[0]}"] else []
         gone = [line[1:].strip() for line in body if line.startswith("-")]
         new = [line[1:].strip() for line in body if line.startswith("+")]
@@ -37,12 +37,12 @@ class Difference(BaseModel):
         return f"+{len(new)} -{len(gone)} lines" if body else ""
 
     def file(self) -> FileForm:
-        """The diff as people and their editors know it."""
+        """Return the diff as a file for people and their editors."""
         return FileForm(f"{PurePosixPath(self.path).name}.diff", "text/x-diff", "\n".join((*self.lines, "")))
 
 
 async def difference(path: str, before: str, after: str) -> Difference:
-    """From what a file was to what it became; of a very long one only how long it was and is."""
+    """Return the difference of two versions of a file; of a very long one only the lengths."""
     if max(len(before), len(after)) > COMPARED:
         return Difference(path=path, lines=[f"{len(before):,} characters became {len(after):,}"])
     return Difference(path=path, lines=await asyncio.to_thread(_lines, before, after))
@@ -55,7 +55,7 @@ def _lines(before: str, after: str) -> list[str]:
 
 
 def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
-    """A unified diff, `around` lines of context to each change; two lines with the names first, if anything changed.
+    """Yield a unified diff with `around` lines of context; two lines with the names first, if anything changed.
 
     What changed is compared line by line only where that ends soon, for no thread can be told to stop. Else it is one
     change from its first line to its last.
@@ -82,12 +82,12 @@ def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str],
 
 
 def _common(some: Sequence[str], others: Sequence[str]) -> int:
-    """How many lines at the beginning are the same."""
+    """Return the number of equal lines at the beginning."""
     return next((number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
                 min(len(some), len(others)))  # fmt: skip
 
 
 def _range(first: int, count: int) -> str:
-    """As `diff -u` writes it: from 1, of no lines the one before."""
+    """Return the range as `diff -u` writes it: from 1, of no lines the one before."""
     start = first + 1 if count else first
     return str(start) if count == 1 else f"{start},{count}"

@@ -31,7 +31,7 @@ class EditResult(Result):
     change: Annotated[str, Field(description="The change in a few words.")]
 
     def text(self) -> str:
-        """The file, how the text was found unless exactly, and the preview."""
+        """Return the file, how the text was found unless exactly, and the preview."""
         return f"edited {self.path}{self.how}\n{self.preview}"
 
 

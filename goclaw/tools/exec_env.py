@@ -27,7 +27,7 @@ _HARMLESS = re.compile(
 
 
 def checked(env: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables, if a command may be given them.
+    """Return the variables, if they are allowed.
 
     Raises:
         InvalidInput: one of them changes which programs run, is no variable, or they are too many.

@@ -71,7 +71,7 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
 
 
 def _surroundings(folder: str, ctx: ToolContext) -> str:
-    """Where the line runs, and what contains it, in a sentence."""
+    """Return the line's folder and its sandbox, in a sentence."""
     place = "In the workspace" if folder == "." else f"In {as_code(folder)}"
     if ctx.sandbox.tier == OFF:
         return f"{place}, without a sandbox."
@@ -81,7 +81,7 @@ def _surroundings(folder: str, ctx: ToolContext) -> str:
 
 
 async def _states(line: str, folder: str, workspace: Workspace) -> dict[str, str]:
-    """Every path that the line may name, from the workspace on, and what is there."""
+    """Return every path that the line may name, relative to the workspace, with its state."""
     named = [_from(folder, path) for path in paths_of(line)]
     found = await workspace.fingerprints(named)
     below = folders_of([path for path, state in found.items() if state.startswith("is a directory")])
@@ -97,7 +97,7 @@ def _from(folder: str, path: str) -> str:
 
 
 async def _remembered(line: str, folder: str, workspace: Workspace) -> Mapping[str, str]:
-    """The parts of a line that may be allowed for good, each with its words; none where one of them may not."""
+    """Return the parts of a line that may be allowed permanently, with their words; none if one part may not."""
     try:
         parts = load(catalog.GRAMMARS["bash"], Grammar).parts_of(line)
         return {await _pattern(part, folder, workspace): _shown(part) for part in parts}
@@ -106,7 +106,7 @@ async def _remembered(line: str, folder: str, workspace: Workspace) -> Mapping[s
 
 
 async def _pattern(part: Part, folder: str, workspace: Workspace) -> str:
-    """A part of a line under a name that changes with the files which it names."""
+    """Return the name of a part of a line, which changes with the files that it names."""
     states = await _states(_shown(part), folder, workspace)
     files = {path: state for path, state in states.items() if _is_file(state)}
     for words in part:
@@ -126,6 +126,6 @@ def _is_file(state: str) -> bool:
 
 
 def _place(folder: Path) -> str:
-    """A folder by what it is, not only by its name."""
+    """Return a folder's identity, not only its name."""
     found = folder.stat()
     return f"{folder.resolve()} {found.st_dev}:{found.st_ino}"

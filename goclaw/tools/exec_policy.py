@@ -7,7 +7,7 @@ from goclaw.toolkit.base import ToolContext
 
 
 async def policy_of(ctx: ToolContext) -> Policy:
-    """The policy of one call; raises as `policy_for` does."""
+    """Return the policy of one call; raises as `policy_for` does."""
 
     def told(place: str, reached: bool, why: str) -> None:
         rule = "tools.network"

@@ -88,12 +88,12 @@ async def take_output(
 
 
 def environment(settings: ExecSettings, own: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables that commands see; `own` are the daemon's."""
+    """Return the variables that commands see; `own` are the daemon's."""
     return {**layout.environment(own), **settings.env}
 
 
 async def _run(process: Process, capture: "Capture", seconds: float) -> int | None:
-    """The exit code; None when the time was up, and then the whole tree is dead."""
+    """Return the exit code; None when the time was up, and then the whole process tree is dead."""
     try:
         async with asyncio.timeout(seconds):
             async for chunk in process.output:
@@ -155,7 +155,7 @@ class Capture:
         self._short = short
 
     async def _spilled(self) -> Spill:
-        """A spill with all that memory holds."""
+        """Return a spill with all that memory holds."""
         spill = await self._stack.enter_async_context(self._blobs.open_spill(self._owner))
         for earlier in self._tail:
             await spill.write(earlier)

@@ -90,5 +90,5 @@ def _question(plan: str) -> Question:
 
 
 def _afterwards(configured: Mode) -> Mode:
-    """The mode behind an approved plan; never one in which nothing asks."""
+    """Return the mode after an approved plan; never one without approvals."""
     return configured if configured == "accept-edits" else "default"

@@ -50,7 +50,7 @@ class ExportedTool:
 
 
 def offers(exports: Mapping[str, Exports]) -> Iterator[ExportedTool]:
-    """Every tool that is exported, from the exports of each agent."""
+    """Yield every exported tool, from the exports of each agent."""
     for agent, sets in exports.items():
         for toolset, export in sets.items():
             for name, settings in export.tools.items():
@@ -58,7 +58,7 @@ def offers(exports: Mapping[str, Exports]) -> Iterator[ExportedTool]:
 
 
 def exported_tool(offer: ExportedTool) -> Tool:
-    """The tool.
+    """Make the tool of an export.
 
     Raises:
         ValueError: a template or a schema of it cannot be used; the message names it.
@@ -95,7 +95,7 @@ def exported_tool(offer: ExportedTool) -> Tool:
 
 
 def _asking(offer: ExportedTool, takes: type[BaseModel], gives: type[Result] | None) -> Any:
-    """The agent does it."""
+    """Return a function that has the agent do the task."""
     template = offer.settings.prompt
     if template is not None:
         check(template, set(takes.model_fields), f"{offer.place}.prompt", MAX_PROMPT)
@@ -149,7 +149,7 @@ def _given(arguments: BaseModel) -> dict[str, Any]:
 
 
 def _raise(done: ToolResult) -> None:
-    """Raises ToolError with the words of a call that failed."""
+    """Raise ToolError with the text of a failed call."""
     if done.is_error:
         raise ToolError(str(orjson.loads(done.content)["error"]))
     if done.content.startswith(DENIED_MARK):
@@ -157,7 +157,7 @@ def _raise(done: ToolResult) -> None:
 
 
 def _filled(node: Any, values: Mapping[str, Any]) -> Any:
-    """The same with every text as the template that it is. Raises ValueError."""
+    """Return the same with every text rendered as a template. Raises ValueError."""
     match node:
         case str():
             return rendered(node, values)
@@ -179,7 +179,7 @@ def _texts(node: Any) -> Iterator[str]:
 
 
 def _usual(offer: ExportedTool, values: Mapping[str, Any]) -> str:
-    """The task where the operator worded none."""
+    """Return the default task: the tool's description and the arguments."""
     given = json.dumps({name: value for name, value in values.items() if value is not None}, ensure_ascii=False)
     return f"{offer.settings.description.strip()}\n\nWhat was given: {given}"
 
@@ -206,7 +206,7 @@ def _read(gives: type[Result], text: str, who: str) -> BaseModel:
 
 
 def _object(text: str) -> Any:
-    """The object in an answer; models put fences around it whatever they are told."""
+    """Return the object in an answer, also inside a code fence."""
     bare = text.strip()
     if bare.startswith("```") and bare.endswith("```"):
         bare = bare[3:-3].removeprefix("json").strip()

@@ -33,7 +33,7 @@ class GlobResult(BoundedResult):
     files: list[Globbed]
 
     def text(self) -> str:
-        """A path each."""
+        """Return one path per line."""
         lines = [file.path if file.path.isprintable() else repr(file.path) for file in self.files]
         if not lines:
             lines = [f"no file matches {self.pattern}"]

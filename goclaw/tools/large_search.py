@@ -21,7 +21,7 @@ _BLOCK = 4 << 20
 
 
 async def search_large(query: Query, workspace: Workspace, path: str) -> LineMatches:
-    """Every matching line of a file of any size, as far as the time goes.
+    """Return the matching lines of a file of any size, as far as the time allows.
 
     Raises:
         ToolError: it is UTF-16, of which only what fits into the memory is searched.
@@ -36,7 +36,7 @@ async def search_large(query: Query, workspace: Workspace, path: str) -> LineMat
 
 
 def _stream(path: str, opened: Opened, largest: int) -> int | None:
-    """A descriptor of its own of a text, at its first byte; None: it is no text."""
+    """Return a new descriptor of a text, at its first byte; None: not text."""
     sample = opened.file.read(_SAMPLE)
     if is_wide(sample):
         raise ToolError(
@@ -69,7 +69,7 @@ async def _scan(query: Query, descriptor: int, path: str) -> LineMatches:
 
 
 def _blocks(descriptor: int) -> Iterator[bytes]:
-    """The file in blocks of whole lines; a line that is longer than a block is cut."""
+    """Yield the file in blocks of whole lines; a line longer than a block is cut."""
     rest = b""
     while block := os.read(descriptor, _BLOCK):
         whole, end, rest = (rest + block).rpartition(b"\n")
@@ -83,7 +83,7 @@ def _blocks(descriptor: int) -> Iterator[bytes]:
 
 
 def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, bytes]:
-    """Lines of a file by their numbers, from 1 and in order, those that are there; of a long one the beginning."""
+    """Return the existing lines of a file by ascending numbers, from 1; of a long one the beginning."""
     file, at, found = opened.file, 1, dict[int, bytes]()
     for number in wanted:
         if skip(path, file, number - at, opened.stat.size) < number - at:

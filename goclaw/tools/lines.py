@@ -52,7 +52,7 @@ class Lines:
     """Some of them are no UTF-8, and read as Latin-1."""
 
     def text(self, path: str, window: LineWindow) -> str:
-        """The lines with their numbers, or why there are none."""
+        """Return the lines with their numbers, or the reason why there are none."""
         if not self.total:
             return f"{path} is empty"
         if not self.shown:
@@ -61,7 +61,7 @@ class Lines:
 
 
 def lines_of(path: str, window: LineWindow, file: BinaryIO, most: int | None = None) -> Lines:
-    """The lines of the window, out of the first `most` bytes: a file that grows meanwhile has no end.
+    """Return the lines of the window, out of the first `most` bytes: a growing file has no end.
 
     UTF-16 is held in memory as a whole: the caller bounds it.
 
@@ -128,7 +128,7 @@ def _block(file: BinaryIO, end: int) -> bytes:
 
 
 def _count(file: BinaryIO, bound: int, end: int) -> tuple[int, bool]:
-    """How many lines there are from here to `bound`, and whether none is behind."""
+    """Return the number of lines from here to `bound`, and whether the file ends there."""
     count, last = 0, b"\n"
     ends_in = _counting(bound - file.tell())
     while block := _block(file, bound):
@@ -139,7 +139,7 @@ def _count(file: BinaryIO, bound: int, end: int) -> tuple[int, bool]:
 
 
 def _lines(file: BinaryIO, longest: int, left: int, *, first: bool) -> Iterator[tuple[str, bool]]:
-    """The lines without their ends, and whether each is Latin-1; one with more than `longest` bytes is cut and says so.
+    """Yield the lines without their ends, and whether each is Latin-1; one over `longest` bytes is marked as cut.
 
     `first`: they begin with the first line of the file.
     """

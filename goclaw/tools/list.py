@@ -33,7 +33,7 @@ class ListResult(BoundedResult):
     entries: list[Listed]
 
     def text(self) -> str:
-        """A line each: `name/` for a folder, a file with its size."""
+        """Return a line per entry: `name/` for a folder, a file with its size."""
         if not self.entries:
             return f"{self.path} is empty"
         lines = [

@@ -66,7 +66,7 @@ class Match:
 
 
 def find(body: str, old: str, *, fuzzy: bool, every: bool = False) -> Match | None:
-    """The places of `old` in `body` at the closest tier that has any; None: none has.
+    """Return the places of `old` in `body` at the closest tier that has any; None: none has.
 
     `every`: all places that do not overlap. Otherwise overlapping ones count, too: in `aaa` the text `aa` has no
     certain place.
@@ -113,7 +113,7 @@ class _Lines:
 
 
 def _trailing(lines: _Lines, old: str, *, every: bool) -> Iterator[TextSpan]:
-    """Places where the lines are the same but for what ends them: those of one text in another, both without that."""
+    """Yield the places where the lines are equal but for trailing white space."""
     wanted = old.replace("\r\n", "\n").split("\n")
     to_the_end = wanted[-1] != wanted[-1].rstrip()
     wanted = [line.rstrip() for line in wanted]
@@ -179,7 +179,7 @@ def _folded(line: str) -> str:
 
 
 def _likeness(wanted: Sequence[str], there: Sequence[str], first: int, work: _Work) -> float:
-    """How much of two rows of lines is the same, 0 to 1; `first`: where the second one begins."""
+    """Return the likeness of two rows of lines, 0 to 1; `first`: where the second one begins."""
     alike = whole = 0.0
     for number, one in enumerate(wanted, first):
         other = there[number]
@@ -195,7 +195,7 @@ def _likeness(wanted: Sequence[str], there: Sequence[str], first: int, work: _Wo
 
 
 def _ratio(one: str, other: str) -> float:
-    """The likeness of two lines; numbers are never nearly the same."""
+    """Return the likeness of two lines; different numbers are never alike."""
     if _NUMBER.findall(one) != _NUMBER.findall(other) or not one or not other:
         return 0.0
     matcher = SequenceMatcher(None, one, other, autojunk=False)

@@ -56,7 +56,7 @@ def _says(text: str, data: Any) -> bool:
 
 
 async def answer_of(outcome: CallResult, ctx: ToolContext) -> McpAnswer:
-    """The result of a call.
+    """Return the result of a call.
 
     Raises:
         ToolError: the server says that the call failed.
@@ -86,7 +86,7 @@ async def picture_of(piece: Piece, ctx: ToolContext) -> Image | None:
 
 
 def _text(piece: Piece, *, seen: bool) -> str:
-    """A piece in text; bytes by their kind and size."""
+    """Return a piece as text; bytes by their kind and size."""
     mime, uri = shown(piece.mime or "of no stated kind", 80), shown(piece.uri, 500)
     size = f"{len(piece.data):,} bytes"
     match piece.kind:
@@ -104,10 +104,10 @@ def _text(piece: Piece, *, seen: bool) -> str:
 
 
 def origin_of(server: str) -> str:
-    """How the model is told where something is from."""
+    """Return the name of a source for the model."""
     return f"the MCP server {server}"
 
 
 def pieces_of(outcome: CallResult) -> Sequence[str]:
-    """Each piece in text, nothing looked at."""
+    """Return each piece as text, without checking pictures."""
     return [_text(piece, seen=False) for piece in outcome.pieces]

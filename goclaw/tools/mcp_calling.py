@@ -35,7 +35,7 @@ class CallDeadline:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The time stands still; afterwards all of it is there again. Blocks may overlap."""
+        """Stop the time-out during the block; afterwards it begins anew. Blocks may overlap."""
         self._pauses += 1
         self._limit.reschedule(None)
         try:
@@ -112,7 +112,7 @@ class _Calling:
         return found[0]
 
     def progress(self, text: str) -> None:
-        """How far it is, as its server says."""
+        """Report the progress sent by the server."""
         now = self._ctx.clock.monotonic()
         if now - self._told_at >= PROGRESS_PAUSE:
             self._told_at = now
@@ -192,7 +192,7 @@ def _options(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _value(answer: str, field: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-    """An answer as the form wants it.
+    """Return an answer as the type that the form wants.
 
     Raises:
         InvalidInput: it is not.

@@ -24,7 +24,7 @@ _MAX_NAME = 64
 def prompts_of(
     server: ServerState, listed: Sequence[PromptDefinition]
 ) -> tuple[tuple[LivePrompt, ...], dict[str, str]]:
-    """The prompts that are offered, and why others are not, by their names."""
+    """Return the offered prompts, and the faults of the others by name."""
     offered: dict[str, LivePrompt] = {}
     refused: dict[str, str] = {}
     for definition in listed:

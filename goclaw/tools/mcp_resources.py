@@ -26,13 +26,13 @@ class Resources(BoundedResult):
     lines: tuple[str, ...]
 
     def text(self) -> str:
-        """A line for each resource."""
+        """Return a line for each resource."""
         more = f"\n\n[{self.refinement_hint}]" if self.truncated else ""
         return ("\n".join(self.lines) or "No MCP server has resources.") + more
 
 
 def resource_tools(servers: McpServers) -> tuple[Tool, ...]:
-    """The two tools, for these servers."""
+    """Return the two tools, for these servers."""
     return (_listing(servers), _reading(servers))
 
 
@@ -110,7 +110,7 @@ def _seen(servers: McpServers, ctx: ToolContext) -> list[ServerState]:
 
 
 def _named(servers: McpServers, name: str, ctx: ToolContext) -> ServerState:
-    """The server of that name, if the acting person may know of it: one answer for both."""
+    """Return the server, if the acting person may know of it: one error for both cases."""
     for each in _seen(servers, ctx):
         if each.name == name:
             return each

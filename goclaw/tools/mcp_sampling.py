@@ -145,7 +145,7 @@ class Sampling:
 
 
 def _models(configured: Sequence[str], hints: Sequence[str]) -> tuple[str, ...]:
-    """The models that answer: the first that a hint names goes before the others. No hint brings another one in.
+    """Return the models to ask: the first that a hint names moves to the front. A hint adds no other one.
 
     A hint is a part of a name (the protocol, `ModelHint.name`).
     """
@@ -154,7 +154,7 @@ def _models(configured: Sequence[str], hints: Sequence[str]) -> tuple[str, ...]:
 
 
 def _completion(done: Sampled, stops: Sequence[str]) -> SamplingResult:
-    """The answer, up to where the server wanted it to end: not every provider can be told."""
+    """Return the answer up to the server's stop sequence: not every provider supports one."""
     ends = [at for stop in stops if (at := done.text.find(stop)) >= 0]
     if ends:
         return SamplingResult(done.text[: min(ends)], done.model, "sequence")

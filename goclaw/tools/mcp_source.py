@@ -31,17 +31,17 @@ class Workshop(Protocol):
     """Makes tools and prompts out of what is offered; see `tools.mcp_tools`."""
 
     def make(self, offered: OfferedTool, server: ServerState, known: ApprovedTools) -> Tool:
-        """The tool; raises ValueError where none can be made of it."""
+        """Make the tool; raises ValueError where it cannot be made."""
         ...
 
     def own(self, servers: McpServers) -> tuple[Tool, ...]:
-        """The tools that are there whatever the servers have."""
+        """Return the tools that exist for every server."""
         ...
 
     def prompts(
         self, server: ServerState, entry: Sequence[PromptDefinition]
     ) -> tuple[tuple[LivePrompt, ...], Mapping[str, str]]:
-        """The prompts that are offered, and why others are not, by their names."""
+        """Return the offered prompts, and the faults of the others by name."""
         ...
 
 
@@ -105,7 +105,7 @@ class McpSource:
     def _made(
         self, workshop: Workshop, server: ServerState, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[OfferedTool, bool, Tool]], dict[str, str]]:
-        """In a thread. A tool that is as it was stays the very same object: what was agreed to goes on."""
+        """Make the tools, in a thread. An unchanged tool stays the same object, so its approvals stay valid."""
         seen: ValidatedTools = vetted(server.name, server.settings, definitions, server.pinned_by)
         before, found, faults = self._by_server[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
@@ -122,7 +122,7 @@ class McpSource:
         return found, faults
 
     def _tagged(self, made: Tool, offered: OfferedTool) -> Tool:
-        """The tool with the tag of each set in which it is as that wants it."""
+        """Return the tool with the tag of each set whose pin it fits."""
         wanted = pins_of(self._pinned, offered.server, offered.definition.name)
         fits = {
             pin_tag(name, offered.definition.name) for name, pin in wanted if not differences(offered.definition, pin)

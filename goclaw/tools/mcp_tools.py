@@ -120,7 +120,7 @@ def _run(
 
 
 def _check(data: Any, checked: Checked, what: str) -> None:
-    """Whether the data are what the server has promised."""
+    """Check the data against the server's schema."""
     try:
         found = checked.mismatches(data)
     except UnusableSchema as error:

@@ -27,7 +27,7 @@ MAX_FILE = 20 << 20
 
 
 def _required_for(*actions: Action, unless: str = "") -> Callable[[str, ValidationInfo], str]:
-    """A check that a field has a value when `action` is one of these, unless the field `unless` has one."""
+    """Return a check that a field has a value for these actions, unless the field `unless` has one."""
 
     def check(value: str, info: ValidationInfo) -> str:
         action = info.data.get("action")  # missing when it is itself at fault
@@ -55,7 +55,7 @@ _IN_A_CHAT = {"send": "send to", "react": "react in", "edit": "edit in", "delete
 
 
 def _destination(ctx: ToolContext, action: Action, channel: str, chat_id: str) -> Address:
-    """Where the message goes: the conversation's own chat unless the arguments name another one.
+    """Return the chat of the message: the conversation's own unless the arguments name another one.
 
     Raises:
         ToolError: there is no such chat, or the acting person may not write to it.
@@ -87,7 +87,7 @@ def _risk(arguments: Any, ctx: ToolContext) -> Risk:
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """The file that is sent, as it is now; for good the chat may be allowed, for one kind of action."""
+    """Return the file as it is now; the chat may be allowed permanently for one kind of action."""
     address = _destination(ctx, arguments.action, arguments.channel, arguments.chat_id)
     chat = f"{address.channel}:{address.chat}"
     facts = await ctx.workspace.fingerprints([arguments.media_path] if arguments.media_path else [])
@@ -213,7 +213,7 @@ async def message(
 
 
 async def _stored(ctx: ToolContext, path: str) -> str:
-    """The blob key of a file of the workspace.
+    """Return the blob key of a file of the workspace.
 
     Raises:
         ToolError: there is no such file, or it cannot be sent.

@@ -47,7 +47,7 @@ class MultiEditResult(Result):
     preview: Annotated[str, Field(description="For each edit the lines that changed, and some around.")]
 
     def text(self) -> str:
-        """The preview, under a line that says that all was done."""
+        """Return the preview, under a line that all edits were made."""
         return f"made {self.edits} edits in {', '.join(self.paths)}\n{self.preview}"
 
 
@@ -127,7 +127,7 @@ async def _change(
 async def _plan(
     ctx: ToolContext, path: str | None, edits: Sequence[Edit]
 ) -> tuple[list[_File], list[tuple[str, Replaced]]]:
-    """Every file with all edits made, in memory, and what each edit did.
+    """Return every file with all edits made, in memory, and the outcome of each edit.
 
     Raises:
         ToolError: one of them cannot be made; the message says which.
@@ -161,7 +161,7 @@ async def _file(ctx: ToolContext, name: str, files: dict[str, _File]) -> _File:
 
 
 async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
-    """All files; when one of them cannot be written, those before it get back what they had."""
+    """Write all files; when one of them cannot be written, those before it are restored."""
     written: list[_File] = []
     try:
         for file in files:

@@ -43,7 +43,7 @@ class NotebookResult(Result):
     cells: Annotated[int, Field(ge=0, description="How many there are now.")]
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         done = {"replace": "replaced", "insert": "inserted", "delete": "deleted"}[self.action]
         cell_id = f" (id {self.cell_id})" if self.cell_id else ""
         return f"{done} cell {self.cell_number}{cell_id} of {self.path}, which has {self.cells} cells now"

@@ -25,7 +25,7 @@ _IDS_SINCE = (4, 5)
 
 
 def shown(data: bytes) -> str:
-    """The cells, each under a line with its place, kind and id; outputs shortened, pictures by their size.
+    """Return the cells, each under a line with its place, kind and id; outputs shortened, pictures by their size.
 
     Raises:
         ToolError: it is no notebook.
@@ -64,7 +64,7 @@ def _output(output: Any) -> str:
 
 
 def changed(data: bytes, change: CellChange) -> CellChanged:
-    """The notebook with one change made.
+    """Return the notebook with one change made.
 
     Raises:
         ToolError: it is no notebook of version 4, there is no such cell, or it would not be valid any more.
@@ -93,7 +93,7 @@ def _fault(notebook: Any) -> str | None:
 
 
 def _act(cells: list[Any], change: CellChange, *, has_ids: bool) -> tuple[int, str]:
-    """Where it was done, and the id of the cell."""
+    """Return the changed cell's number and id."""
     if change.action is CellAction.INSERT:
         place = 0 if change.cell is None else _place(cells, change.cell) + 1
         cells.insert(place, _made(change, change.kind or CellKind.CODE, has_ids=has_ids))
@@ -138,7 +138,7 @@ def _place(cells: list[Any], wanted: str | int) -> int:
 
 
 def _parsed(data: bytes, *, as_it_is: bool = False) -> Any:
-    """The notebook; of an older version its form in version 4, unless it has to stay as it is."""
+    """Parse the notebook; an older version is converted to version 4, unless it has to stay as it is."""
     try:
         notebook = _library.reader.reads(data.decode("utf-8-sig"))
         if notebook.get("nbformat") != 4 and not as_it_is:
@@ -153,7 +153,7 @@ def _parsed(data: bytes, *, as_it_is: bool = False) -> Any:
 
 
 def _indent(data: bytes) -> int | None:
-    """Spaces by which the file indents; None: it is all on one line."""
+    """Return the spaces by which the file indents; None: it is all on one line."""
     second = data.split(b"\n", 2)[1:2]
     return (len(second[0]) - len(second[0].lstrip(b" "))) or None if second else None
 

@@ -27,7 +27,7 @@ class _Change:
 
 
 def preview(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[str]) -> str:
-    """The changes with `-` and `+` and their numbers; of lines that did not change the numbers that they have now.
+    """Return the changes with `-`, `+` and their numbers; unchanged lines have their new numbers.
 
     `spans` are the places in `before` in their order, `news` what stands there in `after`.
     """
@@ -62,13 +62,13 @@ def _changes(before: str, after: str, spans: Sequence[TextSpan], news: Sequence[
 
 
 def _end(before: str, place: int, after: str, new_place: int) -> int:
-    """Where the lines end in which a change ends; one that ends with a line on both sides ends there."""
+    """Return the end of the lines that a change touches; one that ends with a line on both sides ends there."""
     is_end = _begins_a_line(before, place) and _begins_a_line(after, new_place)
     return place if is_end else _next_line(before, place)
 
 
 def _side_by_side(changes: Sequence[_Change]) -> list[_Change]:
-    """Changes with no line between them as one."""
+    """Merge changes with no line between them."""
     groups: list[_Change] = []
     for change in changes:
         if groups and change.old.start == groups[-1].old.end:
@@ -84,7 +84,7 @@ def _together(one: _Change, other: _Change) -> _Change:
 
 
 def _shown(before: str, after: str, changes: Sequence[_Change], until: int) -> Iterator[str]:
-    """The lines of the changes, and of `after` some around, up to where the next change begins that is not shown."""
+    """Yield the lines of the changes with context from `after`, up to the next change that is not shown."""
     done = 0
     for change, limit in zip(changes, [*(each.new.start for each in changes[1:]), until], strict=True):
         begin = change.new.start

@@ -46,7 +46,7 @@ class ReadResult(BoundedResult):
     )
 
     def text(self) -> str:
-        """The lines; below them how to go on."""
+        """Return the lines; below them how to go on."""
         parts = [self.note, self.content]
         if self.truncated:
             shown = f"{self.first + 1}-{self.first + self.returned}"
@@ -136,7 +136,7 @@ async def _nearest(ctx: ToolContext, path: str, window: LineWindow) -> ReadResul
 def _window(
     offset: int | None, limit: int | None, start_line: int | None, end_line: int | None, max_lines: int | None
 ) -> LineWindow:
-    """Which lines are wanted; a limit of 0: nothing was said."""
+    """Return the wanted lines; a limit of 0 means none was given."""
     by_offset = offset is not None or limit is not None
     if by_offset and (start_line is not None or end_line is not None):
         raise InvalidInput("give offset and limit (0-indexed), or start_line and end_line (1-indexed), not both")
@@ -184,7 +184,7 @@ def _of_file(path: str, window: LineWindow, largest: int, opened: Opened) -> Lin
 
 
 def _of_notebook(path: str, data: bytes, window: LineWindow) -> ReadResult:
-    """Its cells as text; what is no notebook is shown as it is, and said to be none."""
+    """Return its cells as text; an invalid notebook is shown as it is, with a note."""
     try:
         cells: BinaryIO = io.BytesIO(
             load(catalog.NOTEBOOKS["nbformat"], NotebookPart).shown(data).encode(errors="replace")

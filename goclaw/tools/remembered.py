@@ -25,7 +25,7 @@ def needs_memory(config: Config) -> str:
 
 
 def place(ctx: ToolContext, *, shared: bool) -> MemoryFolder:
-    """Where it is kept.
+    """Return the folder where it is kept.
 
     Raises:
         ToolError: memory is switched off, or there is no such place.
@@ -36,7 +36,7 @@ def place(ctx: ToolContext, *, shared: bool) -> MemoryFolder:
 
 
 def checked_key(key: str) -> str:
-    """The key, if it is one word or several on one line.
+    """Return the key, if it is one word or several on one line.
 
     Raises:
         InvalidInput: it is not.
@@ -47,12 +47,12 @@ def checked_key(key: str) -> str:
 
 
 def reads_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    """The file that a value is read from."""
+    """Return the file that a value is read from."""
     return ResourceUse(reads=(_file(arguments, ctx),))
 
 
 def writes_values(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    """The file that a value is written to."""
+    """Return the file that a value is written to."""
     return ResourceUse(writes=(_file(arguments, ctx),))
 
 

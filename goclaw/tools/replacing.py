@@ -39,7 +39,7 @@ class Replaced:
 
 
 def check(wanted: Replacement) -> None:
-    """Whether this can be a replacement at all.
+    """Check that the replacement is possible at all.
 
     Raises:
         ToolError: it says nothing, or it is no Unicode text.
@@ -83,7 +83,7 @@ def replaced(path: str, text: Text, body: str, wanted: Replacement, *, fuzzy: bo
 
 
 def _found(body: str, old: str, *, fuzzy: bool, every: bool) -> tuple[str, Match | None]:
-    """Where the text stands, and the line end that has to be put behind `body` for that: a last line may have none."""
+    """Return the place of the text, and the line end to add to `body` for it: a last line may have none."""
     if not body or body.endswith("\n") or not old.endswith("\n") or not old.strip("\r\n"):
         return "", find(body, old, fuzzy=fuzzy, every=every)
     if not every and (match := find(body, old, fuzzy=False)):

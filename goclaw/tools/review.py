@@ -46,7 +46,7 @@ async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
 
 
 async def now_in(ctx: ToolContext, path: str) -> str:
-    """The text that a file has; a word in its place for what is no text, nothing where no file is."""
+    """Return the text of a file; a note in its place for other content, empty where no file is."""
     try:
         return (await ctx.workspace.use(path, lambda opened: text_of(path, opened))).body
     except ToolError as error:

@@ -68,7 +68,7 @@ class SearchResult(BoundedResult):
     skipped: Annotated[tuple[str, ...], Field(description="Too large; named as path, such a file is searched.")] = ()
 
     def text(self) -> str:
-        """Each file under its name; matching lines with `:`, those around with `-`."""
+        """Return each file under its name; matching lines with `:`, context with `-`."""
         parts = [self.note] if self.note else []
         parts += ["\n".join(_shown_file(file)) for file in self.files]
         if not self.files:
@@ -191,7 +191,7 @@ class _Finder:
         )
 
     async def by_terms(self, query: Query) -> SearchResult:
-        """Each term between the `|` by itself; what is no expression is searched as it is."""
+        """Search each term between the `|` by itself; an invalid expression is searched literally."""
         terms = list(dict.fromkeys(filter(None, map(str.strip, self._pattern.split("|")))))[:_MAX_TERMS]
         files: dict[str, FoundFile] = {}
         said, refinement, skipped = [], "", tuple[str, ...]()
@@ -225,7 +225,7 @@ class _Finder:
     async def _shown(
         self, order: Sequence[str], hits: LineMatches, wanted: FileQuery | None
     ) -> tuple[list[FoundFile], int]:
-        """Files in this order until enough lines are shown, and how many were looked at."""
+        """Return files in this order until enough lines are shown, and how many were read."""
         files: list[FoundFile] = []
         left, looked_at = self._most, 0
         spare = max(0, left - sum(min(hits.counts[path], _MAX_OF_A_FILE) for path in order))
@@ -260,7 +260,7 @@ def _of_term(term: str) -> Expression:
 
 
 def _together(one: FoundFile, other: FoundFile) -> FoundFile:
-    """The lines of both; one that matches either way matches."""
+    """Merge the lines of both; a line that matches in either one matches."""
     lines = {line.number: line for line in sorted([*one.lines, *other.lines], key=lambda line: line.matches)}
     shown = [lines[number] for number in sorted(lines)]
     return FoundFile(path=one.path, matches=max(one.matches, sum(line.matches for line in shown)), lines=shown)
@@ -273,7 +273,7 @@ def _refinement(*, complete: bool) -> str:
 
 
 def _lines(path: str, spots: Sequence[Spot], context: int, largest: int, opened: Opened) -> list[FoundLine]:
-    """The lines of a file at these places, and those around; nothing when the file is no text any more."""
+    """Return the lines of a file at these places, with context; none when the file is no text any more."""
     columns = dict(spots)
     wanted = sorted({number for line in columns for number in range(max(1, line - context), line + context + 1)})
     found = [
@@ -298,7 +298,7 @@ def _texts(path: str, wanted: Sequence[int], largest: int, opened: Opened) -> Ma
 
 
 def _part(line: bytes, column: int) -> str:
-    """A line, or of a long one what stands around the match."""
+    """Return a line, or of a long one the part around the match."""
     text, _ = decoded(line)
     if len(text) <= _WIDTH:
         return text

@@ -15,13 +15,13 @@ _MAX_BYTES = 1 << 20
 
 
 def ordered(counts: Mapping[str, int], state: Path) -> list[str]:
-    """Paths in the order in which they are shown, from how many lines match in each; blocks."""
+    """Return the paths in display order, from the number of matches in each; blocks."""
     places = _tiers(state)
     return sorted(counts, key=lambda path: (_place_of(path, places), -counts[path], path))
 
 
 def _tiers(state: Path) -> Mapping[str, int]:
-    """The place of each ending's kind, the first to be shown first.
+    """Return the rank of each suffix's kind, the first to be shown first.
 
     What the operator's file says of an ending counts before the built-in list. A file that makes no sense counts for
     nothing, and the log says so.
@@ -47,6 +47,6 @@ def _places(kinds: Any) -> dict[str, int]:
 
 
 def _place_of(path: str, places: Mapping[str, int]) -> int:
-    """The place of a file; one of no known kind comes last but for the last kind."""
+    """Return the rank of a file; one of an unknown kind comes before the last kind only."""
     ending = PurePosixPath(path).suffix.lstrip(".").lower()
     return places.get(ending, max(places.values(), default=0) - 1)

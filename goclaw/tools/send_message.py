@@ -20,7 +20,7 @@ class SentMessage(Result):
     kind: str
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         names = ", ".join(self.to) or "nobody"
         if self.kind == "shutdown":
             return f"{names}: ends after the turn that runs; what waits unread is dropped"

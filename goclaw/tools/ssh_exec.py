@@ -82,7 +82,7 @@ def _needs(config: Config) -> str:
 
 
 async def _grounds(arguments: Any, ctx: ToolContext) -> Grounds:
-    """Where the command runs; "always" holds for this command on the host as it is configured now."""
+    """Return the host of the command; "always" holds for this command on the host as configured now."""
     host = _host(arguments.host, ctx)
     place = f"{host.user}@{host.host}:{host.port}"
     states = {}
@@ -155,7 +155,7 @@ def _host(name: str, ctx: ToolContext) -> SshHost:
 
 
 def _argv(host: SshHost, command: str, workspace: Path) -> tuple[str, ...]:
-    """The whole command line of ssh. What the model said is its last word, behind `--` and the host."""
+    """Return the whole command line of ssh. The model's text is its last word, behind `--` and the host."""
     if "\0" in command:
         raise InvalidInput('field "command": expected text without NUL characters, got one')
     if len(encoded(command, "command")) > MAX_COMMAND:
@@ -187,7 +187,7 @@ def _check_file(key: str, path: Path, workspace: Path) -> None:
 
 
 def _state_of(path: Path) -> str:
-    """By what a file is known to be the same; it may be a key, so nothing of its content."""
+    """Return the identity of a file, without its content, because it may be a key."""
     try:
         found = path.stat()
     except OSError as error:

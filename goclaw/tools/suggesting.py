@@ -10,7 +10,7 @@ def is_missing(error: ToolError) -> bool:
 
 
 async def with_suggestion(ctx: ToolContext, path: str, error: ToolError) -> ToolError:
-    """The same error; where a file is missing, with the nearest name that there is."""
+    """Return the error; where a file is missing, with the nearest existing name."""
     if not is_missing(error):
         return error
     meant, _ = await ctx.workspace.nearest(path)

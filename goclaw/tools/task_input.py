@@ -24,7 +24,7 @@ class TaskInput(Result):
     closed: bool
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         closed = "; its standard input is closed" if self.closed else ""
         return f"{self.task} took {self.size:,} bytes{closed}"
 

@@ -15,7 +15,7 @@ class TaskList(BoundedResult):
     tasks: list[TaskResult]
 
     def text(self) -> str:
-        """One line each."""
+        """Return one line for each task."""
         lines = [f"{task.task} {task.end}, {task.seconds:,} s: {task.command}" for task in self.tasks]
         if self.truncated:
             lines.append(f"[{self.returned} of {self.total}; {self.refinement_hint}]")

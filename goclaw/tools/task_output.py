@@ -20,7 +20,7 @@ class TaskOutput(TaskResult):
     limit: int
 
     def text(self) -> str:
-        """Its output, and its state in a line of its own."""
+        """Return its output, and its state in a line of its own."""
         said = self.said
         if len(said) >= self.limit:
             said = last_lines(said, self.limit, from_a_line=False)

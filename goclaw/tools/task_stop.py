@@ -10,7 +10,7 @@ class StoppedTask(TaskResult):
     """How a task ended."""
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         return f"{self.task} {self.end} after {self.seconds:,} s; all that it said is kept as {self.output}"
 
 

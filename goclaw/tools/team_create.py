@@ -123,7 +123,7 @@ async def team_create(
 
 
 def _fixed(ctx: ToolContext) -> str:
-    """The kind of agent that a role fixes for these people; empty: none.
+    """Return the kind of agent that a role fixes for these people; empty: none.
 
     Raises:
         ToolError: they may not start agents, or only in a way that a team cannot keep to.

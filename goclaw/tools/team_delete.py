@@ -14,7 +14,7 @@ class DeletedTeam(Result):
     ended: list[str]
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         ended = f"; ended: {', '.join(self.ended)}" if self.ended else ""
         return f"the team {self.team} is deleted{ended}; what its members said is kept for a while (task_list)"
 

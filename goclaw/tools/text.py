@@ -60,11 +60,11 @@ class Text:
         return part.replace("\r\n", "\n").replace("\n", "\r\n") if self.is_crlf else part
 
     def content(self, body: str) -> bytes:
-        """The bytes of the file with another body."""
+        """Return the bytes of the file with another body."""
         return self.mark + body.encode(self.encoding, "strict" if self.is_whole else "surrogateescape")
 
     def rewritten(self, content: str) -> tuple[bytes, str]:
-        """A whole new content as bytes in the form of the file, and in words what of that form it had not itself.
+        """Return new content as bytes in the form of the file, and the parts of the form added to it, in words.
 
         Kept are the byte order mark, CR LF where every line ends so, and an encoding that has all of its characters.
         """
@@ -84,7 +84,7 @@ class Text:
         return self.mark + data, ", ".join(form for form, is_kept in kept.items() if is_kept)
 
     def check_fits(self, path: str, part: str) -> None:
-        """Whether `part` can stand in this file.
+        """Check that `part` can be written in the file's encoding.
 
         Raises:
             ToolError: the file is in an encoding that has no such character, or is unknown, and `part` is not plain
@@ -150,7 +150,7 @@ def decoded(raw: bytes, *, is_whole: bool = True) -> tuple[str, bool]:
 
 
 def last_lines(text: str, most: int, *, from_a_line: bool = True) -> str:
-    """The last lines of a text, at most so many characters; of one that is longer its end.
+    """Return the last lines of a text, at most so many characters; of a longer line its end.
 
     `from_a_line`: the text begins with a whole line.
     """
@@ -166,7 +166,7 @@ def shown(text: str) -> str:
 
 
 def as_code(name: str) -> str:
-    """A name in Markdown that a person decides on: all of it is seen, and nothing in it is more than a name."""
+    """Return a name as Markdown code: a person decides on it, so all of it is shown and none of it is markup."""
     plain = revealed(name)
     fence = "`"
     while fence in plain:

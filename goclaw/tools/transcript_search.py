@@ -165,7 +165,7 @@ def _chosen(ctx: ToolContext, sessions: str, talks: Sequence[Talk]) -> Sequence[
 
 
 def _readable(ctx: ToolContext, talks: Sequence[Talk]) -> Iterator[Talk]:
-    """Those that the acting person may read. An agent's belongs to whom it works for."""
+    """Yield the conversations that the acting person may read. An agent's belongs to its caller."""
     asked: dict[str, bool] = {}
     for talk in talks:
         root = root_session(talk.session)

@@ -26,7 +26,7 @@ class WebPage(BoundedResult):
     age: Annotated[float | None, Field(description="Seconds since then")] = None
 
     def text(self) -> str:
-        """The page under a head that says where it is from."""
+        """Return the page under a head that names its source."""
         status = "" if 200 <= self.status < 300 else f"\nStatus: {self.status}, this may be an error page"
         cached = f"\nCached, {self.age or 0:.0f} s old" if self.cached else ""
         title = f"\nTitle: {self.title}" if self.title else ""

@@ -32,7 +32,7 @@ class WebHits(BoundedResult):
     hits: Annotated[list[WebHit], Field(description="The pages, best first")]
 
     def text(self) -> str:
-        """A paragraph for each."""
+        """Return a paragraph for each hit."""
         if not self.hits:
             return f"{self.provider} found nothing for {self.query!r}; try other words"
         found = [f"{number}. {hit.title}\n{hit.url}\n{hit.snippet}".rstrip() for number, hit in enumerate(self.hits, 1)]

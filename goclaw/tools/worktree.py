@@ -41,7 +41,7 @@ _EXCLUDE = 'mkdir -p "$(dirname "$1")" && { grep -qxF "$2" "$1" 2>/dev/null || p
 
 
 def worktree_for(ctx: ToolContext) -> "Worktree":
-    """A worktree for the agent that a call starts; nothing is made yet.
+    """Return a worktree for the agent that a call starts; it is not made yet.
 
     Raises:
         ToolError: the person may not run commands, or changes nothing now.
@@ -61,7 +61,7 @@ class Worktree:
 
     @asynccontextmanager
     async def opened(self, agent: str) -> AsyncIterator[Workspace]:
-        """The worktree of the agent with this id: as a crash has left it, else made from the last commit.
+        """Open the worktree of the agent with this id: as a crash has left it, else made from the last commit.
 
         Raises:
             ToolError: it cannot be made; nothing of it is left.
@@ -115,7 +115,7 @@ class Worktree:
             await self._git(home.root, "update-ref", _base(agent), known or head)
 
     async def _checked(self) -> str:
-        """The commit to begin with: the last one where the caller works."""
+        """Return the commit to begin with: the last one of the caller's folder."""
         here = self.ctx.workspace.root
         if await self._top(here) != await _real(here):
             raise ToolError(
@@ -183,7 +183,7 @@ class Worktree:
         return "" if ran.code else await _real(Path(ran.output.strip()))
 
     async def _commit(self, folder: Path, name: str) -> str:
-        """The commit that a name means; empty: none."""
+        """Return the commit that a name means; empty: none."""
         ran = await self._run("git", *_SAFELY, "-C", str(folder), "rev-parse", "-q", "--verify", f"{name}^{{commit}}")
         return "" if ran.code else ran.output.strip()
 
@@ -195,7 +195,7 @@ class Worktree:
         return ran.output.rstrip()
 
     async def _no_filters(self, folder: Path) -> Mapping[str, str]:
-        """Variables by which git knows no command for the content of files (gitattributes(5), `filter`)."""
+        """Return variables that keep git from running commands on file content (gitattributes(5), `filter`)."""
         ran = await self._run(
             *("git", *_SAFELY, "-C", str(folder), "config", "-z", "--name-only", "--get-regexp"), r"^filter\..*\."
         )
@@ -238,7 +238,7 @@ def _base(agent: str) -> str:
 
 
 def _at(end: tuple[str, ...], folder: str, head: str) -> tuple[str, ...]:
-    """The arguments of `git worktree add`: for a branch that is there, or a new one from `head`."""
+    """Return the arguments of `git worktree add`: for an existing branch, or a new one from `head`."""
     return (*end, folder, head) if len(end) > 1 else (folder, *end)
 
 

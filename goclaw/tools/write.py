@@ -36,7 +36,7 @@ class WriteResult(Result):
     ] = ""
 
     def text(self) -> str:
-        """In one line."""
+        """Return one line."""
         how = "created" if self.created else f"replaced, {self.kept} kept" if self.kept else "replaced"
         return f"wrote {self.size} bytes to {self.path} ({how})"
 
@@ -85,7 +85,7 @@ async def write(
 
 
 async def _replaced(ctx: ToolContext, path: str) -> Text | None:
-    """The text file that is replaced; None: there is no file, or it is no text."""
+    """Return the text file that is replaced; None: no file, or no text."""
     try:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
     except ToolError:
@@ -93,6 +93,6 @@ async def _replaced(ctx: ToolContext, path: str) -> Text | None:
 
 
 async def _nearest_folder(ctx: ToolContext, folder: str) -> str:
-    """The folder whose name is nearest to a misspelt one."""
+    """Return the folder whose name is nearest to a misspelt one."""
     folders = [path.rstrip("/") for path in await ctx.workspace.paths() if path.endswith("/")]
     return next(iter(await asyncio.to_thread(get_close_matches, folder, folders, 1, CLOSE)), "")

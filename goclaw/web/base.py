@@ -28,7 +28,7 @@ class Web(Protocol):
     """The web, as far as a model may reach it."""
 
     async def fetch(self, url: str, *, raw: bool) -> Page:
-        """The page at an address as Markdown, or `raw` as it came. Whatever its HTTP status: that is in the answer.
+        """Return the page at an address as Markdown, or `raw` as it came, for every HTTP status.
 
         Raises:
             ToolError: refused by the URL guard, not reached, too slow, or no text.
@@ -36,7 +36,7 @@ class Web(Protocol):
         ...
 
     async def search(self, query: str, count: int | None) -> Hits:
-        """Pages about something; `count` None: as many as the configuration says.
+        """Search for pages; `count` None: as many as the configuration says.
 
         Raises:
             ToolError: no provider is configured, or it did not answer.

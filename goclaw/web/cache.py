@@ -22,7 +22,7 @@ class PageCache:
         self._bytes = 0
 
     def get(self, key: Hashable) -> Page | None:
-        """The page with its age; None: it is not kept, or too old."""
+        """Return the page with its age; None: not kept, or too old."""
         found = self._pages.get(key)
         if found is None:
             return None

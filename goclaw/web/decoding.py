@@ -73,7 +73,7 @@ def _names(body: bytes, charset: str, *, page: bool) -> list[str]:
 
 
 def _codec(charset: str) -> str:
-    """The codec for what a page names; empty: none. Latin-1 and ASCII mean Windows' letters (WHATWG, "Encoding")."""
+    """Return the codec for a page's charset; empty: none. Latin-1 and ASCII mean Windows-1252 (WHATWG, "Encoding")."""
     name = charset.strip().lower().replace("_", "-")
     if name in ("iso-8859-1", "iso8859-1", "latin1", "latin-1", "l1", "ascii", "us-ascii", "x-cp1252"):
         return "cp1252"

@@ -43,7 +43,7 @@ class Fetched:
 
 
 async def fetch(guard: UrlGuard, address: str, *, seconds: float, most: int) -> Fetched:
-    """The body at an address: all of it, or its first `most` bytes.
+    """Return the body at an address: all of it, or its first `most` bytes.
 
     Raises:
         ToolError: it is refused, not reached, did not come in time, or is neither a page nor text.
@@ -109,7 +109,7 @@ def _no_text(kind: str, size: int | None) -> ToolError:
 
 
 async def _body(response: aiohttp.ClientResponse, most: int) -> tuple[bytes, bool]:
-    """The body, unpacked; whether there was more than `most` bytes."""
+    """Return the body, unpacked, and whether there was more than `most` bytes."""
     unpacking = _unpacking(response.headers.get(hdrs.CONTENT_ENCODING, ""))
     body = bytearray()
     received = 0

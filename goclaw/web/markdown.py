@@ -34,7 +34,7 @@ class Converter:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def convert(self, html: str, url: str) -> MarkdownPage:
-        """A page that was found at `url`, where its links count from.
+        """Convert a page; `url` is the base of its links.
 
         Raises:
             ToolError: it takes too long or too much memory.

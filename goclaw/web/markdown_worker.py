@@ -157,7 +157,7 @@ def _flatten(soup: BeautifulSoup) -> None:
 
 
 def _make_absolute(soup: BeautifulSoup, base: str) -> None:
-    """Links lead where they would on the page; what leads to no page keeps its words."""
+    """Make links absolute; one that leads to no page becomes its text."""
     for name, attribute in (("a", "href"), ("img", "src")):
         for tag in soup.find_all(name):
             target = _joined(base, str(tag.get(attribute) or ""))

@@ -40,7 +40,7 @@ class ProviderClient:
     async def ask(
         self, params: Mapping[str, str] | None = None, body: Any = None, *, method: Literal["GET", "POST"] = "GET"
     ) -> bytes:
-        """The body of its answer.
+        """Return the body of the provider's answer.
 
         Raises:
             ToolError: it did not answer, or not with success.
@@ -59,7 +59,7 @@ class ProviderClient:
         return content
 
     async def json(self, params: Mapping[str, str] | None = None, body: Any = None) -> dict[str, Any]:
-        """The object that it answers with; with a `body`, by POST."""
+        """Return the JSON object of the answer; with a `body`, by POST."""
         content = await self.ask(params, body, method="GET" if body is None else "POST")
         try:
             answer = orjson.loads(content)

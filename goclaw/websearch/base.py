@@ -38,7 +38,7 @@ class SearchProvider(Protocol):
     """Searches."""
 
     async def search(self, query: str, count: int) -> Sequence[Hit]:
-        """At least `count` pages where there are so many, best first, as the provider words them. One try.
+        """Return at least `count` pages if there are so many, best first, with the provider's texts. One attempt.
 
         Raises:
             ToolError: in words, without the key.

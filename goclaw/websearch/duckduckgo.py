@@ -88,7 +88,7 @@ def _read(text: str) -> _Page:
 
 
 def _target(href: str) -> str:
-    """Where a link of the page leads in the end; empty: to DuckDuckGo itself, as advertisements do."""
+    """Return the final target of a link; empty: DuckDuckGo itself, as for advertisements."""
     try:
         url = URL(f"https:{href}" if href.startswith("//") else href)
         target = url.query.get("uddg", "") if "duckduckgo.com" in (url.host or "") else href

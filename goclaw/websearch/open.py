@@ -40,7 +40,7 @@ async def search(settings: WebSearchSettings, query: str, count: int) -> Hits:
 
 
 def _tidied(found: Sequence[Hit]) -> Iterator[Hit]:
-    """Each address once; plain text of a bounded length."""
+    """Yield each address once, with plain text of a bounded length."""
     seen = set()
     for hit in found:
         url = hit.url.strip()
@@ -51,6 +51,6 @@ def _tidied(found: Sequence[Hit]) -> Iterator[Hit]:
 
 
 def _plain(text: str, most: int) -> str:
-    """One line without HTML."""
+    """Return one line without HTML."""
     words = " ".join(unescape(_TAG.sub("", text[: 10 * most])).split())
     return words if len(words) <= most else f"{words[:most].rstrip()}…"

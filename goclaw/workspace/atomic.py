@@ -94,7 +94,7 @@ def _written(folder: int, data: bytes, mode: int, old: int | None = None) -> str
 
 @contextmanager
 def _filled(descriptor: int, data: bytes, old: int | None) -> Iterator[int]:
-    """The descriptor, which is closed afterwards, of a file with all of the data."""
+    """Yield the descriptor of a file with all of the data; it is closed afterwards."""
     try:
         left = memoryview(data)
         while left:

@@ -56,7 +56,7 @@ class PathCompleter:
         self._locks: defaultdict[_View, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def matching(self, workspace: Workspace, begun: str, limit: int = MAX_FOUND) -> list[str]:
-        """At most `limit` paths relative to the workspace, folders with a `/` at their end.
+        """Return at most `limit` paths relative to the workspace, folders with a `/` at their end.
 
         What begins with a dot is found by who types the dot; what is ignored or lies too far away for a listing, by
         who types its folder.
@@ -87,7 +87,7 @@ class PathCompleter:
 
 
 def ranked(candidates: Sequence[PathCandidate], begun: str, limit: int) -> list[str]:
-    """The paths that fit, the likeliest first.
+    """Return the matching paths, the likeliest first.
 
     A name that begins with what was typed comes before one that contains it, then what lies in folders that do, then
     what has the letters in this order; within each the closest first. With a `/` in it, what was typed is held against

@@ -42,11 +42,11 @@ class Denylist:
                 raise StateError(f"the workspace {shown} contains {folder}; set `workspace` to another place")
 
     def named(self) -> set[Inode]:
-        """The files that could lie in the workspace by the only name they have."""
+        """Return the files that could lie in the workspace by their only name."""
         return {inode_of(found) for path in self._files if (found := _stat(path))}
 
     def everything(self, root: Inode) -> set[Inode]:
-        """Every file and folder, as it is now; what lies below the folder `root` (the workspace) is left out.
+        """Return every file and folder, as of now, without those below the folder `root` (the workspace).
 
         Raises:
             PermissionError: there are too many to look at.

@@ -66,7 +66,7 @@ class Written:
 
 
 def fingerprint(opened: Opened) -> str:
-    """The hash of the bytes of a file."""
+    """Return the hash of the bytes of a file."""
     whole, left = hashlib.sha256(), opened.stat.size  # a file that grows meanwhile has no end
     while left > 0 and (part := opened.file.read(min(left, _HASHED_AT_ONCE))):
         whole.update(part)
@@ -75,7 +75,7 @@ def fingerprint(opened: Opened) -> str:
 
 
 def read_whole(opened: Opened, limit: int) -> bytes:
-    """All bytes of a file; a `ToolError` when it has more than `limit`."""
+    """Return all bytes of a file; a `ToolError` when it has more than `limit`."""
     # The size is asked first so that a sparse file of terabytes costs nothing; a growing file is cut at the bound.
     data = opened.file.read(limit + 1) if opened.stat.size <= limit else b""
     if opened.stat.size > limit or len(data) > limit:
@@ -98,5 +98,5 @@ def described(name: str, found: os.stat_result) -> Stat:
 
 
 def version_of(found: os.stat_result) -> FileStamp:
-    """The version that a file is in."""
+    """Return the version of a file."""
     return FileStamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)

@@ -64,7 +64,7 @@ def find(reach: PathResolver, wanted: FileQuery, *, most: int, seconds: float) -
 
 
 def _files(tree: "Tree", wanted: FileQuery, until: float) -> Iterator[GlobMatch | None]:
-    """The files; None when the time is up."""
+    """Yield the files; None when the time is up."""
     start = names_of(wanted.folder)
     folders: deque[tuple[str, ...]] = deque([()])
     while folders:
@@ -110,5 +110,5 @@ class Tree:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """A relative path as names; none for `.`."""
+    """Return a relative path as names; none for `.`."""
     return tuple(name for name in path.split("/") if name not in ("", "."))

@@ -37,7 +37,7 @@ class Hints:
         )
 
     async def look(self) -> list[str]:
-        """The paths, relative to the workspace, that changed since the last look; the first one lays the watch.
+        """Return the paths, relative to the workspace, changed since the last call; the first call sets the watch.
 
         Raises:
             NothingTold: the kernel does not answer.
@@ -59,7 +59,7 @@ class Hints:
 
 @asynccontextmanager
 async def open_hints(root: Path, folders: Iterable[str]) -> AsyncIterator[Hints]:
-    """Hints about these folders, which are relative to `root`, while the block runs.
+    """Open hints about these folders, which are relative to `root`, while the block runs.
 
     Raises:
         NothingTold: they cannot be watched.

@@ -102,7 +102,7 @@ class _Group:
 
 
 def _groups(text: str) -> list[_Group]:
-    """The last lines first: they win."""
+    """Return the groups of lines, the last lines first: they take precedence."""
     groups: list[list[_Line]] = []
     for line in filter(None, map(_line, text.splitlines()[:_MAX_LINES])):
         if groups and groups[-1][-1].takes_back == line.takes_back:
@@ -135,5 +135,5 @@ def _patterns(lines: Sequence[_Line]) -> _Patterns:
 
 
 def _glob(pattern: str) -> str:
-    """As `fnmatch` writes it, whose expressions do not backtrack: `[!…]`, and a class in place of a backslash."""
+    """Return the glob as `fnmatch` writes it, whose expressions do not backtrack: `[!…]`, classes for backslashes."""
     return _ESCAPE.sub(lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern).replace("[^", "[!")

@@ -24,7 +24,7 @@ class _Folder:
 
 
 def listing(reach: PathResolver, most: int = MAX_PATHS) -> list[str]:
-    """Files and folders (with a `/` at the end) of the workspace, near ones first, at most so many.
+    """Return files and folders (with a `/` at the end) of the workspace, near ones first, at most `most`.
 
     What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
     that may not be seen. Names that no tool would take, with control characters in them, are no paths.
@@ -48,7 +48,7 @@ def listing_of(reach: PathResolver, path: str, most: int) -> list[str]:
 def _inside(
     sight: Sight, folder: _Folder, most: int, *, whatever: bool = False
 ) -> Iterator[tuple[str, _Folder | None]]:
-    """The paths in a folder, each with the folder that it is."""
+    """Yield the paths in a folder, each with its folder if it is one."""
     entries = sight.names_in(folder.path.removesuffix("/"), most)
     ignored = folder.ignored
     if not whatever and any(name == ".gitignore" for name, _, _ in entries):
@@ -70,7 +70,7 @@ def rules_in(reach: PathResolver, folder: tuple[str, ...], above: Ignored | None
 
 
 def _text(reach: PathResolver, path: str) -> str:
-    """The beginning of a `.gitignore`; nothing when it is a link, a pipe, or not readable."""
+    """Return the beginning of a `.gitignore`; empty when it is a link, a pipe, or not readable."""
     try:
         with reach.place(path) as place:
             descriptor, found = reach.open(place, os.O_RDONLY)

@@ -11,7 +11,7 @@ _MAX_CHARACTERS = 300
 
 
 def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
-    """The file of `paths` that is most like `path`, empty if none is, and whether nothing else can be meant.
+    """Return the file of `paths` most like `path`, empty if none is, and whether it is the only candidate.
 
     A file of the very same name in another folder counts as close: folders are what is remembered wrongly.
     """
@@ -31,7 +31,7 @@ def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
 
 
 def _likeness(path: str, other: str) -> float:
-    """Of the whole path or of the name alone, whichever is less wrong; a name alone never makes sure of a folder."""
+    """Return the likeness of the path or of its name, whichever is greater; a name alone counts for less."""
     one, two = path.casefold(), other.casefold()
     whole = SequenceMatcher(None, one, two).ratio()
     names = SequenceMatcher(None, one.rpartition("/")[2], two.rpartition("/")[2]).ratio()

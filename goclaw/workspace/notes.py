@@ -89,7 +89,7 @@ class Notes:
         return found
 
     def _person(self, name: str, users: Inode) -> Inode | None:
-        """The folder of a person, where there is one."""
+        """Return the folder of a person, if it exists."""
         if "/" in name or name in ("", ".", ".."):
             return None
         found = _stat(name, self._held[users])

@@ -62,7 +62,7 @@ def open_ground(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
 
 
 def ground_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
-    """The ground of a folder that is open, and closed when this fails; `root` is its path.
+    """Return the root of an open folder, which is closed when this fails; `root` is its path.
 
     Raises:
         StateError: it shows the daemon's own folder.
@@ -143,7 +143,7 @@ class PathResolver:
         return ResolvedPath(place.folder, path, name, _look(place.folder, name), place.crossed)
 
     def folder(self, name: str, flags: int = os.O_RDONLY) -> tuple[int, bool]:
-        """A descriptor of the folder `name` itself, which is no link, and whether a mount point is on the way.
+        """Return a descriptor of the folder `name`, which is no link, and whether a mount point is on the way.
 
         Raises:
             OSError: as `place` does.
@@ -152,7 +152,7 @@ class PathResolver:
         return self._allowed(folder, ".", crossed=crossed, making=False)
 
     def open(self, place: ResolvedPath, flags: int) -> tuple[int, os.stat_result]:
-        """A descriptor of what is at a place, and what it is.
+        """Return a descriptor of the file at a place, and its status.
 
         Raises:
             OSError: it may not be touched, or cannot be opened.
@@ -170,7 +170,7 @@ class PathResolver:
         return descriptor, found
 
     def forbidden(self) -> set[Inode]:
-        """Every file that may not be touched, whatever its name; for a listing, which asks for many."""
+        """Return every file that may not be touched, under any name; for a listing, which asks for many."""
         workspace_root = self.workspace_root
         return workspace_root.denied.everything(workspace_root.inode) | (self._others_notes())
 
@@ -216,7 +216,7 @@ class PathResolver:
         raise _error(errno.ELOOP, name)
 
     def _folder(self, path: str, made: list[str] | None, *, making: bool) -> tuple[int, bool]:
-        """The folder in which something is looked for or (`making`) written."""
+        """Return the folder in which to look or (`making`) to write."""
         if path == "." and not making:
             return self.workspace_root.folder, False
         flags = os.O_DIRECTORY | (os.O_RDONLY if making else os.O_PATH)
@@ -267,7 +267,7 @@ class PathResolver:
         return open_beneath(start, path, flags), True
 
     def _allowed(self, folder: int, name: str, *, crossed: bool, making: bool) -> tuple[int, bool]:
-        """The folder, or it is closed again and an error says why."""
+        """Return the folder, or close it and raise an error with the reason."""
         try:
             self._allow(folder, name, crossed=crossed, making=making)
         except BaseException:
@@ -291,7 +291,7 @@ class PathResolver:
             raise _error(errno.EACCES, name)
 
     def _allow_what_is_there(self, path: str, *, making: bool) -> None:
-        """The check for the nearest folder above `path` that exists."""
+        """Check the nearest existing folder above `path`."""
         while path not in ("", "."):
             path, name = posixpath.split(path.rstrip("/"))
             try:
@@ -302,7 +302,7 @@ class PathResolver:
             return
 
     def _chain(self, folder: int) -> list[Inode]:
-        """The folder and those above it, up to the workspace, which is not among them."""
+        """Return the folder and those above it, up to the workspace, exclusively."""
         chain: list[Inode] = []
         if folder == self.workspace_root.folder:
             return chain
@@ -317,7 +317,7 @@ class PathResolver:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A folder, and a name in it; `.` for the folder itself."""
+    """Return a folder, and a name in it; `.` for the folder itself."""
     above, _, last = name.rstrip("/").rpartition("/")
     return (name, ".") if last in ("", ".", "..") else (above or ".", last)
 
@@ -335,7 +335,7 @@ def _look(folder: int, name: str) -> os.stat_result | None:
 
 
 def _target(folder: int, name: str) -> str:
-    """Where a link leads; nothing when it was exchanged meanwhile."""
+    """Return the target of a link; empty when it was exchanged meanwhile."""
     try:
         return os.readlink(name, dir_fd=folder)
     except OSError:

@@ -17,7 +17,7 @@ _SHOWN = 80
 
 
 def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
-    """The relative paths that `path` may mean, best first: composed Unicode (NFC), as written, decomposed (NFD).
+    """Return the possible relative paths, best first: composed Unicode (NFC), as written, decomposed (NFD).
 
     All are tried because a file made by a command, or on a Mac, may carry any form; each goes through the same guard.
     An absolute path is accepted below one of `roots` (the workspace as configured and as resolved). `..` is resolved by

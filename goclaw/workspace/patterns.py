@@ -71,7 +71,7 @@ class Pattern:
         return any(place < len(self._parts) for place in self._places(names))
 
     def _places(self, names: Sequence[str]) -> set[int]:
-        """How much of the pattern the path may have used up: every way at once."""
+        """Return the places in the pattern that the path may have reached, all ways at once."""
         places = self._passed_on({0})
         for name in (each if each.isascii() else normalize("NFC", each) for each in names):
             places = self._passed_on({self._next(place) for place in places if self._fits(place, name)})

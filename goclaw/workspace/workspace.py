@@ -125,7 +125,7 @@ class Workspace:
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """The whole file; a `ToolError` when it has more than `limit` bytes."""
+        """Return the whole file; a `ToolError` when it has more than `limit` bytes."""
         return await self.use(path, lambda opened: read_whole(opened, limit))
 
     async def use(self, path: str, reader: Callable[[Opened], ResultT]) -> ResultT:
@@ -137,7 +137,7 @@ class Workspace:
         return await asyncio.to_thread(lambda: [self._made_of(path, reader) for path, reader in readers.items()])
 
     async def stat(self, path: str) -> Stat:
-        """A file or folder."""
+        """Describe a file or folder."""
         return await asyncio.to_thread(self._stat, path)
 
     async def exists(self, path: str) -> bool:
@@ -182,7 +182,7 @@ class Workspace:
         return await asyncio.to_thread(self._walk, tuple(patterns), limit)
 
     async def paths(self, limit: int = MAX_PATHS) -> list[str]:
-        """Files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
+        """Return files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
         return await asyncio.to_thread(listing, self._reach, limit)
 
     async def paths_in(self, folder: str, limit: int = MAX_PATHS) -> list[str]:
@@ -190,7 +190,7 @@ class Workspace:
         return await asyncio.to_thread(self._paths_in, folder, limit)
 
     async def entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
-        """The folder's relative path and what is in it: names, and the sizes of files (None: a folder)."""
+        """Return the folder's relative path and its entries: names, and the sizes of files (None: a folder)."""
         return await asyncio.to_thread(self._entries, folder, limit)
 
     async def find(self, wanted: FileQuery, *, most: int = _MAX_ENTRIES, seconds: float = 10.0) -> FoundFiles:
@@ -198,11 +198,11 @@ class Workspace:
         return await asyncio.to_thread(self._find, wanted, most, seconds)
 
     async def visible(self, paths: Sequence[str], wanted: FileQuery) -> list[str]:
-        """Those of these relative paths that are regular files, may be seen, and are `wanted`; at a bounded rate."""
+        """Return those relative paths that are visible regular files, and are `wanted`; at a bounded rate."""
         return await asyncio.to_thread(self._visible, paths, wanted)
 
     async def nearest(self, path: str) -> tuple[str, bool]:
-        """The file whose path is most like a misspelt one, if any, and whether no other can be meant."""
+        """Return the file whose path is most like a misspelt one, if any, and whether it is the only candidate."""
         return await asyncio.to_thread(nearest, self._names(path)[0], await self.paths())
 
     async def fingerprints(self, paths: Iterable[str]) -> dict[str, str]:
@@ -210,7 +210,7 @@ class Workspace:
         return await asyncio.to_thread(lambda names: {name: self._fingerprint(name) for name in names}, tuple(paths))
 
     async def folder(self, path: str) -> Path:
-        """The absolute path of an existing folder, for running something in it."""
+        """Return the absolute path of an existing folder, for running something in it."""
         await asyncio.to_thread(self._still_there)
         found = await self.stat(path)
         if not found.is_folder:
@@ -245,7 +245,7 @@ class Workspace:
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
 
     def _names(self, path: str) -> tuple[str, ...]:
-        """The relative paths that may be meant; `@path` is `path` unless something here is really called so."""
+        """Return the possible relative paths; `@path` is `path` unless a file is really called so."""
         names = clean(path, self._roots)
         if names[0].startswith("@") and not self._has(names[0].partition("/")[0]):
             return clean(without_mark(path, self._roots), self._roots)
@@ -280,7 +280,7 @@ class Workspace:
             os.close(descriptor)
 
     def _name(self, path: str) -> str:
-        """The relative path that is meant: what is there, else composed (NFC) in the folders that are there."""
+        """Return the relative path: of an existing file, else composed (NFC) in the existing folders."""
         names = self._names(path)
         return names[0] if len(names) == 1 else spelled(names, self._is_there)
 
@@ -293,7 +293,7 @@ class Workspace:
 
     @contextmanager
     def _file(self, path: str, flags: int) -> Iterator[tuple[int, Stat]]:
-        """A descriptor of what is there, and what it is: a regular file or, with O_PATH, a folder."""
+        """Yield a descriptor and the status of a regular file or, with O_PATH, a folder."""
         name = self._name(path)
         with in_words(path), self._reach.place(name) as place:
             if place.found is None:
@@ -386,7 +386,7 @@ class Workspace:
 
     @contextmanager
     def _unchanging(self, place: ResolvedPath, path: str, *, new: bool = False) -> Iterator[bool]:
-        """The lock of what is at a place; False: while it was waited for, something else came there, or it went.
+        """Hold the lock of the file at a place; False: it was replaced or removed while waiting.
 
         A file that is not there has no lock; with `new` that of its folder stands for it.
         """
