@@ -1,7 +1,7 @@
-"""What stands in a registry: an entry, its document on the wire and its digest.
+"""Entries of a registry, their documents on the wire and their digests.
 
-A document is JSON. Fields that are not known here are kept and covered by the digest, but mean nothing. An entry is a
-stranger's word: what uses it bounds, marks and asks (`goclaw.mcp.validation`), as of every other MCP server.
+A document is JSON. Unknown fields are kept and covered by the digest, but ignored. An entry is untrusted: it is
+bounded, marked and approved (`goclaw.mcp.validation`) like the definitions of every MCP server.
 """
 
 import hashlib
@@ -21,24 +21,24 @@ from goclaw.records import record
 MAX_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""
 MAX_VALUES = 50_000
-"""Of one document, as `values` counts them: what holds the interpreter while it is read are these, not its bytes."""
+"""Values of one document, as `values` counts them: parsing time depends on these, not on bytes."""
 MAX_TOOLS = 500
 MAX_ENTRIES = 20_000
-"""Of one catalogue, all versions counted."""
+"""Entries of one catalogue, all versions counted."""
 MAX_BYTES = 64 << 20
-"""Of all documents of one catalogue together."""
+"""Bytes of all documents of one catalogue together."""
 _NUMBER = r"(0|[1-9][0-9]{0,99})"
 _BEFORE = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _SEMANTIC = re.compile(
     rf"v?{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_BEFORE}(?:\.{_BEFORE})*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
-"""https://semver.org, version 2.0.0, and the `v` that people write before one."""
+"""https://semver.org, version 2.0.0, with the optional `v` that people write before a version."""
 
 
 class RegistryError(GoclawError):
-    """A registry cannot be used as it should; the message names it, says why and what helps, and holds no token.
+    """A fault of a registry; the message has its name, the reason and the remedy, and no token.
 
-    `retry_after` is in seconds: asking earlier is useless. `status`: with which HTTP status it refused; 0: it did not.
+    `retry_after`: seconds before which a retry is useless. `status`: the HTTP status of its refusal; 0: there is none.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, status: int = 0) -> None:
@@ -48,7 +48,7 @@ class RegistryError(GoclawError):
 
 
 class EntryKind(StrEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     TOOLSET = "toolset"
     AGENT = "agent"
@@ -56,7 +56,7 @@ class EntryKind(StrEnum):
 
 
 SERVING = (EntryKind.TOOLSET, EntryKind.MCP_SERVER)
-"""Kinds that a line of `tools.from_registry` may mean, which does not say which: one version is of one of them."""
+"""Kinds that a line of `tools.from_registry` can mean without naming one: a version exists in one of them only."""
 
 
 class _Document(BaseModel):
@@ -64,7 +64,7 @@ class _Document(BaseModel):
 
 
 class ToolEntry(_Document):
-    """A tool of a toolset: what an MCP server has to say of it."""
+    """A tool of a toolset, with the parts of its MCP definition."""
 
     name: str = Field(min_length=1, max_length=128)
     title: str = ""
@@ -82,7 +82,7 @@ class RemoteServer(_Document):
     type: str = "streamable-http"
     url: str = Field(min_length=1, max_length=2_000)
     headers: tuple[str, ...] = ()
-    """Names of the headers that it wants; whoever uses it has their values."""
+    """Names of the required headers; their values come from the user's configuration."""
 
 
 class Package(_Document):
@@ -93,13 +93,13 @@ class Package(_Document):
     identifier: str
     version: str = ""
     arguments: tuple[str, ...] = ()
-    """Behind the package's name."""
+    """Arguments after the package's name."""
     variables: tuple[str, ...] = ()
-    """Names of the environment variables that it wants."""
+    """Names of the required environment variables."""
 
 
 class Entry(_Document):
-    """One version of something that is shared."""
+    """One version of a shared item."""
 
     kind: EntryKind
     name: EntryName
@@ -107,13 +107,13 @@ class Entry(_Document):
     description: str = Field("", max_length=10_000)
     tags: tuple[str, ...] = Field((), max_length=100)
     tools: tuple[ToolEntry, ...] = Field((), max_length=MAX_TOOLS)
-    """Of a toolset."""
+    """The tools of a toolset."""
     toolsets: tuple[str, ...] = Field((), max_length=100)
-    """Of an agent: the names of the toolsets under which it can be used."""
+    """For an agent: the names of the toolsets under which it can be used."""
     remotes: tuple[RemoteServer, ...] = Field((), max_length=20)
-    """Where it can be used: the MCP server of whoever published it."""
+    """The addresses where it can be used: the publisher's MCP server."""
     packages: tuple[Package, ...] = Field((), max_length=20)
-    """Of an MCP server: how one gets a program of one's own."""
+    """For an MCP server: packages to run it locally."""
 
     @field_validator("tools")
     @classmethod
@@ -123,13 +123,13 @@ class Entry(_Document):
         return tools
 
     def document(self) -> dict[str, Any]:
-        """As it goes over the wire."""
+        """Return the document for the wire."""
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
 @record
 class Packed:
-    """A document that was read: what it says, its canonical form and its digest."""
+    """A parsed document: its content, its canonical form and its digest."""
 
     entry: Entry
     canonical: bytes
@@ -137,10 +137,10 @@ class Packed:
 
 
 def packed(document: Mapping[str, Any]) -> Packed:
-    """Read a document.
+    """Parse a document.
 
     Raises:
-        ValueError: it is none; the message names what is wrong with it, and nothing of what it says.
+        ValueError: it is invalid; the message names the fault without repeating the content.
     """
     raw = canonical(document)
     if len(raw) > MAX_DOCUMENT:
@@ -151,10 +151,10 @@ def packed(document: Mapping[str, Any]) -> Packed:
 
 
 def unpacked(raw: bytes, sha256: str) -> Entry:
-    """The entry in a canonical form that was kept.
+    """Return the entry in a stored canonical form.
 
     Raises:
-        ValueError: that is not what it was, or was none.
+        ValueError: the digest does not match, or it is not an entry.
     """
     if hashlib.sha256(raw).hexdigest() != sha256:
         raise ValueError("it is not what it was when it was kept")
@@ -162,15 +162,15 @@ def unpacked(raw: bytes, sha256: str) -> Entry:
 
 
 def entry_of(document: Mapping[str, Any]) -> Entry:
-    """What a document says. Raises ValueError, as `packed` does."""
+    """Return the entry in a document. Raises ValueError, as `packed` does."""
     return packed(document).entry
 
 
 def canonical(document: Mapping[str, Any]) -> bytes:
-    """The one form of a document that is hashed and kept: sorted keys, no spaces, UTF-8.
+    """Return the one form of a document that is hashed and stored: sorted keys, no spaces, UTF-8.
 
     Raises:
-        ValueError: it holds what is no JSON.
+        ValueError: it has values that JSON cannot hold.
     """
     try:
         return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
@@ -179,19 +179,19 @@ def canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def values(raw: bytes) -> int:
-    """How many values JSON has, about: never fewer than there are."""
+    """Estimate the number of values in JSON: never fewer than there are."""
     return raw.count(b",") + raw.count(b"[") + raw.count(b"{")
 
 
 def digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 of the canonical form, as hexadecimal digits: what is pinned of a version. Raises ValueError."""
+    """Return the SHA-256 of the canonical form in hexadecimal digits, by which versions are pinned. Raises ValueError."""
     return hashlib.sha256(canonical(document)).hexdigest()
 
 
 def version_order(version: str, published_at: float) -> tuple[Any, ...]:
-    """A key to sort versions by: semantic ones by their rules (part 11), others before them by time.
+    """Return a key to sort versions by: semantic ones by their rules (part 11), others before them by time.
 
-    What those rules call equal (they look past `+build`) is ordered by time, then by its letters.
+    Versions equal by those rules (which ignore `+build`) are ordered by time, then by their letters.
     """
     found = _SEMANTIC.fullmatch(version)
     if found is None:

@@ -1,8 +1,8 @@
-"""What is kept of registries (`registry.db` in the state folder): what was fetched of others, what is served here.
+"""The store of registries (`registry.db` in the state folder): entries fetched from others, and those served here.
 
 The daemon, `goclaw registry` and `goclaw registry serve` use it side by side, none of them often: every call is one
-transaction. All of it blocks; call it in a thread. What a version is, is kept for ever, also when the version itself is
-gone: it never comes back as something else.
+transaction. All of it blocks; call it in a thread. The digest of a version is kept forever, also after its removal, so
+that it never comes back with another content.
 """
 
 import logging
@@ -27,7 +27,7 @@ from goclaw.registries.base import (
     unpacked,
     version_order,
 )
-from goclaw.registries.file import FILE as FILE  # whoever keeps a shelf finds it here
+from goclaw.registries.file import FILE as FILE  # importers of the store find it here
 from goclaw.registries.file import ShelfFile
 
 log = logging.getLogger(__name__)
@@ -35,25 +35,24 @@ log = logging.getLogger(__name__)
 OWN = ""
 """Stands for the registry that is served here, among the names of others."""
 MAX_PINS = 10 * MAX_ENTRIES
-"""Versions of one registry that are remembered, also of those that are gone: one that lists others every time would
-fill the disk."""
+"""Remembered versions of one registry, removed ones included: a registry with ever new ones would fill the disk."""
 _REVISION = "revision"
-"""The fact that is another one after each change of what is listed."""
+"""The fact that changes with the listed entries."""
 
 Key: TypeAlias = tuple[str, str, str]
 """Kind, name and version."""
 
 
 class ChangedEntry(StateError):
-    """A version is there already, as something else."""
+    """The version already exists with another content."""
 
 
 class ForeignName(StateError):
-    """The name belongs to somebody else."""
+    """The name belongs to another publisher."""
 
 
 class FullShelf(StateError):
-    """There is no room for more."""
+    """The store is full."""
 
 
 @record
@@ -64,14 +63,14 @@ class CatalogRow:
     published_at: float
     """Epoch seconds; 0: not said."""
     latest: bool = False
-    """The registry itself calls it the newest."""
+    """Whether the registry itself calls it the newest."""
     via: tuple[str, ...] = ()
-    """The registries, by their ids, through which it came."""
+    """The ids of the registries through which it came."""
 
 
 @record
 class StoredEntry:
-    """An entry that is kept."""
+    """A stored entry."""
 
     registry: str
     entry: Entry
@@ -84,13 +83,13 @@ class StoredEntry:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """Sorts versions: the last is the newest."""
+        """Return the sort key of versions: the last is the newest."""
         return (self.latest, *version_order(self.entry.version, self.published_at))
 
 
 @record
 class StoredLine:
-    """An entry that is kept, without its document."""
+    """A stored entry without its document."""
 
     registry: str
     key: Key
@@ -103,42 +102,42 @@ class StoredLine:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """As `StoredEntry.order`."""
+        """Return the same key as `StoredEntry.order`."""
         return (self.latest, *version_order(self.key[2], self.published_at))
 
 
 @record
 class _New:
-    """A version on its way into the file."""
+    """A version to be stored."""
 
     key: Key
     canonical: bytes
     sha256: str
     published_at: float
     said: tuple[int, str]
-    """What is said beside the document: whether it is the newest, and the way that it came, as JSON."""
+    """The data beside the document: whether it is the newest, and the registries on its way, as JSON."""
 
 
 @record
 class TakenOver:
-    """What came of taking a catalogue over."""
+    """The result of storing a catalogue."""
 
     entries: int
     refused: tuple[str, ...] = ()
-    """Entries that were left as they were, each with the reason, for people."""
+    """Entries left as they were, each with the reason, for people."""
     changed: tuple[str, ...] = ()
-    """Those of them that are not what they were: somebody has to look who is to blame."""
+    """Refused entries whose content has changed: a person has to find out why."""
 
 
 @record
 class Sync:
-    """When a catalogue was fetched."""
+    """The last fetch of a catalogue."""
 
     synced_at: float = 0.0
-    """Epoch seconds of the last time that it went well; 0: never."""
+    """Epoch seconds of the last successful fetch; 0: never."""
     etag: str = ""
     problem: str = ""
-    """Why the last time did not."""
+    """Why the last fetch failed; empty: it did not."""
 
 
 class CatalogStore:
@@ -148,13 +147,13 @@ class CatalogStore:
         self._file = ShelfFile(path)
 
     def publish(self, document: Mapping[str, Any], by: str, now: float) -> bool:
-        """Keep a version of this gateway's own registry; whether it is new. Nothing changes where it is there.
+        """Store a version in this gateway's own registry; return whether it is new. An existing one is left unchanged.
 
         Raises:
-            ValueError: it is no entry.
-            ChangedEntry: this version was something else.
-            ForeignName: somebody else published this name first, as whatever kind and however capitalized.
-            FullShelf: more would be refused by those who fetch it.
+            ValueError: it is not an entry.
+            ChangedEntry: this version had another content.
+            ForeignName: another user published this name first, of any kind and however capitalized.
+            FullShelf: other gateways would refuse a larger catalogue.
         """
         read = packed(document)
         entry, new = read.entry, _new(read, CatalogRow(document, now))
@@ -176,9 +175,9 @@ class CatalogStore:
             return True
 
     def withdraw(self, kind: EntryKind, name: str, version: str, by: str | None) -> bool:
-        """Remove a version of this gateway's own registry; whether it was there.
+        """Remove a version from this gateway's own registry; return whether it existed.
 
-        `by` None: whoever runs the registry, to whom every name belongs. Raises `ForeignName` for others.
+        `by` None: the operator of the registry, who may remove every name. Raises `ForeignName` for others.
         """
         with self._file.writing() as connection:
             found = connection.execute("SELECT owner FROM owners WHERE kind = ? AND name = ?", (kind, name)).fetchone()
@@ -187,13 +186,13 @@ class CatalogStore:
             return _delete(connection, OWN, [(kind, name, version)])
 
     def take(self, registry: str, listed: Sequence[CatalogRow], now: float, etag: str = "") -> TakenOver:
-        """Take the whole catalogue of another registry over: what is not listed any more goes.
+        """Store the whole catalogue of another registry: entries that are no longer listed are removed.
 
-        What is no entry, and a version that has become something else, is left out; the version as it was stays.
+        Invalid entries, and versions whose content has changed, are left out; the stored version stays.
         """
         refused: list[str] = []
         changed: list[str] = []
-        # Before the file is locked: reading a large catalogue takes seconds.
+        # Before the file is locked: parsing a large catalogue takes seconds.
         read = {new.key: new for new in _read(listed, refused)}
         with self._file.writing() as connection:
             pins, beside = _pins(connection, registry), _beside(connection, registry)
@@ -220,7 +219,7 @@ class CatalogStore:
         return TakenOver(len(read), (*refused, *changed), tuple(changed))
 
     def tried(self, registry: str, now: float, problem: str = "") -> None:
-        """A catalogue was asked for: nothing had changed (no problem), or it could not be had."""
+        """Record a fetch without a new catalogue: unchanged (no problem), or failed."""
         with self._file.writing() as connection:
             connection.execute(
                 "INSERT INTO syncs VALUES (:registry, :well, '', :problem) ON CONFLICT DO UPDATE SET "
@@ -229,23 +228,23 @@ class CatalogStore:
             )
 
     def sync(self, registry: str) -> Sync:
-        """When that was."""
+        """Return the last fetch of a registry."""
         rows = self._rows("SELECT synced_at, etag, problem FROM syncs WHERE registry = ?", registry)
         return Sync(*rows[0]) if rows else Sync()
 
     def entries(self, registry: str | None = None) -> list[StoredEntry]:
-        """All that is kept, of all registries or of one (`OWN`: this gateway's), by name, the newest versions first."""
+        """Return all entries, of all registries or of one (`OWN`: this gateway's), by name, the newest versions first."""
         rows = self._rows("SELECT * FROM entries WHERE ? IS NULL OR registry = ?", registry, registry)
         kept = sorted(_kept(rows), key=lambda each: each.order, reverse=True)
         return sorted(kept, key=lambda each: (each.registry, each.entry.kind, each.entry.name))
 
     def versions(self, registry: str, kind: EntryKind, name: str) -> list[StoredEntry]:
-        """The versions of one thing, the newest first."""
+        """Return the versions of one item, the newest first."""
         rows = self._rows("SELECT * FROM entries WHERE registry = ? AND kind = ? AND name = ?", registry, kind, name)
         return sorted(_kept(rows), key=lambda each: each.order, reverse=True)
 
     def lines(self, registry: str) -> list[StoredLine]:
-        """What is kept of one registry, without its documents, in no order."""
+        """Return the entries of one registry, without their documents, unordered."""
         columns = "kind, name, version, sha256, published_at, latest, via, length(document) AS size"
         rows = self._rows(f"SELECT {columns} FROM entries WHERE registry = ?", registry)  # noqa: S608 - columns of ours
         return [
@@ -254,21 +253,21 @@ class CatalogStore:
         ]
 
     def documents(self, lines: Iterable[StoredLine]) -> list[bytes | None]:
-        """The documents of these, in their canonical form; None for one that is gone."""
+        """Return the documents of these, in their canonical form; None for a removed one."""
         with self._file.reading() as connection:
             return [_document(connection, line) if connection else None for line in lines]
 
     def owned(self) -> set[tuple[str, str]]:
-        """Kind and name of all that was ever published in this gateway's own registry."""
+        """Return kind and name of every entry ever published in this gateway's own registry."""
         return {(row[0], row[1]) for row in self._rows("SELECT kind, name FROM owners")}
 
     def revision(self) -> str:
-        """Another one whenever something that is listed has changed."""
+        """Return a value that changes whenever the listed entries change."""
         rows = self._rows("SELECT value FROM facts WHERE name = ?", _REVISION)
         return str(rows[0][0]) if rows else ""
 
     def fact(self, name: str, value: str) -> str:
-        """What is kept under a name; `value` from now on, where nothing is."""
+        """Return the value stored under a name; if there is none, store `value` and return it."""
         with self._file.writing() as connection:
             found = connection.execute(
                 "INSERT INTO facts VALUES (:name, :value) ON CONFLICT DO UPDATE SET value = value RETURNING value",
@@ -288,7 +287,7 @@ def _new(read: Packed, listed: CatalogRow) -> _New:
 
 
 def _read(listed: Iterable[CatalogRow], refused: list[str]) -> Iterator[_New]:
-    """What can be taken over; `refused` gets the rest."""
+    """Yield the valid entries; add the others to `refused`."""
     seen: set[Key] = set()
     for each in listed:
         try:
@@ -304,7 +303,7 @@ def _read(listed: Iterable[CatalogRow], refused: list[str]) -> Iterator[_New]:
 
 
 def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, str]:
-    """What the versions of a registry are and were."""
+    """Return the digests of a registry's versions, removed ones included."""
     rows = connection.execute(
         "SELECT kind, name, version, sha256 FROM pins WHERE registry = ? AND (? IS NULL OR name = ?)",
         (registry, name, name),
@@ -313,13 +312,13 @@ def _pins(connection: sqlite3.Connection, registry: str, name: str | None = None
 
 
 def _rivals(key: Key) -> set[Key]:
-    """The same version of the same name as another kind, by which it would be used in its place."""
+    """Return the same version of the same name in the other kinds, which could be used in its place."""
     kind, name, version = key
     return {(other.value, name, version) for other in SERVING if other != kind} if kind in SERVING else set()
 
 
 def _beside(connection: sqlite3.Connection, registry: str, name: str | None = None) -> dict[Key, tuple[int, str]]:
-    """What is there of a registry, with what that says of each beside its document."""
+    """Return the stored versions of a registry, with the data beside each document."""
     rows = connection.execute(
         "SELECT kind, name, version, latest, via FROM entries WHERE registry = ? AND (? IS NULL OR name = ?)",
         (registry, name, name),
@@ -349,7 +348,7 @@ def _update(connection: sqlite3.Connection, registry: str, new: _New) -> None:
 
 
 def _delete(connection: sqlite3.Connection, registry: str, keys: Sequence[Key]) -> bool:
-    """Whether something was there."""
+    """Delete entries; return whether any existed."""
     if not keys:
         return False
     done = connection.executemany(
@@ -394,7 +393,7 @@ def _kept(rows: Iterable[sqlite3.Row]) -> Iterator[StoredEntry]:
         try:
             entry, document = unpacked(bytes(row["document"]), row["sha256"]), orjson.loads(row["document"])
         except (ValueError, TypeError) as error:
-            # A bit that fell over on the disk, or rules that have become stricter: the others are fine.
+            # A corrupt bit on the disk, or stricter rules: the others are fine.
             log.warning("%s %s %s is not used: %s", row["kind"], row["name"], row["version"], error)
             continue
         yield StoredEntry(

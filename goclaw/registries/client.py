@@ -1,7 +1,7 @@
-"""The client of one registry: its catalogue, page by page, and what is published there (docs/registries.md).
+"""The client of one registry: reading its catalogue page by page, and publishing (docs/registries.md).
 
-The token goes to the origin of the configured address and nowhere else; no redirect takes it along. Whatever the
-registry answers has an end: each page, their number, all of them together. What is kept of it is for `syncing` to say.
+The token goes to the origin of the configured address and nowhere else, also not with redirects. All answers are
+bounded: each page, their number, all of them together. `syncing` decides which entries are stored.
 """
 
 import asyncio
@@ -24,28 +24,28 @@ from goclaw.registries.pages import MAX_PAGE, Entries, RegistryPage, Wanted, Wra
 from goclaw.registries.public import read_public_page
 
 PAGE = 100
-"""Entries that are asked for at once."""
+"""Entries per request."""
 MAX_PAGES = 1_000
 MAX_READ = 2 * MAX_BYTES
-"""Bytes of all pages together, with what is not wanted of them."""
+"""Bytes of all pages together, with unwanted entries."""
 MAX_REDIRECTS = 5
 MAX_PAUSE = 60.0
-"""Seconds between two tries of one request. What wants to be left alone for longer is asked at the next sync."""
+"""Seconds between two tries of one request. A registry that asks for a longer pause is called at the next sync."""
 MAX_ETAG = 200
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
-"""HTTP statuses that waiting may mend. 409 is none of them here: a version is there as something else."""
+"""HTTP statuses worth a retry. 409 is not among them: a version exists with another content."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @record
 class RegistryCatalog:
-    """All that a registry lists."""
+    """All entries that a registry lists."""
 
     listed: Entries
     """`via` of each ends with the id of this registry, if it has one."""
     etag: str = ""
     refused: tuple[str, ...] = ()
-    """Entries that are none, each with the reason, for people."""
+    """Invalid entries, each with the reason, for people."""
 
 
 @record
@@ -56,7 +56,7 @@ class _Answer:
 
 
 class _Passing(Exception):
-    """Another try may succeed; after `wait` seconds, if the registry said so."""
+    """A temporary fault: another try may succeed, after `wait` seconds if the registry named them."""
 
     def __init__(self, words: str, wait: float | None = None) -> None:
         super().__init__(words)
@@ -64,12 +64,12 @@ class _Passing(Exception):
 
 
 def everything(name: str) -> bool:
-    """Where all names are wanted."""
+    """Accept every name."""
     return True
 
 
 class RegistryClient:
-    """Asks one registry. Every method raises `RegistryError`."""
+    """A client of one registry. Every method raises `RegistryError`."""
 
     def __init__(self, name: str, settings: RegistrySettings, http: aiohttp.ClientSession, clock: Clock) -> None:
         self._name = name
@@ -83,9 +83,9 @@ class RegistryClient:
             self._headers["Authorization"] = f"Bearer {settings.auth.get_secret_value()}"
 
     async def listing(self, etag: str = "", wanted: Wanted = everything) -> RegistryCatalog | None:
-        """All that the registry lists; None: nothing has changed since it gave the `etag`.
+        """Return all that the registry lists; None: nothing has changed since it gave the `etag`.
 
-        `wanted` chooses by name: what else it lists costs a moment, and no memory.
+        `wanted` selects by name: other entries cost a moment, and no memory.
         """
         entries: list[Wrapped] = []
         refused: list[str] = []
@@ -110,13 +110,13 @@ class RegistryClient:
             cursors.append(page.cursor)
 
     async def try_out(self) -> None:
-        """Ask for the first page alone, to know whether it can be had."""
+        """Fetch the first page only, to check that the registry works."""
         answer = await self._ask("GET", *self._page(""))
         self._check_listing(answer)
         await self._read(answer.body, everything)
 
     async def publish(self, document: Mapping[str, Any]) -> bool:
-        """Offer a version to the registry; whether it is new there."""
+        """Publish a version in the registry; return whether it is new there."""
         try:
             offered = await asyncio.to_thread(packed, document)
         except ValueError as error:
@@ -129,7 +129,7 @@ class RegistryClient:
         return answer.status == HTTPStatus.CREATED
 
     async def withdraw(self, kind: EntryKind, name: str, version: str) -> bool:
-        """Have the registry remove a version; whether it was there."""
+        """Remove a version from the registry; return whether it existed."""
         answer = await self._ask("DELETE", self._address(kind, name, version))
         if answer.status not in (HTTPStatus.OK, HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND):
             raise self._failure(f"{kind} {name} {version} was not withdrawn", answer)
@@ -158,7 +158,7 @@ class RegistryClient:
             ) from None
 
     def _check_bounds(self, entries: int, size: int) -> None:
-        """Raise RegistryError where more is wanted than is kept of one registry."""
+        """Raise RegistryError if the entries exceed the bounds of one registry."""
         if entries > MAX_ENTRIES or size > MAX_BYTES:
             raise RegistryError(
                 f"the registry {self._name} lists more than is taken over of one ({MAX_ENTRIES:,} entries, "
@@ -175,7 +175,7 @@ class RegistryClient:
             raise self._failure("its catalogue was not fetched", answer)
 
     def _failure(self, what: str, answer: _Answer) -> RegistryError:
-        """In the registry's own words, where it has some."""
+        """Return an error with the registry's own text, if it has one."""
         help_ = f"; check registries.{self._name}.auth" if answer.status in KEY_REFUSED else ""
         words = quoted_error(answer.body)
         text = f"the registry {self._name} refused (HTTP {answer.status}): {what}{words}{help_}"
@@ -184,7 +184,7 @@ class RegistryClient:
     async def _ask(
         self, method: str, url: URL, params: Mapping[str, str] | None = None, body: bytes | None = None, etag: str = ""
     ) -> _Answer:
-        """The answer to one request, which is made again while that may help."""
+        """Return the answer to one request, which is repeated while that may help."""
         headers = dict(self._headers)
         headers |= {"If-None-Match": etag} if etag else {}
         headers |= {"Content-Type": "application/json"} if body is not None else {}
@@ -200,7 +200,7 @@ class RegistryClient:
             left -= 1
 
     async def _tried(self, method: str, url: URL, headers: Mapping[str, str], body: bytes | None) -> _Answer:
-        """One try, with the redirects that stay at home."""
+        """Try once, following redirects within the origin."""
         for _ in range(MAX_REDIRECTS):
             try:
                 async with (
@@ -233,7 +233,7 @@ class RegistryClient:
         return _Answer(response.status, etag if is_sound else "", body)
 
     def _elsewhere(self, url: URL, response: aiohttp.ClientResponse) -> URL:
-        """Where a redirect leads, as long as that is the same origin."""
+        """Return the target of a redirect, which must have the same origin."""
         target = url.join(URL(response.headers.get("Location", "")))
         if target.scheme not in ("http", "https") or target.origin() != self._base.origin():
             raise RegistryError(

@@ -1,7 +1,7 @@
-"""The SQLite file of registries: how it is opened, made, and what its faults are called. `shelf` says what is in it.
+"""The SQLite file of registries: opening, creation, and errors. `catalog_store` has its content.
 
-It has a rollback journal, no write-ahead log: it is opened for one transaction by several processes, none of which
-stays, and a log would lie beside it for ever. SQLite gives a journal the rights of its file (0600).
+It has a rollback journal, no write-ahead log: several short-lived processes open it for one transaction each, and a log
+would lie beside it forever. SQLite gives a journal the permissions of its file (0600).
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from goclaw.errors import StateError
 from goclaw.state import make_private
 
 FILE = "registry.db"
-"""In the state folder."""
+"""The file's name in the state folder."""
 BUSY_SECONDS = 5.0
 SCHEMA_VERSION = 1
 _SCHEMA = (
@@ -41,14 +41,14 @@ _UNAVAILABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE
 
 
 class ShelfFile:
-    """The file at `path`; it need not exist. Both ways in raise `StateError` where it cannot be used."""
+    """The file at `path`; it need not exist. Both methods raise `StateError` if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction that may change it: all of it or nothing. The file is made if it is missing (mode 0600)."""
+        """Yield a transaction that may change the file. The file is made if it is missing (mode 0600)."""
         self._make()
         with _in_words(self._path), closing(self._connect()) as connection:
             connection.execute("PRAGMA synchronous = FULL")
@@ -62,7 +62,7 @@ class ShelfFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """One view of it; None: there is nothing in it yet, and nothing is made."""
+        """Yield a consistent view of the file; None if it does not exist yet."""
         with _creating:
             exists = self._path.exists()
         if not exists:
@@ -83,8 +83,8 @@ class ShelfFile:
                 raise StateError(f"{self._path}: cannot be made: {error.strerror}") from None
 
     def _connect(self) -> sqlite3.Connection:
-        # `rw`: a file that somebody takes away meanwhile is not made anew by looking at it. One that was being written
-        # by a process that was killed is put right by whoever comes next, so that reading wants to write, too.
+        # `rw`: reading does not recreate a file that was removed meanwhile. After a killed writer the next process
+        # rolls its journal back, so that reading needs write access, too.
         address = f"{self._path.absolute().as_uri()}?mode=rw"
         connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
@@ -98,7 +98,7 @@ class ShelfFile:
 
 
 def copy_shelf(source: Path, target: Path) -> bool:
-    """Copy the file as it is now to the new file `target` (mode 0600), and check it; whether there was one.
+    """Copy the file to the new file `target` (mode 0600), and check it; return whether there was one.
 
     Raises:
         StateError: it is damaged, of a newer GoClaw, or the disk is full.
@@ -114,7 +114,7 @@ def copy_shelf(source: Path, target: Path) -> bool:
 
 
 def check_shelf(path: Path) -> None:
-    """Look at every page of a file that nobody else uses.
+    """Check every page of a file that is not in use.
 
     Raises:
         StateError: it is damaged, no file of registries, or of a newer GoClaw.
@@ -126,7 +126,7 @@ def check_shelf(path: Path) -> None:
         parts = connection.execute("SELECT type, name FROM sqlite_master WHERE type != 'index'").fetchall()
     if found != "ok":
         raise StateError(f"{path.name} is damaged: {found}")
-    # Nothing else: a trigger or a view of whoever made it would act in every use.
+    # Nothing else: a foreign trigger or view in it would act in every use.
     if {tuple(part) for part in parts} != {("table", name) for name in _TABLES}:
         raise StateError(f"{path.name} is no file of registries")
 

@@ -1,7 +1,7 @@
-"""What this gateway offers to registries, as documents: sets of tools that are published, and the agents behind them.
+"""Documents that this gateway publishes in registries: tool sets, and the agents behind them.
 
-A document says of a tool what our MCP server says of it, so that whoever pins one finds the other. Registries keep what
-a version was for ever; one that nobody chose is made from the content, so that each change is another version.
+A document describes a tool as our MCP server does, so that a pin of one matches the other. Registries keep the content
+of a version forever; a version that is not configured is derived from the content, so that each change is a new one.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -16,8 +16,8 @@ from goclaw.selection import SET, TAG, Toolsets, parsed
 from goclaw.specs import ToolSpec
 
 MADE = "content-"
-"""Begins a version that is made from the content. It is none of https://semver.org, where the order of such versions
-would be that of their letters: as it is, the one that was published last is the newest."""
+"""The prefix of versions derived from the content. Deliberately invalid for https://semver.org, whose order would be
+that of the letters: so the version published last is the newest."""
 _DIGITS = 12
 
 
@@ -26,7 +26,7 @@ class OfferedDocument:
     """A document for a registry."""
 
     place: str
-    """What it is of, in the configuration."""
+    """Its key in the configuration."""
     kind: EntryKind
     name: str
     version: str
@@ -35,21 +35,21 @@ class OfferedDocument:
 
     @property
     def is_made(self) -> bool:
-        """Whether nobody chose its version."""
+        """Return whether the version is derived from the content."""
         return self.version.startswith(MADE)
 
 
 @record
 class RegistryOffer:
-    """All that a registry is to be told."""
+    """The documents for one registry."""
 
     offered: tuple[OfferedDocument, ...]
     problems: Mapping[str, str]
-    """What cannot be offered now: its place in the configuration, and why."""
+    """Documents that cannot be offered now: the key in the configuration, and why."""
 
 
 def offer(config: Config, registry: str, specs: Sequence[ToolSpec], address: str) -> RegistryOffer:
-    """What a registry is to be told. `specs`: all tools that there are; `address`: that of our MCP server."""
+    """Return the documents for a registry. `specs`: all existing tools; `address`: that of our MCP server."""
     sets: dict[str, OfferedDocument] = {}
     agents: dict[str, list[str]] = {}
     problems: dict[str, str] = {}
@@ -75,7 +75,7 @@ def offer(config: Config, registry: str, specs: Sequence[ToolSpec], address: str
 
 
 def _toolset(config: Config, each: Publication, specs: Sequence[ToolSpec], address: str) -> OfferedDocument:
-    """Raises ValueError: it cannot be offered as it is now."""
+    """Return the document of a tool set. Raises ValueError if it cannot be offered now."""
     known = {spec.name for spec in specs}
     if missing := _missing(config.toolsets.get(each.word.removeprefix(SET), ()), known):
         raise ValueError(f"there is no tool {', '.join(missing)} now, so the set is not whole")
@@ -102,13 +102,13 @@ def _picked(sets: Toolsets, selection: Sequence[str], spec: ToolSpec, *, unknown
 
 
 def _missing(selection: Sequence[str], known: Set[str]) -> list[str]:
-    """Tools that a set names and that are not there: a server that is down, a package that is gone."""
+    """Return tools that a set names but that do not exist: a server is down, a package was removed."""
     names = [part for part in parsed(tuple(selection))[0] if not part.startswith((TAG, SET))]
     return [name for name in names if name not in known and ALIASES.get(name) not in known]
 
 
 def _tool(spec: ToolSpec) -> ToolEntry:
-    """What MCP clients are told of it (`goclaw.servers.mcp.tools`)."""
+    """Return a tool's definition as MCP clients get it (`goclaw.servers.mcp.tools`)."""
     return ToolEntry(
         name=spec.name,
         title=spec.title,
@@ -122,7 +122,8 @@ def _tool(spec: ToolSpec) -> ToolEntry:
 
 
 def _agent(place: str, name: str, description: str, sets: Sequence[str], address: str) -> OfferedDocument:
-    """An agent that exports some of what is told, beside the first of it: `team/planner` for `team/plans`."""
+    """Return the document of an agent behind published tools, named after the first set: `team/planner` for
+    `team/plans`."""
     namespace, slash, _ = sets[0].rpartition("/")
     return _offered(
         place,
@@ -136,7 +137,7 @@ def _agent(place: str, name: str, description: str, sets: Sequence[str], address
 
 
 def _offered(place: str, **fields: Any) -> OfferedDocument:
-    """Raises ValueError: an entry cannot be like that."""
+    """Return a checked document with its version. Raises ValueError for an invalid entry."""
     entry = entry_of(fields)
     document = entry.document()
     if entry.version == MADE:
@@ -145,5 +146,5 @@ def _offered(place: str, **fields: Any) -> OfferedDocument:
 
 
 def _remote(address: str) -> Mapping[str, Any]:
-    """Our MCP server, to which nobody comes without a token."""
+    """Return the address of our MCP server, which requires a token."""
     return {"url": address, "headers": ["Authorization"]}

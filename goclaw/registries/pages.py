@@ -1,7 +1,7 @@
-"""Pages of a registry's listing, as they come over the wire: what of them is entries, and why the rest is not.
+"""Parsing of a registry's pages from the wire: valid entries, and why the others are invalid.
 
-All of it is a stranger's word and has an end. It is read in a thread, and what holds the interpreter there (parsing) is
-bounded by `MAX_PARTS`, so that the event loop is held up by no page.
+All of it is untrusted and bounded. It is parsed in a thread, and `MAX_PARTS` bounds the time that parsing holds the
+interpreter, so that no page holds up the event loop.
 """
 
 import gc
@@ -26,7 +26,7 @@ MAX_STATIONS = 20
 """Registries through which an entry may have come."""
 MAX_ID = 100
 MAX_WHY = 300
-"""Characters of why an entry is left out."""
+"""Characters of the reason for leaving an entry out."""
 
 Wanted = Callable[[str], bool]
 """Whether an entry of this name is wanted."""
@@ -42,18 +42,18 @@ class Wrapped:
     via: tuple[str, ...] = ()
 
     def unwrapped(self) -> CatalogRow:
-        """The same, to be looked at."""
+        """Return the same, parsed."""
         return CatalogRow(orjson.loads(self.document), self.published_at, self.latest, self.via)
 
 
 class Entries(Sequence[CatalogRow]):
-    """Many entries, each of them unwrapped when it is looked at."""
+    """A sequence of entries, each parsed when it is accessed."""
 
     def __init__(self, wrapped: Sequence[Wrapped] = ()) -> None:
         self._wrapped = tuple(wrapped)
 
     def without(self, registry: str) -> "Entries":
-        """The same without what came through the registry with that id."""
+        """Return the same without entries that came through the registry with that id."""
         return Entries([each for each in self._wrapped if registry not in each.via])
 
     def __len__(self) -> int:
@@ -73,19 +73,19 @@ class Entries(Sequence[CatalogRow]):
 
 @record
 class RegistryPage:
-    """A page that was read."""
+    """A parsed page."""
 
     entries: tuple[Wrapped, ...]
     refused: tuple[str, ...]
-    """Entries that are none, each with the reason, for people."""
+    """Invalid entries, each with the reason, for people."""
     cursor: str
-    """Where the next one begins; empty: this is the last."""
+    """The cursor of the next page; empty: this is the last."""
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """No garbage is collected while the block runs, in a thread: a collection holds up all of them for tens of
-    milliseconds, and as many new objects as a catalogue has cause many."""
+    """Disable garbage collection while the block runs, in a thread: a collection holds up all threads for tens of
+    milliseconds, and the many new objects of a catalogue cause many."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -97,10 +97,10 @@ def uncollected() -> Iterator[None]:
 
 @uncollected()
 def read_page(body: bytes, wanted: Wanted) -> RegistryPage:
-    """A page of `GET /v1/entries`.
+    """Parse a page of `GET /v1/entries`.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: it is invalid; the message says why.
     """
     page = parsed(body)
     about = page.get("registry")
@@ -112,7 +112,7 @@ def read_page(body: bytes, wanted: Wanted) -> RegistryPage:
 
 
 def parsed(body: bytes) -> Mapping[str, Any]:
-    """The object that an answer is. Raises ValueError."""
+    """Return the object of an answer. Raises ValueError."""
     if values(body) > MAX_PARTS:
         raise ValueError(f"a page has more than {MAX_PARTS:,} values")
     try:
@@ -125,7 +125,7 @@ def parsed(body: bytes) -> Mapping[str, Any]:
 
 
 def listed_in(page: Mapping[str, Any], name: str) -> list[Any]:
-    """The list of that name. Raises ValueError."""
+    """Return the list of that name. Raises ValueError."""
     found = page.get(name)
     if not isinstance(found, list):
         raise ValueError(f"it has no list `{name}`")
@@ -133,7 +133,7 @@ def listed_in(page: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def cursor_of(value: Any) -> str:
-    """Where the next page begins; empty: nowhere. Raises ValueError."""
+    """Return the cursor of the next page; empty: there is none. Raises ValueError."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str | int) or len(text := str(value)) > MAX_CURSOR:
@@ -144,7 +144,7 @@ def cursor_of(value: Any) -> str:
 def sorted_out(
     items: Sequence[Any], read: Callable[[Mapping[str, Any]], Wrapped | None]
 ) -> tuple[tuple[Wrapped, ...], tuple[str, ...]]:
-    """The entries of a page, and why others are none. `read` gives nothing for what is not wanted."""
+    """Return the entries of a page, and why others are invalid. `read` returns None for unwanted ones."""
     entries: list[Wrapped] = []
     refused: list[str] = []
     for item in items:
@@ -159,7 +159,7 @@ def sorted_out(
 
 
 def shown_name(item: Any) -> str:
-    """What an item is called, for people, whatever form it has."""
+    """Return the name of an item for people, whatever its form."""
     for inner in _levels(item):
         if isinstance(name := inner.get("name"), str) and name:
             return repr(name[:100])

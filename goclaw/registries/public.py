@@ -1,9 +1,8 @@
-"""The public MCP registry's format, in its form since 2025-09 and in the ones before (its openapi.yaml, server.json).
+"""The public MCP registry's format, current since 2025-09 and earlier (its openapi.yaml, server.json).
 
-A server becomes an entry of ours: name, version, description, addresses, and the packages that can be started as they
-are said here. What would have to be asked of a person first (an argument without a value, a template that nothing
-fills) leaves that address or package out. The entry is what a digest covers: whoever changes what is made of a server
-here makes every version of it one that changed.
+A server becomes an entry of ours: name, version, description, addresses, and the packages that can be started as
+described here. Addresses and packages that need input from a person (an argument without a value, a template without a
+source) are left out. The digest covers this entry: any change of the conversion changes the digest of every version.
 """
 
 import re
@@ -16,32 +15,32 @@ from goclaw.registries.base import Entry, EntryKind, Package, RemoteServer, cano
 from goclaw.registries.pages import RegistryPage, Wanted, Wrapped, cursor_of, listed_in, parsed, sorted_out, uncollected
 
 OFFICIAL = "io.modelcontextprotocol.registry/official"
-"""Where the registry's own word on a server stands, beside the publisher's."""
+"""The key of the registry's own data on a server, beside the publisher's."""
 _HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
-"""The end of the host where `npx` and `uvx` look; a package of the same name elsewhere is another one."""
+"""The end of the host that `npx` and `uvx` use; a package of the same name elsewhere is another one."""
 _HARMLESS = frozenset({"-y", "--yes"})
 """Arguments of `npx` itself, which it gets anyway."""
 DEEPEST = 100
-"""Values within one another of a server: what is deeper has no meaning, and would end the interpreter's stack."""
+"""Nesting depth of a server's values: deeper ones have no meaning, and would exhaust the interpreter's stack."""
 MAX_KEY = 64
 """Characters of a key that may be one of the format's."""
 MAX_FILLED_COUNT = 50
 MAX_FILLED = 2_000
-"""Templates in one text, and characters of it and of what fills each: a page of them would be gigabytes."""
+"""Templates in one text, and characters of it and of each value: a page of them would expand to gigabytes."""
 _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 _CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class _Unusable(ValueError):
-    """An address or a package cannot be used without asking somebody."""
+    """An address or a package that needs input from a person."""
 
 
 @uncollected()
 def read_public_page(body: bytes, wanted: Wanted) -> RegistryPage:
-    """A page of `GET /v0/servers`.
+    """Parse a page of `GET /v0/servers`.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: it is invalid; the message says why.
     """
     page = parsed(body)
     metadata = _section(_plain(page.get("metadata")))
@@ -126,7 +125,7 @@ def _host(url: Any) -> list[str]:
 
 
 def _arguments(value: Any) -> Iterator[str]:
-    """The words of a command line; `--flag=value`, as the format has it."""
+    """Yield the words of a command line; `--flag=value`, as the format has it."""
     for each in map(_section, value if isinstance(value, list) else ()):
         said = each.get("value") if each.get("value") is not None else each.get("default")
         text = None if said is None else _filled(str(said), _section(each.get("variables")))
@@ -146,7 +145,7 @@ def _arguments(value: Any) -> Iterator[str]:
 
 
 def _is_bare(argument: Mapping[str, Any]) -> bool:
-    """Whether it is a switch: nothing says that it takes a value."""
+    """Return whether it is a switch, without a value."""
     return not {"value_hint", "format", "choices", "placeholder", "variables"} & argument.keys()
 
 
@@ -164,7 +163,7 @@ def _filled(text: str, variables: Mapping[str, Any]) -> str:
 
 
 def _required(value: Any) -> tuple[str, ...]:
-    """The names of what somebody has to give: what has a value of its own is no such thing."""
+    """Return the names of required inputs without a value of their own."""
     return tuple(
         str(each.get("name"))
         for each in map(_section, value if isinstance(value, list) else ())
@@ -177,7 +176,7 @@ def _section(value: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any, deepest: int = DEEPEST) -> Any:
-    """The same with its own keys as they were written at first: `nextCursor` is `next_cursor`. Raises ValueError."""
+    """Return the same with the keys of the first format: `nextCursor` is `next_cursor`. Raises ValueError."""
     if not deepest:
         raise ValueError("it is nested too deeply")
     match value:

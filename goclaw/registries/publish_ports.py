@@ -1,4 +1,4 @@
-"""What publishing to registries stands on. What does it is loaded only where something is published."""
+"""The dependencies of publishing to registries. The publisher is loaded only if anything is published."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol
@@ -12,9 +12,9 @@ from goclaw.specs import ToolSpec
 
 
 class FaultReporter(Protocol):
-    """Tells the operator what is wrong.
+    """Reports a fault to the operator.
 
-    `what` it is with, and `why`; an empty text: nothing any more. `for_good`: waiting mends nothing.
+    `what` has the fault, and `why`; an empty text ends it. `for_good`: waiting does not help.
     """
 
     def __call__(self, what: str, why: str, *, for_good: bool = False) -> None: ...
@@ -22,23 +22,23 @@ class FaultReporter(Protocol):
 
 @record
 class PublisherPorts:
-    """What publishing stands on."""
+    """The dependencies of a publisher."""
 
     config: Config
     clock: Clock
     http: aiohttp.ClientSession
     specs: Callable[[], Sequence[ToolSpec]]
-    """All tools that there are now."""
+    """Returns all tools that exist now."""
     address: Callable[[], str]
-    """Where others reach our MCP server now; empty: nowhere."""
+    """Returns the public address of our MCP server; empty: it has none now."""
     report: FaultReporter
     fact: Callable[[str], Awaitable[Any]]
-    """What is remembered over restarts under a name; None: nothing."""
+    """Returns the value stored under a name over restarts; None: none."""
     learn: Callable[[str, Any], Awaitable[None]]
 
 
 @record
 class PublisherPart:
-    """The line `publishing` of `catalog.REGISTRIES`: tells the registries of these names, until it is cancelled."""
+    """The line `publishing` of `catalog.REGISTRIES`: publishes to the registries of these names, until it is cancelled."""
 
     run: Callable[[PublisherPorts, Iterable[str]], Awaitable[None]]

@@ -1,7 +1,7 @@
-"""Telling registries what this gateway offers: at the start, when it changes, and again where a registry was down.
+"""Publishing to registries: at the start, on changes, and again where a registry was down.
 
-Each registry has a loop of its own, so that one that hangs holds up no other. Nothing is ever taken back: what is not
-offered any more stays in a registry until somebody withdraws it there.
+Each registry has a loop of its own, so that a hanging one delays no other. Nothing is withdrawn automatically: an entry
+that is not offered any more stays in a registry until a person withdraws it there.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from goclaw.supervise import keep_running
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 30.0
-"""Between two looks at which tools there are."""
+"""Seconds between two looks at the tools."""
 ADDRESS_SECONDS = 1.0
-"""Between two looks at whether the MCP server listens: it does a moment after the start."""
+"""Seconds between two looks at whether the MCP server listens: it does a moment after the start."""
 FACT = "published"
-"""What the daemon remembers under this name: `registry/kind/name` and the version of it that was told last."""
+"""The name of the stored fact: `registry/kind/name` and the version published last."""
 _CONFLICT, _FORBIDDEN = 409, 403
 
 
 class PublishClient(Protocol):
-    """What is asked of a registry. Both raise `RegistryError`."""
+    """The requests to a registry. Both raise `RegistryError`."""
 
     async def publish(self, document: Mapping[str, Any]) -> bool: ...
 
@@ -37,24 +37,24 @@ class PublishClient(Protocol):
 
 
 class Publisher:
-    """Tells one registry."""
+    """The publisher for one registry."""
 
     def __init__(self, registry: str, client: PublishClient, ports: PublisherPorts, told: dict[str, str]) -> None:
-        """`told`: what is remembered of all registries (`FACT`), and changed here."""
+        """`told`: the stored fact about all registries (`FACT`), which is updated here."""
         self._registry = registry
         self._client = client
         self._ports = ports
         self._settings = ports.config.registries[registry]
         self._told = told
         self._seen: dict[tuple[EntryKind, str], str] = {}
-        """What each thing was at the last look, by its digest."""
+        """The digest of each document at the last look."""
         self._known: dict[tuple[EntryKind, str], str] = {}
-        """The same of what the registry has for sure."""
+        """The digest of each document that the registry has for certain."""
         self._again_at = 0.0
         self._reported: set[str] = set()
 
     async def run(self) -> None:
-        """Tell it until cancelled."""
+        """Publish until cancelled."""
         while True:
             before = dict(self._told)
             await self.look()
@@ -63,7 +63,7 @@ class Publisher:
             await self._ports.clock.sleep(LOOK_SECONDS if self._ports.address() else ADDRESS_SECONDS)
 
     async def look(self) -> None:
-        """Tell it what it does not know yet, unless it shall be left alone for a while."""
+        """Publish documents that the registry does not have yet, unless it asked for a pause."""
         ports, address = self._ports, self._ports.address()
         if not address or ports.clock.monotonic() < self._again_at:
             return
@@ -72,7 +72,7 @@ class Publisher:
         self._report(problems | await self._tell_all(self._due(wanted)))
 
     async def _tell_all(self, due: Sequence[OfferedDocument]) -> dict[str, tuple[str, bool]]:
-        """What went wrong: the place, why, and whether the registry refused it for good."""
+        """Publish these; return the faults: the place, the reason, and whether the refusal is final."""
         problems: dict[str, tuple[str, bool]] = {}
         for at, each in enumerate(due):
             try:
@@ -86,7 +86,8 @@ class Publisher:
         return problems
 
     def _due(self, wanted: RegistryOffer) -> list[OfferedDocument]:
-        """What is new or has changed. A change counts when two looks agree: servers, and their tools, come and go."""
+        """Return new and changed documents. A change counts when two looks agree: servers, and their tools, come and
+        go."""
         due = []
         for each in wanted.offered:
             key = (each.kind, each.name)
@@ -97,11 +98,11 @@ class Publisher:
         return due
 
     async def _tell(self, each: OfferedDocument) -> None:
-        """Raises RegistryError."""
+        """Publish one document. Raises RegistryError."""
         fact = f"{self._registry}/{each.kind}/{each.name}"
         is_new = await self._client.publish(each.document)
         if not is_new and each.is_made and self._told.get(fact, each.version) != each.version:
-            # It was there before, and something else since: only what is published anew becomes the newest.
+            # It existed before, and another version since: only a new publication becomes the newest.
             await self._client.withdraw(each.kind, each.name, each.version)
             await self._client.publish(each.document)
         self._known[(each.kind, each.name)] = each.sha256
@@ -126,7 +127,7 @@ class Publisher:
 
 
 def _remedy(each: OfferedDocument, error: RegistryError) -> str:
-    """What the operator can do about it here."""
+    """Return what the operator can do about it here."""
     if error.status == _CONFLICT and not each.is_made:
         return f"; give it another `version` ({each.place}.version)"
     if error.status == _FORBIDDEN and each.kind is EntryKind.TOOLSET:
@@ -135,7 +136,7 @@ def _remedy(each: OfferedDocument, error: RegistryError) -> str:
 
 
 async def publish(ports: PublisherPorts, registries: Iterable[str]) -> None:
-    """Tell these registries what is published to them, until cancelled. Raises `StateError`."""
+    """Publish to these registries, until cancelled. Raises `StateError`."""
     told = dict(await ports.fact(FACT) or {})
     async with asyncio.TaskGroup() as group:
         for name in registries:

@@ -1,8 +1,8 @@
-"""From a line of `tools.from_registry` to the settings of an MCP server, by what was fetched of the registry.
+"""From a line of `tools.from_registry` to the settings of an MCP server, by the stored catalogue.
 
-Nothing is asked here: what the shelf has decides, so that a start without a network works as the last one did. All
-that an entry says is a stranger's word. It chooses an address or a package and says what the tools have to be; what
-they are called, who sees them, which tags and which headers they get is the operator's alone.
+No request is made here: the store decides, so that a start without a network works like the last one. All of an entry
+is untrusted. It chooses an address or a package and pins the definitions of the tools; their names, visibility, tags
+and headers are set by the operator alone.
 """
 
 import re
@@ -21,9 +21,9 @@ STREAMABLE = "streamable-http"
 _NPM = re.compile(r"(?:@[a-z0-9~][a-z0-9._~-]*/)?[a-z0-9~][a-z0-9._~-]*", re.IGNORECASE)
 _PYPI = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TOOL = re.compile(r"[A-Za-z0-9_./-]{1,128}")
-"""A tool's name that may stand where patterns do. Others are refused by whoever looks at the server's list."""
+"""A tool's name that is allowed in patterns. Others are refused when the server's list is validated."""
 _PYPI_EXACT = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,99}")
-"""A version, and none of what stands for several: `uvx` would look for the newest then."""
+"""An exact version, no specifier for several: for those `uvx` would pick the newest."""
 _NPM_EXACT = re.compile(
     r"(?:(?:0|[1-9][0-9]{0,14})\.){2}(?:0|[1-9][0-9]{0,14})"
     r"(?:-(?=[0-9A-Za-z.-]{1,99}(?:\+|$))[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]{1,50})?"
@@ -34,23 +34,23 @@ _NPM_EXACT = re.compile(
 
 @record
 class Resolved:
-    """What was found."""
+    """The result."""
 
     settings: McpClientSettings
     about: str
     """The entry, for people: `data-tools 1.2.0 of the registry corp`."""
     is_trusted: bool = False
-    """Its address may be a private one: the operator says so, or it is the private one of the registry itself."""
+    """Whether its address may be private: the operator allows it, or it is the private one of the registry itself."""
 
 
 def resolve(
     settings: FromRegistrySettings, registry: RegistrySettings | None, shelf: CatalogStore, now: float, place: str
 ) -> Resolved:
-    """The server that the line at `place` means now. Blocks on the shelf.
+    """Return the server that the line at `place` means now. Reads the store and blocks.
 
     Raises:
-        RegistryError: there is none that may be used; the message says why and what helps.
-        StateError: the shelf cannot be used.
+        RegistryError: none may be used; the message says why and what helps.
+        StateError: the store cannot be used.
     """
     if registry is None:
         raise RegistryError(f"the registry {settings.registry} is not configured (registries.{settings.registry})")
@@ -60,7 +60,7 @@ def resolve(
     if settings.sha256 and kept.sha256 != settings.sha256:
         raise RegistryError(f"{about} is not what {place}.sha256 says: it has {kept.sha256}")
     pins = _pins(entry, about)
-    # What else the server of a toolset has was not asked for, and is no fault.
+    # Further tools of a toolset's server were not requested, and are no fault.
     allow = tuple(name for name in pins if _TOOL.fullmatch(name))
     ours = {"timeout": settings.timeout, "roles": settings.roles, "tags": settings.tags, "tools": pins, "allow": allow}
     if remote := next((each for each in entry.remotes if _is_usable(each)), None):
@@ -71,7 +71,7 @@ def resolve(
 def _chosen(
     settings: FromRegistrySettings, registry: RegistrySettings, shelf: CatalogStore, now: float, place: str
 ) -> StoredEntry:
-    """The version that is used."""
+    """Return the version to use."""
     name, sync = settings.registry, shelf.sync(settings.registry)
     versions = [each for kind in SERVING for each in shelf.versions(name, kind, settings.toolset)]
     if not versions:
@@ -93,7 +93,7 @@ def _chosen(
 
 
 def _nothing(settings: FromRegistrySettings, shelf: CatalogStore, sync: Sync) -> str:
-    """Why nothing of that name is there."""
+    """Return why there is nothing of that name."""
     name = settings.registry
     if not sync.synced_at:
         return f"the catalogue of the registry {name} was not fetched yet{_because(sync)}"
@@ -111,7 +111,7 @@ def _because(sync: Sync) -> str:
 
 
 def _pins(entry: Entry, about: str) -> Mapping[str, PinnedTool]:
-    """What the server's tools have to be. Of an MCP server the registry does not know them."""
+    """Return the required definitions of the server's tools. For an MCP server the registry does not know them."""
     if entry.kind is EntryKind.TOOLSET and not entry.tools:
         raise RegistryError(f"{about} has no tools")
     return {tool.name: _pin(tool) for tool in entry.tools}
@@ -128,7 +128,7 @@ def _pin(tool: ToolEntry) -> PinnedTool:
 
 
 def _is_usable(remote: RemoteServer) -> bool:
-    """Whether it is an address that our client can call."""
+    """Return whether our client can call the address."""
     try:
         parts = urlsplit(remote.url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -138,9 +138,9 @@ def _is_usable(remote: RemoteServer) -> bool:
 
 
 def _is_at_home(host: str | None, registry: RegistrySettings) -> bool:
-    """Whether it is the machine of a registry in a network of one's own.
+    """Return whether the host is the registry's own machine in a private network.
 
-    A name is no such thing: whoever runs the registry says where it leads, and may say something else tomorrow.
+    A name does not count: the operator of the registry decides where it leads, and may change that.
     """
     home = urlsplit(registry.url).hostname
     if host is None or host != home:
@@ -203,7 +203,7 @@ def _as_program(
 
 
 def commands(packages: tuple[Package, ...]) -> Iterator[tuple[Package, tuple[str, ...]]]:
-    """How those packages are started whose version is said."""
+    """Yield packages with an exact version, and the commands that start them."""
     for package in packages:
         name, version = package.identifier, package.version
         if package.kind == "npm" and _NPM.fullmatch(name) and _NPM_EXACT.fullmatch(version):

@@ -1,4 +1,4 @@
-"""What keeping catalogues stands on. What does it is loaded only where `registries` is configured."""
+"""The dependencies of catalogue synchronisation, which is loaded only if `registries` is configured."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -12,9 +12,9 @@ from goclaw.records import record
 
 
 class Tell(Protocol):
-    """Hears how the last fetch of a registry went, each time: what is wrong; empty: nothing any more.
+    """Reports the result of each fetch from a registry: the fault; empty: none.
 
-    `changed`: versions are not what they were, which only a person can judge.
+    `changed`: versions changed their content, which only a person can judge.
     """
 
     def __call__(self, registry: str, problem: str, *, changed: bool) -> None: ...
@@ -22,7 +22,7 @@ class Tell(Protocol):
 
 @record
 class SyncPorts:
-    """What it stands on."""
+    """The dependencies of the synchronisation."""
 
     registries: Mapping[str, RegistrySettings]
     state: Path
@@ -34,6 +34,6 @@ class SyncPorts:
 
 @record
 class SyncPart:
-    """The line of the catalogue: keeps all of them in sync, until it is cancelled."""
+    """The line of the catalogue: keeps all registries in sync, until it is cancelled."""
 
     run: Callable[[SyncPorts], Awaitable[None]]

@@ -1,7 +1,7 @@
-"""Keeps what registries list: fetched again and again, chosen by the operator's patterns, taken over by the shelf.
+"""Synchronisation of registries' catalogues: fetched periodically, filtered by the operator's patterns, and stored.
 
-A registry that cannot be asked costs nothing but a line: what was fetched of it stays. What is made of an entry is for
-`goclaw.registries.resolving` to say.
+An unavailable registry costs only a message: its stored entries stay. `goclaw.registries.resolving` decides how an
+entry is used.
 """
 
 import asyncio
@@ -27,24 +27,24 @@ from goclaw.supervise import keep_running
 log = logging.getLogger(__name__)
 
 ID = "id"
-"""The fact that is the id of this gateway's own registry: what came through it is not taken over again."""
+"""The name of the fact with the id of this gateway's own registry: entries that came through it are skipped."""
 FAILED_PAUSE = 300.0
-"""Seconds after which a fetch that failed is made again, unless the next one is due earlier."""
+"""Seconds after which a failed fetch is repeated, unless the next one is due earlier."""
 MAX_PAUSE = 86_400.0
-"""Seconds for which a registry may want to be left alone."""
+"""Seconds of the longest pause that a registry may ask for."""
 MAX_NAMED = 3
-"""Versions of one registry that are told of by name."""
+"""Versions of one registry that a report names."""
 MAX_LOGGED = 20
 
 
 async def sync(
     name: str, settings: RegistrySettings, shelf: CatalogStore, http: aiohttp.ClientSession, clock: Clock
 ) -> TakenOver:
-    """Fetch the catalogue of a registry and take it over. How that went is kept, too (`CatalogStore.sync`).
+    """Fetch the catalogue of a registry and store it, with the result of the fetch (`CatalogStore.sync`).
 
     Raises:
-        RegistryError: it cannot be had; what was there before stays.
-        StateError: the shelf cannot be used.
+        RegistryError: the fetch failed; the stored entries stay.
+        StateError: the store cannot be used.
     """
     own = await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16))
     known = (await asyncio.to_thread(shelf.sync, name)).etag
@@ -62,7 +62,7 @@ async def sync(
 
 
 def chooser(federation: FederationSettings) -> Wanted:
-    """Which names are taken over: those of `include`, where empty means all, without those of `exclude`."""
+    """Return a filter of names: those of `include`, where empty means all, without those of `exclude`."""
 
     def wanted(name: str) -> bool:
         included = not federation.include or any(fnmatchcase(name, pattern) for pattern in federation.include)
@@ -72,7 +72,7 @@ def chooser(federation: FederationSettings) -> Wanted:
 
 
 def problem_of(taken: TakenOver) -> str:
-    """What of it somebody has to look at, in words; empty: nothing."""
+    """Describe the changes that a person has to examine; empty: none."""
     if not taken.changed:
         return ""
     more = len(taken.changed) - MAX_NAMED
@@ -81,7 +81,7 @@ def problem_of(taken: TakenOver) -> str:
 
 
 async def keep_synced(name: str, settings: RegistrySettings, shelf: CatalogStore, ports: SyncPorts) -> None:
-    """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and tell how it went."""
+    """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and report each result."""
     while True:
         pause, problem, changed = settings.sync_interval, "", False
         try:
@@ -97,7 +97,7 @@ async def keep_synced(name: str, settings: RegistrySettings, shelf: CatalogStore
 
 
 async def _keep_all(ports: SyncPorts) -> None:
-    """All registries, each at its own pace. A fault that nobody foresaw is one registry's alone."""
+    """Keep all registries in sync, each at its own pace. An unforeseen fault affects one registry only."""
     shelf = CatalogStore(ports.state / FILE)
     async with asyncio.TaskGroup() as group:
         for name, settings in ports.registries.items():
@@ -116,7 +116,7 @@ def _take(shelf: CatalogStore, name: str, found: RegistryCatalog, own: str, now:
 
 
 def _mark(settings: RegistrySettings) -> str:
-    """Stands before an ETag: it is of use only as long as the same is asked for."""
+    """Return the prefix of an ETag, which is valid only for the same settings."""
     federation = settings.federation
     asked = [settings.url, settings.api_version, federation.include, federation.exclude]
     return f"{hashlib.sha256(orjson.dumps(asked)).hexdigest()[:16]} "
