@@ -1,8 +1,7 @@
-"""Which definitions of tools were agreed to: `mcp-tools.json` in the state folder.
+"""Approved definitions of tools: `mcp-tools.json` in the state folder.
 
-The first definition of a tool is the one that the operator gets with the server. Another one later is a change, however
-it came about, and whoever may be asked is asked until an admin has agreed to it. Beside it stands who that was, and
-when.
+The first definition of a tool is the one that the operator gets with the server. A later one is a change, whatever its
+cause, and its calls need approval until an admin has agreed to it. The file also records who agreed, and when.
 """
 
 import asyncio
@@ -21,15 +20,15 @@ log = logging.getLogger(__name__)
 
 FILE = "mcp-tools.json"
 MAX_KNOWN = 1_000
-"""Tools of one server that are kept; whatever else it comes up with is asked for each time."""
+"""Tools of one server that are kept; calls of further ones need approval each time."""
 _AGREED = "agreed"
-"""Beside the parts of a definition: who agreed to it and when; not there for the first one."""
+"""Beside the parts of a definition: who agreed to it and when; missing for the first one."""
 MAX_CHANGE = 400
-"""Characters of what a part was and is, for people."""
+"""Characters of the old and the new value of a part, for people."""
 
 
 class ApprovedTools:
-    """The definitions that count, of all servers. Read anew when `goclaw mcp approve` has changed the file."""
+    """The approved definitions of all servers. Read anew when `goclaw mcp approve` has changed the file."""
 
     def __init__(self, state: Path) -> None:
         self._file = state / FILE
@@ -38,7 +37,7 @@ class ApprovedTools:
         self._is_unreadable = False
 
     def changes(self, server: str, definition: Definition) -> tuple[str, ...]:
-        """What is different from what was agreed to, a line each; empty: nothing, or it is new."""
+        """Return the differences from the approved definition, a line each; empty: none, or the tool is new."""
         self._look()
         if self._is_unreadable:
             return (f"{FILE} cannot be read, so that nobody knows what was agreed to",)
@@ -54,7 +53,7 @@ class ApprovedTools:
         return tuple(_differences(parts, _plain(definition))) or ("its form",)
 
     async def meet(self, server: str, definitions: Sequence[Definition]) -> None:
-        """Keep the definitions of tools that were not known."""
+        """Store the definitions of unknown tools."""
         self._look()
         known = self._known.get(server, {})
         new = [each for each in definitions if each.name not in known][: max(MAX_KNOWN - len(known), 0)]
@@ -62,15 +61,15 @@ class ApprovedTools:
             await self._keep(server, {each.name: _plain(each) for each in new})
 
     async def agree(self, server: str, definitions: Sequence[Definition], by: str, at: float) -> bool:
-        """From now on these are the definitions that count; until the process ends, where they cannot be written.
+        """Approve definitions; if they cannot be written, until the process ends.
 
-        Whether they do: nothing counts while the file cannot be read, which stays as it is. Written anew, it would
-        have what all the other tools are now be what was agreed to.
+        Returns whether they are approved: nothing is while the file cannot be read, and the file stays as it is.
+        Writing it anew would approve the present definitions of all other tools.
 
         Args:
-            server: whose tools they are.
+            server: the server of the tools.
             definitions: those that were shown.
-            by: the actor key of who agreed, after it was seen that this one is an admin.
+            by: the actor key of the user who agreed, already checked to be an admin.
             at: when, in epoch seconds.
         """
         self._look()

@@ -1,6 +1,6 @@
-"""What an MCP server is to the rest of GoClaw: plain data, and one open connection as a Protocol.
+"""MCP servers as the rest of GoClaw sees them: plain data, and one open connection as a Protocol.
 
-No type of the library appears here: it costs more than a second to import, and nobody without a server should wait.
+No type of the library appears here: its import takes more than a second, which setups without a server should not pay.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from goclaw.specs import Annotations
 
 @record
 class Definition:
-    """A tool as its server describes it. All of it is the server's word."""
+    """A tool as its server describes it. All of it is untrusted."""
 
     name: str
     description: str
@@ -33,18 +33,18 @@ class Definition:
     annotations: Annotations = field(default_factory=Annotations)
 
     def as_json(self) -> dict[str, Any]:
-        """For the file of known definitions."""
+        """Return the data for the file of known definitions."""
         return asdict(self)
 
     @property
     def fingerprint(self) -> str:
-        """Names exactly this definition."""
+        """Return a digest of exactly this definition."""
         return hashlib.sha256(orjson.dumps(self.as_json(), option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 @record
 class PromptArgument:
-    """What a prompt takes."""
+    """An argument of a prompt."""
 
     name: str
     description: str = ""
@@ -62,17 +62,17 @@ class PromptDefinition:
 
 @record
 class Listing:
-    """What a server offers now."""
+    """The lists of a server."""
 
     tools: tuple[Definition, ...] = ()
     prompts: tuple[PromptDefinition, ...] = ()
     cut: str = ""
-    """What of it was left out, because it had no end."""
+    """A description of entries left out because a list exceeded its bound."""
 
 
 @record
 class ResourceLine:
-    """A resource, or a template of their addresses, as its server lists it."""
+    """A resource, or a template of resource addresses, as its server lists it."""
 
     uri: str
     name: str
@@ -84,21 +84,21 @@ class ResourceLine:
 
 @record
 class Piece:
-    """A part of what a server answers: text, or bytes of some kind."""
+    """A part of a server's answer: text, or bytes of some kind."""
 
     text: str = ""
     data: bytes = b""
     mime: str = ""
     uri: str = ""
-    """Of the resource that it is."""
+    """The address of the resource."""
     kind: Literal["text", "image", "audio", "resource", "link"] = "text"
     role: str = ""
-    """Who says it, in a prompt."""
+    """The speaker, in a prompt."""
 
 
 @record
 class CallResult:
-    """What a call came to."""
+    """The result of a call."""
 
     pieces: tuple[Piece, ...] = ()
     structured: Any = None
@@ -107,7 +107,7 @@ class CallResult:
 
 @record
 class Elicitation:
-    """What a server wants to know from a person while a call runs: by a form, or at an address."""
+    """A server's request for input from a person while a call runs: by a form, or at an address."""
 
     message: str
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -116,26 +116,26 @@ class Elicitation:
 
 
 Answered = Mapping[str, Any]
-"""A form that was filled in; what was agreed to without one is an empty one."""
+"""A filled-in form; empty for a consent without one."""
 
 
 @record
 class Prompted:
-    """What a server wants the model to be asked while a call runs (sampling)."""
+    """A server's request to the model while a call runs (sampling)."""
 
     pieces: tuple[Piece, ...]
     """Texts and pictures, each with its role, in order."""
     system: str
     most_tokens: int
     hints: tuple[str, ...] = ()
-    """Names of models that it would like, or parts of them, the best first."""
+    """Names of models that it prefers, or parts of them, the best first."""
     stops: tuple[str, ...] = ()
-    """Where the answer is to end."""
+    """The stop sequences of the answer."""
 
 
 @record
 class SamplingResult:
-    """What the model answered to that."""
+    """The model's answer to such a request."""
 
     text: str
     model: str
@@ -143,32 +143,32 @@ class SamplingResult:
 
 
 async def no_completion(prompted: Prompted) -> SamplingResult | None:
-    """Where no call runs for anybody."""
+    """Return None: outside of calls no model answers."""
     raise ToolError("the model is asked only while a call runs that somebody has made")
 
 
 @record
 class CallOrigin:
-    """For whom a call is made, as its server may reach that one."""
+    """The caller of a tool, as its server may reach the person and the model."""
 
     ask: Callable[[Elicitation], Awaitable[Answered | None]]
-    """None: the person does not want to say. Raises ToolError where nobody can be asked."""
+    """Asks the person; None: the person declines. Raises ToolError where no person can be asked."""
     progress: Callable[[str], None]
     complete: Callable[[Prompted], Awaitable[SamplingResult | None]] = no_completion
-    """Have the model answer; None: the person does not want that. Raises ToolError with why it does not."""
+    """Has the model answer; None: the person declines. Raises ToolError with the reason if it cannot."""
 
 
 class McpLink(Protocol):
-    """One open connection. What a server does wrong is a ToolError whose text says whose fault it is."""
+    """One open connection. A fault of the server is a ToolError whose text names the culprit."""
 
     about: str
     """The server's name, its version and the protocol that is spoken."""
     broken: asyncio.Event
-    """It is of no use any more."""
+    """Set when the connection is of no use any more."""
     changed: asyncio.Event
-    """The server says that its lists are not what they were."""
+    """Set when the server reports that its lists have changed."""
     last_words: Callable[[], str]
-    """What a program said on standard error in the end."""
+    """Returns the last lines that a program wrote to standard error."""
 
     async def listing(self) -> Listing: ...
 
@@ -183,39 +183,39 @@ class McpLink(Protocol):
 
 @record
 class LinkPorts:
-    """What a connection stands on."""
+    """The dependencies of a connection."""
 
     clock: Clock
     state: Path
-    """Where a program is started that has no folder of its own."""
+    """The folder in which programs without a folder of their own are started."""
     workspace: Path
-    """What a server is told where files are (its root)."""
+    """The folder that servers get as their root."""
     guard: UrlGuard | None = None
-    """Decides which addresses may be reached; none: the operator has chosen the address."""
+    """Decides which addresses may be reached; None: the operator has chosen the address."""
 
 
 @record
 class ServerLocation:
-    """Where a server is that stands in no configuration itself."""
+    """The location of a server without an address in the configuration."""
 
     settings: McpClientSettings
     guard: UrlGuard | None
     pinned_by: str
-    """Who says what its tools have to be, in words."""
+    """The source of its tools' pinned definitions, in words."""
 
 
 class Finder(Protocol):
-    """Knows where such a server is. What it raises is a GoclawError that says why nobody knows."""
+    """A finder of a server's location. Its errors are GoclawErrors with the reason."""
 
     place: str
-    """The key of the configuration that wants it."""
+    """The configuration key that names the server."""
     settings: McpClientSettings
-    """What is known before it was found: what the operator says of it, without an address."""
+    """The settings known before it was found: those of the operator, without an address."""
 
     async def find(self) -> ServerLocation: ...
 
     async def news(self) -> None:
-        """Return when `find` may have something else to say than the last time."""
+        """Return when `find` may have another result than the last time."""
         ...
 
 
@@ -224,13 +224,13 @@ Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextMana
 
 @record
 class McpClient:
-    """The line of the catalogue: how a connection is made."""
+    """The line of the catalogue: opens connections."""
 
     connect: Connect
 
 
 @record
 class FinderPart:
-    """The line of the catalogue: who finds the servers of `tools.from_registry`, by their names."""
+    """The line of the catalogue: the finders of the servers of `tools.from_registry`, by their names."""
 
     of: Callable[[Config, Clock], Mapping[str, Finder]]

@@ -1,7 +1,7 @@
-"""One connection to one server, through the library. Everything of the library's ends here: see `base`.
+"""One connection to one server, through the library, whose types are used only here and below: see `base`.
 
-Calls are made in the task of whoever makes them, so that their end is told to the server; the connection itself is
-opened and closed by the task that owns it.
+Calls run in their caller's task, so that cancelling it also cancels them at the server; the connection itself is opened
+and closed by the task that owns it.
 """
 
 import asyncio
@@ -51,19 +51,19 @@ MAX_PAGES = 20
 MAX_TOOLS = 200
 """Entries of one list: models know no more tools than that, and requests grow with each."""
 CONNECT_SECONDS = 60.0
-"""Until a server is there: one that is installed when it is first started takes its time."""
+"""Seconds until a server must answer: one that is installed at its first start takes its time."""
 LIST_SECONDS = 30.0
 _LIBRARYS = (MCPError, ValidationError, InputRequiredRoundsExceededError, RuntimeError, httpx2.HTTPError)
-"""What the library raises of what a server did."""
+"""The library's exceptions for faults of a server."""
 _TERMINATED = "Session terminated"
-"""How the library words that a server does not know our session any more."""
+"""The library's message when a server no longer knows our session."""
 
 T = TypeVar("T")
 _caller: ContextVar[CallOrigin | None] = ContextVar("mcp caller", default=None)
 
 
 class LibraryLink:
-    """Implements `McpLink`."""
+    """A connection through the library. Implements `McpLink`."""
 
     def __init__(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> None:
         self.about = ""
@@ -75,10 +75,10 @@ class LibraryLink:
         self._settings = settings
         self._root = ports.workspace
         self._callers: list[CallOrigin] = []
-        """Whose calls run now."""
+        """The origins of the running calls."""
 
     def client_of(self, transport: Transport) -> Client:
-        """The library's client on this transport."""
+        """Return the library's client on this transport."""
         return Client(
             transport,
             client_info=types.Implementation(name="goclaw", version=__version__),
@@ -90,7 +90,7 @@ class LibraryLink:
         )
 
     async def listing(self) -> Listing:
-        """What the server offers now."""
+        """Return the server's current lists."""
         async with asyncio.timeout(LIST_SECONDS):
             with self.in_words("its list of tools"):
                 can = self._open.server_capabilities
@@ -129,7 +129,7 @@ class LibraryLink:
         return CallResult(tuple(_piece(each.content, each.role) for each in found.messages))
 
     async def watch(self) -> None:
-        """Have a server that tells changes only to those who listen tell them."""
+        """Subscribe to changes, for servers that report them to subscribers only."""
         can = self._open.server_capabilities
         if self._open.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (can.tools or can.prompts):
             return
@@ -138,7 +138,7 @@ class LibraryLink:
                 async for _ in events:
                     self.changed.set()
         except (MCPError, SubscriptionLost, TimeoutError):
-            pass  # it tells nothing; what changed is seen when the connection is made anew
+            pass  # it reports nothing; changes show when the connection is made anew
 
     @property
     def _open(self) -> Client:
@@ -148,7 +148,7 @@ class LibraryLink:
 
     @contextmanager
     def in_words(self, what: str) -> Iterator[None]:
-        """Whatever the library raises of what the server did, in words."""
+        """Convert the library's exceptions for faults of the server to ToolErrors."""
         try:
             yield
         except (*_LIBRARYS, ExceptionGroup) as error:
@@ -257,7 +257,8 @@ class LibraryLink:
         return created(answer) if answer else refusal(NOT_AGREED, USER_REJECTED)
 
     def _whose(self) -> CallOrigin | None:
-        """For whom a server asks. Before 2026 it does not say for which call: then there must be only one."""
+        """Return the caller that a server's request is for; None if unknown. Before 2026 a request names no call: then
+        only one may be running."""
         return _caller.get() or (self._callers[0] if len(self._callers) == 1 else None)
 
 
@@ -266,7 +267,7 @@ async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> A
     """Connect to a server until the block ends, in one task.
 
     Raises:
-        ToolError: it cannot be reached, or is none; also what the library raises of a transport that breaks.
+        ToolError: it cannot be reached, or is no MCP server; also the library's errors for a transport that breaks.
     """
     link = LibraryLink(name, settings, ports)
     if settings.command is None:

@@ -1,4 +1,4 @@
-"""What code adds to the MCP server: prompts, resources and notifications. Plain declarations; nothing is served here.
+"""Declarations of code for the MCP server: prompts, resources and notifications. Nothing is served here.
 
 An installed package names a `Declared` as `mcp.<name>` in the entry-point group `goclaw.plugins`:
 
@@ -17,23 +17,23 @@ from goclaw.events import Actor
 from goclaw.records import record
 
 Rights = Callable[[Actor], bool]
-"""Whether an actor may have something. Asked at every use."""
+"""Returns whether an actor may use the item. Called at every use."""
 
 
 def everybody(actor: Actor) -> bool:
-    """Whoever may come in at all."""
+    """Allow every admitted user."""
     return True
 
 
 @record
 class Argument:
-    """What a prompt is given."""
+    """An argument of a prompt."""
 
     name: str
     description: str = ""
     required: bool = True
     values: tuple[str, ...] = ()
-    """What may be offered while somebody types it."""
+    """Values offered as completions."""
 
 
 @record
@@ -46,19 +46,19 @@ class Message:
 
 @record
 class DeclaredPrompt:
-    """A prompt that code makes (Goa-AI, DynamicPrompt) or that is always the same (StaticPrompt)."""
+    """A prompt that code makes (Goa-AI, DynamicPrompt) or that is constant (StaticPrompt)."""
 
     name: str
     description: str
     render: Callable[[Actor, Mapping[str, str]], Awaitable[Sequence[Message]]]
-    """From who asks and the arguments to the messages. Raises ToolError for what is wrong with them."""
+    """Returns the messages for the user and the arguments. Raises ToolError for invalid arguments."""
     arguments: tuple[Argument, ...] = ()
     may: Rights = everybody
 
 
 @asynccontextmanager
 async def never_changes() -> AsyncIterator[AsyncIterator[None]]:
-    """Of a resource that nobody can watch."""
+    """Yield no changes: for a resource that cannot be watched."""
 
     async def nothing() -> AsyncIterator[None]:
         changes: tuple[None, ...] = ()
@@ -70,24 +70,25 @@ async def never_changes() -> AsyncIterator[AsyncIterator[None]]:
 
 @record
 class Resource:
-    """Something to read (Goa-AI, Resource and WatchableResource)."""
+    """A readable resource (Goa-AI, Resource and WatchableResource)."""
 
     name: str
     uri: str
     mime: str
     read: Callable[[Actor], Awaitable[str | bytes]]
-    """For who asks. Raises ToolError where it cannot be had."""
+    """Returns the content for the user. Raises ToolError if it is unavailable."""
     description: str = ""
     may: Rights = everybody
     changes: Callable[[], AbstractAsyncContextManager[AsyncIterator[None]]] = never_changes
-    """Yields each time that it changed, while the block is open: for who subscribed to it."""
+    """Yields each time that it changed, while the block is open: for its subscribers."""
     subscribed: Callable[[Actor, str], Awaitable[None]] | None = None
-    """Told of a subscription to it (Goa-AI, Subscription), with its URI; raises ToolError to refuse it."""
+    """Called with the subscriber and the URI of a subscription (Goa-AI, Subscription); raises ToolError to refuse it.
+    """
 
 
 @record
 class Notification:
-    """Something that clients are told unasked (Goa-AI, Notification): what `sends` yields, each time."""
+    """A notification that clients get unasked (Goa-AI, Notification): each value that `sends` yields."""
 
     name: str
     description: str
@@ -97,17 +98,17 @@ class Notification:
 
 @record
 class Declared:
-    """Everything that one piece of code declares."""
+    """The declarations of one piece of code."""
 
     prompts: tuple[DeclaredPrompt, ...] = ()
     resources: tuple[Resource, ...] = ()
     notifications: tuple[Notification, ...] = field(default=())
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Keys of `mcp.server`, where the operator says nothing else: `name`, `version`, `protocol_version`."""
+    """Defaults for keys of `mcp.server`: `name`, `version`, `protocol_version`."""
 
 
 def together(parts: Sequence[Declared]) -> Declared:
-    """All of them as one; of two with the same name or URI the first stays."""
+    """Merge declarations; of two with the same name or URI the first stays."""
     prompts = {each.name: each for part in reversed(parts) for each in reversed(part.prompts)}
     resources = {each.uri: each for part in reversed(parts) for each in reversed(part.resources)}
     notifications = {each.name: each for part in reversed(parts) for each in reversed(part.notifications)}

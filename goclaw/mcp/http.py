@@ -1,8 +1,8 @@
-"""A server at an address (streamable HTTP): the library's transport on a client whose answers have an end.
+"""A server at an address (streamable HTTP): the library's transport on a client with bounded answers.
 
-An address that is the operator's word is called as it is; one that a registry has said goes by the guard for addresses,
-which is asked where the connection is made. Redirects are followed within the same origin alone (the library sees to
-that): headers with secrets go nowhere else.
+An address from the operator is called as it is; one from a registry is checked by the guard for addresses when the
+connection is made. Redirects are followed within the same origin alone (the library does that): headers with secrets go
+nowhere else.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -23,17 +23,17 @@ from goclaw.net import UrlGuard, check_reachable
 
 CONNECT_SECONDS = 15.0
 CONNECTIONS = 100
-"""To one server at once: the library's own value."""
+"""Simultaneous connections to one server: the library's own value."""
 SILENCE_SECONDS = 300.0
-"""How long a stream of events may be silent, at least: the library's own value."""
+"""Seconds that a stream of events may be silent, at least: the library's own value."""
 
 
 class ResponseTooLarge(httpx2.StreamError):
-    """A server sent more than anybody reads."""
+    """A server's answer exceeds the bound."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer. `events`: it is a stream of messages with an empty line behind each."""
+    """The body of an answer. `events`: it is a stream of messages, each followed by an empty line."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, throttle: Throttle | None) -> None:
         self._inner = inner
@@ -55,7 +55,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Guarded(httpcore2.AnyIOBackend):
-    """Connects to the addresses that the guard has checked, and asks nobody for the name again."""
+    """A backend that connects to the addresses that the guard has checked, without a second lookup of the name."""
 
     def __init__(self, guard: UrlGuard) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
 
 @asynccontextmanager
 async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[TransportStreams]:
-    """Talk to the server at the address until the block ends.
+    """Connect to the server at the address until the block ends.
 
     Raises:
         ConfigError: it may not be reached from here (`net.check_reachable`).

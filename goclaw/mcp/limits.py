@@ -1,4 +1,5 @@
-"""How much a server may send, and ask. One that sends more waits, or its connection ends; nobody else notices."""
+"""Limits on a server's messages and requests. A server beyond them waits, or its connection ends; others are
+unaffected."""
 
 from goclaw.bounded import BoundedDict
 from goclaw.clock import Clock
@@ -6,17 +7,17 @@ from goclaw.clock import Clock
 MAX_MESSAGE = 4 << 20
 """Bytes of one message: more than any model reads, and a picture still fits."""
 PER_SECOND = 2_000
-"""What the messages of a second may weigh; what comes beyond it is read later."""
+"""The weight of the messages of one second; further ones are read later."""
 ANSWER, UNASKED = 1, 10
-"""What an answer weighs, and a message that nobody asked for (progress, news, questions)."""
+"""The weight of an answer, and of an unsolicited message (progress, notifications, requests)."""
 
 
 MAX_TURNS = 100
-"""Turns of which is remembered how often a server asked the model; older ones have ended."""
+"""Turns for which the requests to the model are counted; older ones have ended."""
 
 
 class Throttle:
-    """Lets so much a second through."""
+    """A limit on the weight per second."""
 
     def __init__(self, clock: Clock, most: int = PER_SECOND) -> None:
         self._clock = clock
@@ -36,13 +37,13 @@ class Throttle:
 
 
 class Counts:
-    """How often one server asked the model, by turn."""
+    """The number of one server's requests to the model, by turn."""
 
     def __init__(self) -> None:
         self._turns: BoundedDict[str, int] = BoundedDict(MAX_TURNS)
 
     def take(self, turn: str, most: int) -> bool:
-        """Count a request; False: there were as many as there may be."""
+        """Count a request; return False if the limit is reached."""
         count = self._turns.get(turn, 0)
         self._turns[turn] = min(count + 1, most)
         return count < most

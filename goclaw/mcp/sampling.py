@@ -1,7 +1,7 @@
-"""What a server wants the model to be asked, from the library's types to plain data, and the answer back.
+"""A server's requests to the model, converted from the library's types to plain data, and the answers back.
 
-Sampling is the protocol's word for it: a request of the server until 2025-11-25, an input that a result requires since
-2026-07-28. What becomes of the request is decided in `goclaw.tools.mcp_sampling`.
+The protocol calls this sampling: a request of the server until 2025-11-25, an input that a result requires since
+2026-07-28. `goclaw.tools.mcp_sampling` decides about the request.
 """
 
 import base64
@@ -17,24 +17,24 @@ USER_REJECTED = -1
 """The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
 NOT_AGREED = "User rejected sampling request"
 MAX_PARTS = 500
-"""Texts and pictures of one request: with as many as a message can hold it would hold up everybody for a second."""
+"""Texts and pictures of one request: as many as fit a message would hold up the event loop for a second."""
 MAX_STOPS = 20
-"""Words at which an answer is to end: no provider takes more than half as many."""
+"""Stop sequences of an answer: no provider takes more than half as many."""
 REFUSED = {"refused": "goclaw"}
-"""Marks an error as ours: where it ends the call, the words must not blame the server."""
+"""Marks an error as ours: where it ends the call, the text must not blame the server."""
 _STOP = {"end": "endTurn", "length": "maxTokens", "sequence": "stopSequence"}
 
 
 def refusal(message: str, code: int = types.INVALID_REQUEST) -> types.ErrorData:
-    """Our no to what a server asks for."""
+    """Return our refusal of a server's request."""
     return types.ErrorData(code=code, message=message, data=REFUSED)
 
 
 def prompted_of(params: types.CreateMessageRequestParams) -> Prompted:
-    """The request as plain data.
+    """Return the request as plain data.
 
     Raises:
-        ToolError: it wants what no server gets.
+        ToolError: it uses features that no server gets.
     """
     if params.tools or params.tool_choice:
         raise ToolError("the model gets no tools when a server asks it: leave `tools` and `toolChoice` out")
@@ -74,7 +74,7 @@ def _bytes(text: str) -> bytes:
 
 
 def created(answer: SamplingResult) -> types.CreateMessageResult:
-    """The model's answer as the server gets it."""
+    """Return the model's answer in the server's form."""
     content = types.TextContent(type="text", text=answer.text)
     return types.CreateMessageResult(
         role="assistant", content=content, model=answer.model, stop_reason=_STOP[answer.stop]

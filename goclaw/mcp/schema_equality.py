@@ -1,17 +1,17 @@
-"""Whether a JSON Schema still says what a pinned one says: by meaning where that is certain, to the letter elsewhere.
+"""Comparison of a JSON Schema with a pinned one: by meaning where that is certain, literally elsewhere.
 
-What does not count is what the vocabularies of JSON Schema 2020-12 (Core, and Validation) say has no weight: the order
-of keys and of `type`, `enum` and `required`, keywords that are written out at their default, how a number is written,
-and words for people that the pin leaves open. Everything else counts, also where it might come to the same.
+Ignored is what the vocabularies of JSON Schema 2020-12 (Core, and Validation) call insignificant: the order of keys and
+of `type`, `enum` and `required`, keywords at their default, the notation of numbers, and texts for people that the pin
+leaves out. Everything else counts, even if it might be equivalent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 _OPEN = frozenset({"title", "description"})
-"""Words for people: where the pin has none, any will do."""
+"""Texts for people: if the pin has none, any will do."""
 _DEFAULTS: Mapping[str, Any] = {"properties": {}, "required": [], "additionalProperties": {}}
-"""What a keyword stands for when it is left out."""
+"""The value of a keyword that is left out."""
 _SCHEMAS = (
     frozenset({"additionalItems", "contains", "items", "prefixItems", "unevaluatedItems"})
     | frozenset({"additionalProperties", "contentSchema", "propertyNames", "unevaluatedProperties"})
@@ -19,21 +19,21 @@ _SCHEMAS = (
 )
 """Keywords that hold a schema, or a list of them."""
 _NAMED = frozenset({"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"})
-"""Keywords that hold schemas by names of somebody's own."""
+"""Keywords that hold schemas by freely chosen names."""
 _UNORDERED = frozenset({"type", "enum", "required"})
 _MARKS_NOTHING = "unevaluatedProperties"
-"""Where a schema looks at what no other one has looked at, `additionalProperties: {}` is more than nothing."""
+"""With this keyword, which covers values that no other one has examined, `additionalProperties: {}` has a meaning."""
 _ABSENT = object()
 
 
 def first_difference(pinned: Any, given: Any) -> str | None:
-    """Where `given` says something else than `pinned`, as a JSON pointer (RFC 6901); None: nowhere."""
+    """Return where `given` differs from `pinned`, as a JSON pointer (RFC 6901); None: nowhere."""
     defaults = {**_DEFAULTS, "additionalProperties": _ABSENT} if _mentions(pinned, _MARKS_NOTHING) else _DEFAULTS
     return next(_Looking(defaults).at_schemas(pinned, given, ""), None)
 
 
 class _Looking:
-    """The differences, the first one first. It goes no deeper than the pin does, whatever a server sends."""
+    """The differences, in order. The comparison goes no deeper than the pin does, whatever a server sends."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
         self._defaults = defaults
@@ -80,14 +80,14 @@ class _Looking:
 
 
 def _out_of_order(pinned: Any, given: Any, place: str) -> Iterator[str]:
-    """The place, unless both hold the same in whatever order; `type: string` is a list of one."""
+    """Yield the place, unless both hold the same in any order; `type: string` is a list of one."""
     pinned, given = ([each] if isinstance(each, str) else each for each in (pinned, given))
     if not (_have_the_same(pinned, given) if _are_lists(pinned, given) else _is_same(pinned, given)):
         yield place
 
 
 def _at_values(pinned: Any, given: Any, place: str) -> Iterator[str]:
-    """Differences of plain JSON."""
+    """Yield differences of plain JSON."""
     if isinstance(pinned, Mapping) and isinstance(given, Mapping):
         for name in dict.fromkeys((*pinned, *given)):
             yield from _at_values(pinned.get(name, _ABSENT), given.get(name, _ABSENT), _within(place, name))
@@ -103,7 +103,7 @@ def _is_same(pinned: Any, given: Any) -> bool:
 
 
 def _have_the_same(pinned: Sequence[Any], given: Sequence[Any]) -> bool:
-    """Whether two lists hold the same, in whatever order."""
+    """Return whether two lists hold the same, in any order."""
     if len(pinned) != len(given):
         return False
     left = list(given)

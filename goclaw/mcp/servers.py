@@ -1,6 +1,6 @@
-"""The servers of the configuration: each has one task that connects, looks what there is, and connects again.
+"""The configured servers: each has one task that connects, reads the lists, and connects again.
 
-Connecting takes place in the background and nothing waits for it. What one server does, dying included, fails its own
+Connecting takes place in the background and nothing waits for it. A fault of one server, even its end, fails its own
 calls and nothing else.
 """
 
@@ -30,16 +30,16 @@ FIRST_PAUSE, MAX_PAUSE = 1.0, 300.0
 START_PAUSE = 0.05
 """Seconds between the first starts of two servers: ten at once would hold up the event loop."""
 STEADY_SECONDS = 60.0
-"""A connection that held so long begins anew with the first pause."""
+"""Seconds after which a connection counts as stable: the next pause is the first one again."""
 LIST_PAUSE = 0.5
-"""Seconds between two looks at the lists of one server, however often it says that they changed."""
+"""Seconds between two looks at the lists of one server, however often it reports changes."""
 _MOVED = ""
-"""Why a connection ended that nothing was wrong with."""
+"""The reason for closing a connection that had no fault."""
 
 
 @dataclass(slots=True)
 class ServerState:
-    """One server, as it is now."""
+    """The state of one server."""
 
     name: str
     settings: McpClientSettings
@@ -47,24 +47,24 @@ class ServerState:
     state: str = "not connected yet"
     """In words for people."""
     definitions: tuple[Definition, ...] = ()
-    """What it listed when it was asked last: kept while it is away, so that the model is told why a call fails."""
+    """Its last lists: kept while it is away, so that the model learns why a call fails."""
     prompts: tuple[PromptDefinition, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    """It was looked at once, whatever came of it."""
+    """Set after the first look at it, whatever the result."""
     sampled: Counts = field(default_factory=Counts)
-    """How often it asked the model."""
+    """The number of its requests to the model."""
     finder: Finder | None = None
-    """Who knows where it is, at each try; none: the configuration says so."""
+    """Finds its location, at each try; None: the configuration has it."""
     pinned_by: str = CONFIGURATION
-    """Who says what its tools have to be, in words."""
+    """The source of its tools' pinned definitions, in words."""
 
     @property
     def place(self) -> str:
-        """The key of the configuration that wants it."""
+        """Return the configuration key that names the server."""
         return self.finder.place if self.finder else f"mcp.servers.{self.name}"
 
     def connected(self) -> McpLink:
-        """The open connection.
+        """Return the open connection.
 
         Raises:
             ToolError: there is none now; the message says why.
@@ -75,13 +75,13 @@ class ServerState:
 
 
 Listed = Callable[[ServerState, Listing], Awaitable[None]]
-"""Told what a server offers, whenever that is looked at."""
+"""Called with a server's lists, after each look at them."""
 Report = Callable[[str, str], None]
-"""What is wrong with what; empty: nothing any more."""
+"""Called with the place and text of a fault; an empty text ends it."""
 
 
 class McpServers:
-    """All servers of the configuration, by name."""
+    """All configured servers, by name."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class McpServers:
         report: Report,
         finders: Mapping[str, Finder] | None = None,
     ) -> None:
-        """`finders`: by name, who knows where the servers are that stand in no configuration."""
+        """`finders`: by name, the finders of servers without an address in the configuration."""
         self.servers = {name: ServerState(name, each) for name, each in settings.items() if each.enabled}
         self.servers |= {name: ServerState(name, each.settings, finder=each) for name, each in (finders or {}).items()}
         self.known = ApprovedTools(ports.state)
@@ -98,7 +98,7 @@ class McpServers:
         self._report = report
 
     async def settled(self, seconds: float) -> None:
-        """Wait until every server was looked at once, or so long."""
+        """Wait until every server was looked at once, at most so long."""
         waiting = [asyncio.ensure_future(server.settled.wait()) for server in self.servers.values()]
         if waiting:
             await ends_within(asyncio.ensure_future(asyncio.wait(waiting)), self._ports.clock, seconds)
@@ -109,7 +109,7 @@ class McpServers:
                 self._report(server.place, f"{server.state}: no answer within {seconds:g} s")
 
     async def run(self, listed: Listed) -> None:
-        """Keep all of them connected until the task ends; then all of them end at the same time."""
+        """Keep all of them connected until the task ends; then close them all at the same time."""
         client = await asyncio.to_thread(load_large, catalog.MCP["client"], McpClient)
         async with asyncio.TaskGroup() as group:
             for server in self.servers.values():
@@ -133,7 +133,7 @@ class McpServers:
             await self._rest(server, pause)
 
     async def _rest(self, server: ServerState, seconds: float) -> None:
-        """Until it is worth another try."""
+        """Wait until another try is worthwhile."""
         if server.finder is None:
             await self._ports.clock.sleep(seconds)
             return
@@ -141,7 +141,7 @@ class McpServers:
             await ends_within(news, self._ports.clock, seconds)
 
     async def _connected(self, server: ServerState, client: McpClient, listed: Listed) -> str:
-        """Connect once and serve until the connection breaks: why it did, whatever it was."""
+        """Connect once and serve until the connection breaks; return the reason, whatever it was."""
         server.state = "connecting"
         link: McpLink | None = None
         try:
@@ -158,7 +158,7 @@ class McpServers:
         return link.last_words() or "it ended the connection"
 
     async def _found(self, server: ServerState) -> LinkPorts:
-        """Learn where it is, and what a connection to it stands on."""
+        """Find the server, and return the dependencies of a connection to it."""
         if server.finder is None:
             return self._ports
         found = await server.finder.find()
@@ -166,7 +166,7 @@ class McpServers:
         return replace(self._ports, guard=found.guard)
 
     async def _until_moved(self, server: ServerState, serving: Coroutine[Any, Any, None]) -> bool:
-        """Serve until the connection breaks, or the server is somewhere else: whether it was that."""
+        """Serve until the connection breaks, or the server has moved; return whether it has moved."""
         if server.finder is None:
             await serving
             return False
@@ -178,7 +178,7 @@ class McpServers:
             return not served.done()
 
     async def _moves(self, server: ServerState, finder: Finder) -> None:
-        """Return when the server is somewhere else. One that nobody finds any more is still where it was."""
+        """Return when the server has moved. One that cannot be found any more counts as unmoved."""
         while True:
             await finder.news()
             try:
@@ -190,7 +190,7 @@ class McpServers:
                 return
 
     async def _serve(self, server: ServerState, link: McpLink, listed: Listed) -> None:
-        """Look at the lists of a server, and again as often as it says that they changed."""
+        """Read the lists of a server, and again whenever it reports changes."""
         while True:
             looked = self._ports.clock.monotonic()
             link.changed.clear()
@@ -206,7 +206,7 @@ class McpServers:
 
 
 async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:
-    """Whether the first of two events comes before the second."""
+    """Return whether the first of two events comes before the second."""
     waiting = [asyncio.ensure_future(event.wait()) for event in (wanted, other)]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -217,7 +217,7 @@ async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    """What went wrong, in words: of a group, its first."""
+    """Return the text of an error; of a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
@@ -231,7 +231,7 @@ def _words(error: BaseException) -> str:
 
 
 async def finders(config: Config, clock: Clock) -> Mapping[str, Finder]:
-    """Who finds the servers of `tools.from_registry`, by their names. What does it is loaded only if there are any."""
+    """Return the finders of the servers of `tools.from_registry`, by their names. Loaded only if there are any."""
     if not config.tools.from_registry:
         return {}
     part = await asyncio.to_thread(load, catalog.MCP["finders"], FinderPart)

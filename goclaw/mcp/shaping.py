@@ -1,4 +1,4 @@
-"""A server's JSON Schema as a model is shown it: a plain object, without what providers refuse and what hides.
+"""A server's JSON Schema as models get it: a plain object, without parts that providers refuse or that hide.
 
 Arguments are checked against the server's own schema; this one is only read.
 """
@@ -32,10 +32,10 @@ class UnusableTool(ValueError):
 
 
 def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as it is shown.
+    """Return the schema for models.
 
     Raises:
-        Refused: it is not that of an object, has no end, or hides something.
+        Refused: it is not that of an object, exceeds its bound, or hides something.
     """
     try:
         size = len(orjson.dumps(schema))
@@ -51,7 +51,7 @@ def shaped(schema: Mapping[str, Any]) -> dict[str, Any]:
         found.pop(name, None)  # providers refuse them at the top
     found |= {"type": "object", "properties": found.get("properties", {})}
     required = found.get("required")
-    # What is no list of names is told by whoever compiles the schema, of this tool alone.
+    # Anything but a list of names is reported when the schema is compiled, for this tool alone.
     found["required"] = [name for name in found["properties"] if isinstance(required, list) and name in required]
     used = {name: _node(definitions[name], definitions, DEEPEST) for name in sorted(_used(found, definitions))}
     return {**found, "$defs": used} if used else found
@@ -70,7 +70,7 @@ def _node(node: Any, definitions: Mapping[str, Any], depth: int) -> dict[str, An
 
 
 def _words(node: Mapping[str, Any]) -> dict[str, Any]:
-    """What a node says of its value itself."""
+    """Return a node's own keywords."""
     found = {name: node[name] for name in _PLAIN if name in node}
     if any(hides(text) for text in _texts(found)):
         raise UnusableTool("its schema holds characters that nobody would see")
@@ -80,7 +80,7 @@ def _words(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _inner(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """The nodes within a node."""
+    """Return the nodes within a node."""
     found: dict[str, Any] = {}
     for name in _IN_LISTS:
         if isinstance(nodes := node.get(name), list) and nodes:
@@ -105,7 +105,7 @@ def _checked_name(name: str) -> str:
 
 
 def _used(node: Any, definitions: Mapping[str, Any]) -> set[str]:
-    """The definitions that something refers to, also through others."""
+    """Return the definitions that are referred to, also indirectly."""
     found: set[str] = set()
     waiting = [node]
     while waiting:

@@ -1,7 +1,7 @@
 """A server that is a program: its standard input and output carry a message per line.
 
-In place of the library's own way: the environment is empty but for what is named, a message has an end, and what the
-program says on standard error is kept for whoever wants to know why it died.
+In place of the library's own transport: the environment has only the named variables, messages are bounded, and the
+program's last lines on standard error are kept to explain its end.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from goclaw.supervise import background, see_through
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Variables of ours that a program gets: without them hardly any finds its parts."""
 GRACE_SECONDS = 1.0
-"""What a program has to end by itself when its input ends, and again when it is told to (the protocol, "Shutdown")."""
+"""Seconds for a program to end by itself when its input ends, and again after the signal (the protocol, "Shutdown")."""
 _LARGE = 256 << 10
 """Bytes of a message that is read in a thread."""
 _LAST_WORDS = 1_000
@@ -43,19 +43,19 @@ class ServerProcess:
     """The program behind a connection."""
 
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """It sends nothing more."""
+    """Set when it sends nothing more."""
     fault: str = ""
-    """What it did wrong, if it was us who ended it."""
+    """The fault for which we ended it."""
     said: bytes = b""
 
     def last_words(self) -> str:
-        """Why it ended, as far as it said so."""
+        """Return why it ended, as far as it said so."""
         lines = [line for line in self.said.decode(errors="replace").splitlines() if line.strip()]
         return self.fault or shown(" ".join(lines[-3:]))
 
 
 def environment(settings: McpClientSettings) -> Mapping[str, str]:
-    """All variables that a program gets."""
+    """Return all variables that a program gets."""
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(settings.variables())
 
 
@@ -63,7 +63,7 @@ def environment(settings: McpClientSettings) -> Mapping[str, str]:
 async def open_program(
     settings: McpClientSettings, ports: LinkPorts, program: ServerProcess
 ) -> AsyncIterator[TransportStreams]:
-    """Start the program and talk to it, until the block ends: then it and all that it started are ended.
+    """Start the program and connect to it, until the block ends: then it and all its children are ended.
 
     Raises:
         ToolError: it cannot be started.
@@ -108,7 +108,7 @@ async def _started(settings: McpClientSettings, ports: LinkPorts) -> Process:
 
 
 def _folder(state: Path) -> Path:
-    """Where a program is started that has no folder of its own."""
+    """Return the folder in which programs without a folder of their own are started."""
     make_private(state, "mcp")
     return state / "mcp"
 
@@ -167,16 +167,16 @@ async def _keep_last_words(process: Process, program: ServerProcess) -> None:
 
 
 async def _end(process: Process) -> None:
-    """Close its input, tell its whole group to end, then end it: each if the one before was not enough."""
+    """Close its input, signal its whole group to end, then kill it: each step only if the one before was not enough."""
     cast("asyncio.StreamWriter", process.stdin).close()
     for number in (signal.SIGTERM, signal.SIGKILL):
         if await _ends(process):
             break
         _signal(process, number)
-    # Also when it has ended: what it started and left behind is in its group.
+    # Even if it has ended: children that it left behind are in its group.
     _signal(process, signal.SIGKILL)
     await _ends(process)
-    # A pipe that nobody reads to its end, or that a survivor holds, stays open; nothing public closes it.
+    # A pipe not read to its end, or held by a survivor, stays open; nothing public closes it.
     if (transport := getattr(process, "_transport", None)) is not None:
         transport.close()
 

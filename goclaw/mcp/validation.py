@@ -1,4 +1,4 @@
-"""Which of a server's tools are offered, under which names, and in which words. Why another one is not is said."""
+"""Validation of a server's tools: which are offered, under which names and with which texts, and why others are not."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,10 +18,10 @@ MAX_NAME = 64
 MAX_DESCRIPTION = 1_500
 """Characters: those of well-known servers have less."""
 MAX_PLACE = 120
-"""Characters of where a schema differs: the names in it may be the server's."""
+"""Characters of the place where a schema differs: the names in it may be the server's."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
 _ALIKE = str.maketrans("-01Il./", "_olll__")
-"""What is taken for one another when a name is read."""
+"""Characters that are easily confused in names."""
 
 
 @record
@@ -35,30 +35,30 @@ class OfferedTool:
     description: str
     """Marked as the server's words."""
     schema: dict[str, Any]
-    """As the model is shown it."""
+    """The schema for models."""
 
 
 @record
 class ValidatedTools:
-    """What came of looking at a server's tools."""
+    """The result of validating a server's tools."""
 
     offered: tuple[OfferedTool, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
-    """By the tool's name, fit to be shown: why it is not offered."""
+    """Why a tool is not offered, by its displayable name."""
 
 
 def full_name(server: str, tool: str) -> str:
-    """The name under which a tool (or a prompt) of a server is known here."""
+    """Return our name of a server's tool (or prompt)."""
     return f"{MCP}{server}__{re.sub(r'[./]', '_', tool)}"
 
 
 def alike(name: str) -> str:
-    """The same for names that look the same."""
+    """Return the same result for names that look alike."""
     return name.translate(_ALIKE).lower()
 
 
 def is_wanted(name: str, settings: McpClientSettings) -> bool:
-    """Whether the operator wants a tool of this name."""
+    """Return whether the operator selects a tool of this name."""
     allowed = not settings.allow or any(fnmatchcase(name, glob) for glob in settings.allow)
     return allowed and not any(fnmatchcase(name, glob) for glob in settings.deny)
 
@@ -66,7 +66,7 @@ def is_wanted(name: str, settings: McpClientSettings) -> bool:
 def vetted(
     server: str, settings: McpClientSettings, definitions: Sequence[Definition], pinned_by: str = CONFIGURATION
 ) -> ValidatedTools:
-    """Look at everything that a server lists. `pinned_by`: who says what its tools have to be, in words."""
+    """Validate everything that a server lists. `pinned_by`: the source of its tools' pinned definitions, in words."""
     offered: dict[str, OfferedTool] = {}
     missing = settings.tools.keys() - {definition.name for definition in definitions}
     refused = dict.fromkeys(sorted(missing), f"{pinned_by} names it, and the server does not list it")
@@ -100,7 +100,7 @@ def _offered(server: str, settings: McpClientSettings, definition: Definition, p
 
 
 def differences(definition: Definition, pinned: PinnedTool) -> tuple[str, ...]:
-    """What of a tool is not as a pin says: its keys, of schemas with the first place."""
+    """Return the differences between a tool and its pin: the keys, for schemas with the first place."""
     return tuple(_odd(definition, pinned))
 
 
@@ -112,7 +112,7 @@ def _check_pin(definition: Definition, pinned: PinnedTool | None, pinned_by: str
 
 
 def _odd(definition: Definition, pinned: PinnedTool) -> Iterator[str]:
-    """What is not as it has to be: the keys of the pin, of schemas with the first place."""
+    """Yield the keys of the pin that do not match; for schemas with the first place."""
     hints = definition.annotations
     has = {
         "description": definition.description,

@@ -39,6 +39,6 @@ class PublisherPorts:
 
 @record
 class PublisherPart:
-    """The line `publishing` of `catalog.REGISTRIES`: publishes to the registries of these names, until it is cancelled."""
+    """The line `publishing` of `catalog.REGISTRIES`: publishes to registries by name, until cancelled."""
 
     run: Callable[[PublisherPorts, Iterable[str]], Awaitable[None]]
