@@ -1,4 +1,4 @@
-"""What crosses rooms: who speaks, what comes in, what goes out, what happens during a turn, and the gateway's port."""
+"""Types shared between rooms: people, messages in and out, events of a turn, and the gateway's port."""
 
 from goclaw.events.alerts import Alerts, Unheard
 from goclaw.events.people import (

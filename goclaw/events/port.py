@@ -1,4 +1,4 @@
-"""All that channels, servers and clients may ask of the gateway."""
+"""The gateway as channels, servers and clients see it."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -13,25 +13,25 @@ from goclaw.records import record
 
 @record
 class CommandInfo:
-    """A slash command as menus and completions show it."""
+    """A slash command in menus and completions."""
 
     name: str
     summary: str
 
 
 class GatewayPort(Protocol):
-    """All that channels, servers and clients may ask of the gateway."""
+    """The gateway as channels, servers and clients see it."""
 
     async def accept(self, inbound: Inbound) -> Acceptance:
         """Authorize, answer or journal. When this returns, the message is durable: the channel may acknowledge it."""
         ...
 
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
-        """The commands that `actor` may use; those of a plain listed user for None."""
+        """Return the commands that `actor` may use; those of a plain listed user for None."""
         ...
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
-        """Events from now on, of one session or (for channels, which filter by address) of all.
+        """Yield events from now on, of one session or (for channels, which filter by address) of all.
 
         The stream of a subscriber that lags too far behind simply ends; it reads `history` and subscribes anew.
         """
@@ -40,23 +40,23 @@ class GatewayPort(Protocol):
     async def history(
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
-        """The last `limit` rows of the transcript with `row > after` (and `row < before`), oldest first."""
+        """Return the last `limit` rows of the transcript with `row > after` (and `row < before`), oldest first."""
         ...
 
     async def now(self, session: str) -> SessionNow:
-        """What goes on in a session, beside its transcript, at the moment when this returns."""
+        """Return the state of a session beside its transcript, as of the moment when this returns."""
         ...
 
     async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
-        """The sessions that `actor` may read, the latest first; with `agents` those of agents, too."""
+        """Return the sessions that `actor` may read, the latest first; with `agents` those of agents, too."""
         ...
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
-        """Paths in the actor's workspace that match what somebody began to type after `@`; none without that right."""
+        """Return paths in the actor's workspace that match the text typed after `@`; empty without the right to read."""
         ...
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
-        """The numbers behind `/status`, for machines. Who is no admin learns nothing of others from them."""
+        """Return the numbers behind `/status`, for machines. They reveal nothing about others to non-admins."""
         ...
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
@@ -67,8 +67,8 @@ class GatewayPort(Protocol):
         ...
 
     async def choose(self, actor: Actor, question: str, index: int) -> str:
-        """The same by the place of an option among those of the question, from 0: what a button says.
+        """Answer it by the index of an option, from 0, as buttons do.
 
-        An option that the question does not have is answered as a question that is gone.
+        An option that the question does not have gets the reply of an expired question.
         """
         ...

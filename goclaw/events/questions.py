@@ -1,4 +1,4 @@
-"""What a person is asked while a turn waits, and the agent's own list of what is to be done."""
+"""Questions to a person while a turn waits, and the agent's to-do list."""
 
 import re
 from typing import Literal
@@ -13,15 +13,15 @@ _LISTED = re.compile(
 """An item of a numbered list as people and models write them: `1.`, `**2)**`, `### 3.`, `Step 4:`, `| 5 |`, `6️⃣`, also
 in quotes and other lists; and within a line, `1) merge or 2) rebase?`."""
 _NUMBERED = re.compile(r"\W*\d")
-"""How an option begins that has a number of its own (`2 replicas`)."""
+"""The beginning of an option that has a number of its own (`2 replicas`)."""
 
 
 @record
 class Question:
-    """Something that a person is asked while a turn waits; it survives restarts with the turn."""
+    """A question to a person while a turn waits; it survives restarts with the turn."""
 
     id: str
-    """Random, for one answer; `/approve ID` and buttons carry it."""
+    """Random, for one answer; `/approve ID` and buttons contain it."""
     kind: Literal["approval", "question"]
     """`approval`: may this tool call run? Answered by its id only, never by the next message."""
     asker: str
@@ -41,28 +41,28 @@ class Question:
     about: str = ""
     """The tool that an approval is about."""
     digest: str = ""
-    """Names the call of an approval with everything that it rests on: what is approved is this and nothing else."""
+    """The digest of an approval's call and everything that it depends on: the approval covers exactly this."""
 
     @property
     def is_numbered(self) -> bool:
-        """Whether its options may be shown with numbers: nothing else beside them has a number that can be meant."""
+        """Return whether its options may be shown with numbers, that is no other number in it could be meant."""
         is_one_beside = any(map(_NUMBERED.match, self.options)) or _LISTED.search(f"{self.title}\n{self.text}")
         return bool(self.options) and not is_one_beside
 
 
 ALLOW, ALWAYS, DENY = "allow", "always", "deny"
-"""The options of an approval. `always` is there only where a rule can be made of the call."""
+"""The options of an approval. `always` is there only if a rule can be made of the call."""
 
 
 DECIDED = "Already decided:"
-"""How the reply to a second answer begins."""
+"""The beginning of the reply to a second answer."""
 GONE = "There is no such question (any more)."
-"""The reply to an answer to a question that is gone, or that the person may not answer."""
+"""The reply to an answer to an expired question, or one that the person may not answer."""
 
 
 @record
 class Todo:
-    """A line of the agent's list of what is to be done."""
+    """An item of the agent's to-do list."""
 
     content: str
     status: Literal["pending", "in_progress", "completed"] = "pending"

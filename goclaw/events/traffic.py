@@ -1,4 +1,4 @@
-"""What comes in from people and what goes out to them."""
+"""Messages from people and deliveries to them."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -23,19 +23,19 @@ class Attachment:
     seconds: int = 0
     """How long a recording is; 0: unknown."""
     origin: Provenance | None = None
-    """Whose it is, where it came with the message that this one answers; None: the sender's, or what they passed on."""
+    """The origin, if it came with the message that this one answers; None: the sender, or the forwarded message."""
 
 
 @record
 class Beside:
-    """What makes an `Inbound` no message to the agent: it starts no turn, and goes with the session's next one."""
+    """Marks an `Inbound` that starts no turn: it is added to the session's next one."""
 
     kind: Literal["said", "reaction"]
-    """`said`: to others in the group. `reaction`: the text says what the person did, up to the message."""
+    """`said`: to others in the group. `reaction`: the text describes the person's action, up to the message."""
     keep: int = 0
-    """Of what was said: how many of the latest are kept."""
+    """For `said`: how many of the latest are kept."""
     on: str = ""
-    """Of a reaction: the message's id at its channel."""
+    """For a reaction: the message's id at its channel."""
 
 
 @record
@@ -53,19 +53,20 @@ class Inbound:
     ref: str = ""
     """The message's own name at its channel (`telegram:<chat>:<message id>`): the same when the person edits it."""
     edited: bool = False
-    """A new version of the message `ref`: it replaces the one that waits, and is dropped once that one was taken up."""
+    """Whether it is a new version of the message `ref`: it replaces the waiting one, and is dropped once a turn has
+    read that."""
     foreign: tuple[Foreign, ...] = ()
-    """What of the text the sender did not write now."""
+    """Parts of the text that the sender did not write now."""
     sent_at: float = 0.0
     """When its sender sent it, in epoch seconds, as far as the channel says: it may have waited there; 0: unknown."""
     forwarded: bool = False
-    """All of it is another's, what came with it included; the sender only passed it on."""
+    """Whether the sender forwarded all of it, attachments included, from another author."""
     beside: Beside | None = None
-    """It is not said to the agent."""
+    """Set if it is not addressed to the agent."""
 
     @property
     def pieces(self) -> Iterator[tuple[str, str, Provenance | None]]:
-        """The text in pieces, each with its origin (empty: the sender wrote it) and its provenance."""
+        """Yield the text in pieces, each with its origin (empty: the sender wrote it) and its provenance."""
         at = 0
         for piece in self.foreign:
             yield self.text[at : piece.start], "", None
@@ -75,12 +76,12 @@ class Inbound:
 
     @property
     def own_words(self) -> str:
-        """The text without what others wrote."""
+        """Return the text without parts by others."""
         return "".join(text for text, origin, _ in self.pieces if not origin).strip()
 
 
 class AcceptKind(StrEnum):
-    """What became of an `Inbound`."""
+    """The handling of an `Inbound`."""
 
     TURN = "turn"
     """Journaled; the agent will answer."""
@@ -91,10 +92,10 @@ class AcceptKind(StrEnum):
     REPLACED = "replaced"
     """An edited message: it took the place of its older version, which still waited."""
     NOTED = "noted"
-    """An edit of what was heard already, a reaction, or words to others: the next turn is told."""
+    """An edit of a message already read, a reaction, or words to others: the next turn gets it."""
     DUPLICATE = "duplicate"
     IGNORED = "ignored"
-    """The sender may do nothing here, or the message is a new version of one that does not wait any more."""
+    """The sender may do nothing here, or the edited message is not waiting any more."""
 
 
 @record
@@ -105,14 +106,15 @@ class Acceptance:
     turn: str = ""
     text: str = ""
     session: str = ""
-    """Where the turn will run: users.json may name another session than the channel did."""
+    """The session of the turn: users.json may name another one than the channel did."""
     markdown: bool = False
-    """Whether `text` has headings and tables, and is no plain lines."""
+    """Whether `text` is Markdown with headings and tables, not plain lines."""
 
 
 @record
 class Choice:
-    """A button below a message: pressing it answers a question, through `GatewayPort.decide` as the person who did."""
+    """A button below a message: pressing it answers a question, through `GatewayPort.decide` as the person who pressed
+    it."""
 
     label: str
     question: str
@@ -121,7 +123,7 @@ class Choice:
 
 @record
 class Delivery:
-    """Something to hand over to a chat."""
+    """A message, file or change to be sent to a chat."""
 
     id: str
     """Same id, same delivery."""
@@ -130,7 +132,7 @@ class Delivery:
     """Markdown."""
     action: Literal["send", "react", "edit", "delete"] = "send"
     message_id: str | None = None
-    """Which message to react to, edit or delete."""
+    """The message to react to, edit or delete."""
     emoji: str | None = None
     media: str | None = None
     """Blob key of a file to send."""
@@ -138,20 +140,20 @@ class Delivery:
     turn: str = ""
     """The turn that this answers: lets a channel end its live view of that turn."""
     interim: bool = False
-    """The turn goes on behind it, and so does its live view."""
+    """Whether the turn goes on behind it, and so does its live view."""
     session: str = ""
     """The session of that turn."""
     choices: tuple[Choice, ...] = ()
     """Buttons; only the daemon itself makes them, never a tool or a model."""
     asks: bool = False
-    """It puts a question to a person: nothing but the daemon's own `of` may change or remove it."""
+    """Whether it asks a person a question: only the daemon's own `of` may change or remove it."""
     of: str = ""
     """For an edit: the id of the delivery whose message it changes, in place of `message_id`."""
 
 
 @record
 class Receipt:
-    """A channel's word that a delivery arrived."""
+    """A channel's confirmation that a delivery arrived."""
 
     message_id: str
     """The (first) message's id at the channel; empty where it has no ids."""

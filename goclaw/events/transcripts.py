@@ -1,4 +1,4 @@
-"""Conversations as readers see them: lists, rows, compactions."""
+"""Conversations for readers: lists, rows, compactions."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,19 +9,19 @@ from goclaw.records import record
 
 @record
 class SessionInfo:
-    """One line of a list of sessions. Times are seconds since the epoch."""
+    """An entry in a list of sessions. Times are seconds since the epoch."""
 
     key: str
     messages: int
     first_at: float
     last_at: float
     title: str = ""
-    """How the last message of a person begins."""
+    """The beginning of a person's last message."""
 
 
 @record
 class TranscriptRow:
-    """One row of a transcript as the store has it, but for what only the model's provider can read."""
+    """A row of a transcript as stored, without data that only the model's provider can read."""
 
     row: int
     session: str
@@ -37,22 +37,22 @@ class TranscriptRow:
     """The line about time, sender and channel that the model reads before a person's text."""
     images: tuple[Image, ...] = ()
     name: str = ""
-    """Of a tool."""
+    """The name of a tool."""
     call_id: str = ""
     input: Mapping[str, Any] | None = None
     """The arguments of a `tool_use`."""
     is_error: bool = False
     hint: str = ""
-    """What came of a call, in one line for people."""
+    """The result of a call, in one line for people."""
     call_hint: str = ""
-    """What the call of a result did, in one line for people."""
+    """The activity of the result's call, in one line for people."""
     artifacts: tuple[Artifact, ...] = ()
-    """What a call kept for people."""
+    """Artifacts of a call, stored for people."""
 
 
 @record
 class CompactionRecord:
-    """A summary that stands for everything before a row."""
+    """A summary that replaces everything before a row."""
 
     first_kept: int
     summary: str
@@ -64,16 +64,16 @@ class CompactionRecord:
 
 @record
 class Outline:
-    """A session beside its rows."""
+    """The state of a session beside its rows."""
 
     session: str
     rows: int
     shown_from: int
-    """The first row that the model is shown."""
+    """The first row in the model's context."""
     cleared_to: int = 0
     """The last row that `/clear` hid."""
     begins: int = 0
-    """The row where the last messages begin that were asked for."""
+    """The row where the requested number of last messages begins."""
     compactions: tuple[CompactionRecord, ...] = ()
     summary: CompactionRecord | None = None
-    """The one that the model is shown."""
+    """The summary in the model's context."""

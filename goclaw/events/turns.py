@@ -1,4 +1,4 @@
-"""What happens during a turn. The bus numbers these per session; only `MessageStored` is kept forever, as a row."""
+"""Events of a turn. The bus numbers them per session; only `MessageStored` is kept forever, as a row."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -33,7 +33,7 @@ class ThinkingStreamed:
 
 @record
 class StreamRestarted:
-    """What was streamed of this answer so far is void; views start it anew."""
+    """The text streamed so far of this answer is void; views start it anew."""
 
     turn: str
     session: str
@@ -48,7 +48,7 @@ class ToolStarted:
     name: str
     input: Mapping[str, Any]
     hint: str = ""
-    """What it does, in one line for people."""
+    """The call's activity, in one line for people."""
 
 
 @record
@@ -67,8 +67,8 @@ class ToolFinished:
 
 @record
 class AgentProgress:
-    """What an agent does that a call of the turn has started (its own events are those of its own session), or how far
-    a call is whose tool says so."""
+    """The activity of an agent that a call of the turn has started (its own events are those of its own session), or
+    the progress of a call whose tool reports it."""
 
     turn: str
     session: str
@@ -77,7 +77,7 @@ class AgentProgress:
     agent: str
     """Its kind and, where it has one, the name of its task; else the tool."""
     doing: str
-    """In one line for people: the hint of a tool that it uses, or what the tool says."""
+    """In one line for people: the hint of a tool that it uses, or the tool's own report."""
 
 
 @record
@@ -91,7 +91,7 @@ class MessageStored:
     at: float
     sender: str = ""
     joined: str = ""
-    """Of a message that came while the turn ran and joined it (`/queue`): its own id, which became no turn."""
+    """For a message that joined the running turn (`/queue`): its own id, which became no turn."""
 
 
 @record
@@ -102,7 +102,7 @@ class Notice:
     text: str
     turn: str = ""
     for_admins: bool = False
-    """A fault of the daemon: who has a token, or may read the session of another person, need not know of it."""
+    """Whether it is a fault of the daemon, which token holders and readers of other people's sessions need not see."""
 
 
 @record
@@ -122,14 +122,14 @@ class QuestionAnswered:
     session: str
     question_id: str
     answer: str
-    """What was decided, for people: `allow`, an option, a text; empty: not answered in time."""
+    """The decision, for people: `allow`, an option, a text; empty: not answered in time."""
     by: str = ""
     """Actor key of who answered."""
 
 
 @record
 class TodosChanged:
-    """The session's list of what is to be done, as it is now."""
+    """The session's to-do list, as it is now."""
 
     turn: str
     session: str
@@ -145,7 +145,7 @@ class SessionForgotten:
 
 
 class Outcome(StrEnum):
-    """How a turn ended."""
+    """The outcome of a turn."""
 
     ANSWERED = "answered"
     CUT = "cut"  # answered up to the output limit of the model
@@ -155,7 +155,7 @@ class Outcome(StrEnum):
 
     @property
     def went_well(self) -> bool:
-        """Whether the person has an answer, be it a part of one."""
+        """Return whether the person has an answer, even a partial one."""
         return self in (Outcome.ANSWERED, Outcome.CUT, Outcome.LIMITED)
 
 
@@ -165,9 +165,10 @@ class TurnFinished:
     session: str
     outcome: Outcome
     text: str
-    """What the user reads."""
+    """The text for the user."""
     silent: bool = False
-    """No chat gets the text as a delivery: who stopped the turn has an answer already, or a hook keeps it back."""
+    """Whether no chat gets the text as a delivery: stopping the turn has been answered already, or a hook withholds it.
+    """
 
 
 TurnEvent = (
@@ -190,14 +191,14 @@ TurnEvent = (
 
 @record
 class SessionNow:
-    """What a client that comes late must know beside the rows."""
+    """The state of a session that a client joining late needs beside the rows."""
 
     turn: str = ""
-    """The turn that runs; empty: none."""
+    """The running turn; empty: none."""
     since: float = 0.0
     """When it began, in epoch seconds."""
     text: str = ""
-    """What was streamed so far of the answer that is being written."""
+    """The text streamed so far of the current answer."""
     thinking: str = ""
     questions: tuple[Question, ...] = ()
     todos: tuple[Todo, ...] = ()
