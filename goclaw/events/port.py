@@ -52,7 +52,7 @@ class GatewayPort(Protocol):
         ...
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
-        """Return paths in the actor's workspace that match the text typed after `@`; empty without the right to read."""
+        """Return paths in the actor's workspace that match the text typed after `@`; empty without that right."""
         ...
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:

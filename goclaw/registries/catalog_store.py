@@ -233,7 +233,7 @@ class CatalogStore:
         return Sync(*rows[0]) if rows else Sync()
 
     def entries(self, registry: str | None = None) -> list[StoredEntry]:
-        """Return the entries of all registries or of one (`OWN`: this gateway's), by name, the newest versions first."""
+        """Return the entries of all registries or of one (`OWN`: this gateway's), by name, newest versions first."""
         rows = self._rows("SELECT * FROM entries WHERE ? IS NULL OR registry = ?", registry, registry)
         kept = sorted(_kept(rows), key=lambda each: each.order, reverse=True)
         return sorted(kept, key=lambda each: (each.registry, each.entry.kind, each.entry.name))

@@ -152,7 +152,7 @@ class Terminal(App[Farewell]):
         return _Main(id="_default")
 
     def compose(self) -> ComposeResult:
-        """The parts, from top to bottom."""
+        """Yield the parts, from top to bottom."""
         with Horizontal(id="panes"):
             yield self._view
             yield self._log_view
@@ -197,7 +197,7 @@ class Terminal(App[Farewell]):
         await self._conversation.say(self._link.submit(submitted.text), submitted.text)
 
     def on_prompt_begun(self, begun: Prompt.Begun) -> None:
-        """A letter alone may answer an approval."""
+        """Handle the beginning of input: a single letter may answer an approval."""
         if self._approving.press(begun.letter):
             self._decide_soon()
 
@@ -206,7 +206,7 @@ class Terminal(App[Farewell]):
         await self._approving.decide_soon()
 
     def on_question_card_chosen(self, chosen: QuestionCard.Chosen) -> None:
-        """A click on an option."""
+        """Handle a click on an option."""
         self._approving.choose(chosen.card, chosen.answer)
 
     def on_conversation_view_answerable_changed(self) -> None:
@@ -214,7 +214,7 @@ class Terminal(App[Farewell]):
         self._incoming.say_doing()
 
     def on_text_area_changed(self) -> None:
-        """The letters answer while the input is empty."""
+        """Update the keys on display: the letters answer while the input is empty."""
         self._incoming.say_doing()
 
     def on_prompt_end_wanted(self) -> None:
@@ -222,7 +222,7 @@ class Terminal(App[Farewell]):
         self.action_jump()
 
     def on_option_list_option_selected(self) -> None:
-        """A click on a command or a file."""
+        """Handle a click on a command or a file."""
         self._prompt.complete()
 
     def on_tool_card_artifact_wanted(self, wanted: ToolCard.ArtifactWanted) -> None:
@@ -230,7 +230,7 @@ class Terminal(App[Farewell]):
         self._link.ask(AskArtifact(wanted.blob))
 
     def on_click(self, event: events.Click) -> None:
-        """The bar that says where the end is."""
+        """Handle a click on the bar that marks the end."""
         if event.widget is not None and event.widget.id == "jump":
             self.action_jump()
 
@@ -334,7 +334,7 @@ class Terminal(App[Farewell]):
         self._view.jump()
 
     def action_page(self, direction: int) -> None:
-        """A page up (-1) or down (1) in the conversation, or in the log where that stands alone."""
+        """Scroll a page up (-1) or down (1) in the conversation, or in the log where only that is shown."""
         in_log = LAYOUTS[self._layout] == "-log" or self.focused is self._log_view
         pane = self._log_view if in_log else self._view
         if direction < 0:
@@ -347,7 +347,7 @@ class Terminal(App[Farewell]):
         self._leave()
 
     def _fatal_error(self) -> None:
-        """A mistake of ours: Textual would print every variable around it. The caller reports it in a line."""
+        """Hide Textual's report of our own bugs, which prints every variable. The caller reports them in a line."""
         self._close_messages_no_wait()
 
     def _leave(self) -> None:

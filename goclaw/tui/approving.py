@@ -45,7 +45,7 @@ class Approving:
             self._decide_held()
 
     def confirms(self, text: str) -> bool:
-        """Whether `text`, sent with Enter, is the letter that was just pressed; then it decides at once."""
+        """Return whether `text`, sent with Enter, is the letter that was just pressed; then it decides at once."""
         if self._held is None or text != self._held[0]:
             return False
         self._decide_held()
@@ -65,7 +65,7 @@ class Approving:
         return self._told(refused.id, refused.reason)
 
     def lost(self) -> None:
-        """The connection broke: what was on its way is asked again, if it is still open then."""
+        """Forget answers under way, because the connection broke: questions still open are asked again."""
         self._held = None
         self._sent.clear()
 

@@ -238,7 +238,7 @@ def _line(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
 
 
 async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """A daemon leads nowhere else, and the token is for it alone."""
+    """Refuse redirects: a daemon sends none, and the token is for it alone."""
     response = await handler(request)
     if response.status in REDIRECTS:
         response.release()

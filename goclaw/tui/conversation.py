@@ -96,10 +96,10 @@ class Conversation:
         self._begun: dict[str, Said] = {}
         """Messages whose turn runs: its entries stand below them. `/compact` never becomes a row."""
         self._last_text = ""
-        """The last answer of the turn: what its end need not repeat."""
+        """The last answer of the turn, which its end need not repeat."""
         self._last_row = 0
         self.first_row = 1
-        """The oldest row that is known here; those before it are to be fetched."""
+        """The oldest row loaded; earlier ones have to be fetched."""
 
     @property
     def waiting(self) -> list[str]:
@@ -120,7 +120,7 @@ class Conversation:
     # What comes from the daemon
 
     async def attached(self, history: Sequence[MessageStored], now: SessionNow, *, resumed: bool, more: bool) -> None:
-        """The rows that were missed, or (not `resumed`) the last rows of the session; and what goes on."""
+        """Show the missed rows, or (not `resumed`) the last rows of the session; and the current activity."""
         await self._stream.drop()
         if not resumed:
             await self._clear()
@@ -135,7 +135,7 @@ class Conversation:
         self.view.look_soon()
 
     async def show(self, event: TurnEvent, age: float = 0.0) -> None:
-        """One event, which happened `age` seconds ago."""
+        """Show one event, which happened `age` seconds ago."""
         match event:
             case TextStreamed() | ThinkingStreamed() | StreamRestarted():
                 await self._streamed(event, age)
@@ -159,7 +159,7 @@ class Conversation:
                 pass
 
     async def note(self, note: Note) -> None:
-        """A line of GoClaw."""
+        """Add a line of GoClaw."""
         await self._add([note])
 
     async def prepend(self, rows: Sequence[MessageStored], *, more: bool) -> None:
@@ -208,7 +208,7 @@ class Conversation:
                 entry.artifact(blob, text, cut=cut)
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         self._cards.tick()
         self.questions.tick()
         self._stream.tick()

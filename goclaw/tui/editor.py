@@ -127,7 +127,7 @@ def _new_file(text: str) -> Path:
 
 
 def _read(file: Path) -> str | None:
-    """The text without the line end that editors put at the end of a file; None for what cannot be a message."""
+    """Return the text without the line end that editors append to a file; None if it cannot be a message."""
     with file.open("rb") as opened:
         data = opened.read(MAX_CHARACTERS + 1)
     try:

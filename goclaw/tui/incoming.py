@@ -84,18 +84,18 @@ class Incoming:
         self._thinking = False
         self._running_since: float | None = None
         self._turn = ""
-        """The turn that runs."""
+        """The running turn."""
         self._ahead = 0.0
         """Seconds that our clock is ahead of the daemon's."""
         self._fetching = False
-        """Whether older rows were asked for."""
+        """Whether older rows were requested."""
         self._stops: set[str] = set()
         """Messages that a key sent in order to stop the turn."""
         self._queue_mode = ""
 
     @property
     def running(self) -> bool:
-        """Whether a turn runs."""
+        """Return whether a turn runs."""
         return self._running_since is not None
 
     async def enter(self, session: str, waiting: Mapping[str, str]) -> None:
@@ -113,7 +113,7 @@ class Incoming:
         self.say_doing()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """The connection stands."""
+        """Handle a new connection."""
         parts, now = self._parts, attached.now
         full = len(attached.history) >= FIRST_ROWS
         await parts.conversation.attached(attached.history, now, resumed=resumed, more=full)
@@ -130,12 +130,12 @@ class Incoming:
         _collect_garbage_again()
 
     async def went_on(self, attached: Attached) -> None:
-        """The connection stands again; what happened meanwhile follows."""
+        """Handle a restored connection; missed events follow."""
         self._parts.conversation.questions.ask_again()
         self._connected(attached)
 
     async def received(self, received: Received) -> None:
-        """Something came."""
+        """Handle a frame of the daemon."""
         match received:
             case Accepted():
                 if not self._approving.accepted(received):
@@ -160,7 +160,7 @@ class Incoming:
                 await self._happened(received)
 
     def stop(self) -> None:
-        """A key stops the turn that runs, where there is one."""
+        """Stop the running turn, if there is one."""
         if self.running and self._link.connected:
             self._stops.add(self._link.submit("/stop"))
 
@@ -171,7 +171,7 @@ class Incoming:
             conversation.view.has_older, self._fetching = False, True
 
     async def lost(self, reason: str) -> None:
-        """The connection broke; the link goes on trying. What was asked for on it is not answered any more."""
+        """Handle a broken connection, which the link tries to restore. Its open requests get no answer any more."""
         _collect_garbage_again()
         self._approving.lost()
         self._parts.completion.unanswered()
@@ -182,14 +182,14 @@ class Incoming:
         self.say_doing()
 
     async def refused(self, reason: str) -> None:
-        """The session is not open to the person any more."""
+        """Handle the loss of access to the session."""
         await self.lost(reason)
         self._parts.bar.connection("not allowed")
         self._away = "what you send waits"
         self.say_doing()
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         since = self._running_since
         self._parts.bar.elapsed(None if since is None else self._clock.monotonic() - since)
         self._parts.conversation.tick()

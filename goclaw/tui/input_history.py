@@ -45,7 +45,7 @@ class InputHistory:
         self._write(orjson.dumps(text) + b"\n", os.O_APPEND)
 
     def older(self, current: str) -> str | None:
-        """The entry before; `current` is what stands in the input now. None at the oldest."""
+        """Return the previous entry; None at the oldest. `current` is the present input."""
         if self._place == 0:
             return None
         if self._place == len(self._entries):
@@ -54,7 +54,7 @@ class InputHistory:
         return self._entries[self._place]
 
     def newer(self) -> str | None:
-        """The entry after, at last the draft; None when that stands there already."""
+        """Return the next entry, after the last one the draft; None if the draft is shown already."""
         if self._place == len(self._entries):
             return None
         self._place += 1

@@ -31,23 +31,23 @@ class Watcher(Protocol):
     """The receiver of a link's events, called with one after the other."""
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """The connection stands; `resumed` when the rows in `attached` follow those that were seen before."""
+        """Handle a new connection; `resumed` if the rows in `attached` follow those received before."""
         ...
 
     async def went_on(self, attached: Attached) -> None:
-        """The connection stands again; everything that happened meanwhile is still to be `received`."""
+        """Handle a restored connection; everything that happened meanwhile is still to be `received`."""
         ...
 
     async def received(self, received: Received) -> None:
-        """Something came."""
+        """Handle a frame of the daemon."""
         ...
 
     async def lost(self, reason: str) -> None:
-        """The connection broke or could not be made."""
+        """Handle a connection that broke or could not be made."""
         ...
 
     async def refused(self, reason: str) -> None:
-        """The session is not open to this person."""
+        """Handle a refusal: the person has no access to the session."""
         ...
 
 
@@ -77,12 +77,12 @@ class Link:
 
     @property
     def session(self) -> str:
-        """The session that is asked for; the daemon may know it under another name."""
+        """Return the requested session; the daemon may know it under another name."""
         return self._session
 
     @property
     def person(self) -> str:
-        """The actor key of the person at this terminal, in this session."""
+        """Return the actor key of the person at this terminal, in this session."""
         return person_at(self._way, self._session)
 
     def enter(self, session: str, waiting: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
@@ -209,5 +209,5 @@ async def _send(client: Client, outgoing: "_Outgoing", waiting: Mapping[str, str
 
 
 def turn_of(message_id: str) -> str:
-    """The id of the turn that a client's message becomes (see `servers.serving`)."""
+    """Return the id of the turn that a client's message becomes (see `servers.serving`)."""
     return f"socket:{message_id}"

@@ -79,7 +79,7 @@ class LogTail:
 
 
 def parse(line: bytes) -> LogLine | None:
-    """A line of the file; None for what is no record."""
+    """Parse a line of the file; return None if it is no record."""
     record = record_of(line)
     return None if record is None else shown(record)
 
@@ -94,7 +94,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 
 def shown(record: Mapping[str, Any]) -> LogLine:
-    """A record for people."""
+    """Return a record for people."""
     exception = str(record.get("exception", "")).strip()
     details = [f"{name}={_value(value)}" for name, value in record.items() if name not in USUAL]
     return LogLine(

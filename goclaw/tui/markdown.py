@@ -51,7 +51,7 @@ class Document:
                 self._lines += _spaced(tokens[:last], self._width, follows=bool(self._lines))
 
     def lines(self, width: int) -> Lines:
-        """The whole text, no line wider than `width` cells."""
+        """Return the whole text, no line wider than `width` cells."""
         width = max(width, NARROWEST)
         if width != self._width:
             self._width = width

@@ -30,7 +30,7 @@ class Mention:
 
 
 def mention_before(text: str) -> Mention | None:
-    """The mention at the end of `text`, a line up to its cursor."""
+    """Return the mention at the end of `text`, a line up to its cursor."""
     found = _BEGUN.search(text)
     if found is None or len(found[0]) > _MAX_CHARACTERS:
         return None

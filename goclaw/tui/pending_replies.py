@@ -36,7 +36,7 @@ class ReplyDeadline:
             self._timer = asyncio.get_running_loop().call_later(RETURN_SECONDS, self._give_up)
 
     def end(self) -> None:
-        """Something was heard, or nothing is waited for any more."""
+        """Cancel the time limit: an event came, or no reply is pending any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -65,7 +65,7 @@ class PendingReplies:
         return turn in self._turns
 
     def sent(self, turn: str) -> None:
-        """A message was sent; it becomes this turn, if it becomes one."""
+        """Note that a message was sent, and the turn that it may become."""
         self._turns[turn] = None
 
     def accepted(self, accepted: Accepted, text: str) -> Ended | None:

@@ -90,12 +90,12 @@ class PlainView:
             self.line("[starting again: the daemon was restarted]")
 
     def partial(self, text: str) -> None:
-        """The answer that is being written."""
+        """Print the answer streamed so far."""
         if text:
             self._text(text)
 
     def show(self, happened: TurnEvent | Acceptance) -> None:
-        """One event."""
+        """Print one event."""
         match happened:
             case TextStreamed():
                 self._text(happened.text)
@@ -128,7 +128,7 @@ class PlainView:
         self._streamed = False
 
     def asked(self, question: Question) -> None:
-        """A question, once, and how to answer it."""
+        """Print a question, once, and how to answer it."""
         if question.id in self._asked:
             return
         self._asked[question.id] = question
@@ -187,7 +187,7 @@ class PlainView:
         self._streamed = True
 
     def line(self, text: str) -> None:
-        """A line of its own."""
+        """Print a line of its own."""
         self._end_line()
         self._write(f"{text}\n")
 
@@ -266,7 +266,7 @@ class _Talk:
         self._connected()
 
     async def received(self, received: Received) -> None:
-        """Something came."""
+        """Handle a frame of the daemon."""
         match received:
             case Accepted():
                 if ended := self._pending.accepted(received, self._link.taken):
@@ -286,7 +286,7 @@ class _Talk:
                     self._answered()
 
     async def lost(self, reason: str) -> None:
-        """The daemon may come back; one that never was there does not."""
+        """Handle a broken connection: the daemon may come back, unless it never was there."""
         if self._is_new:
             self._fail(StateError(reason))
         elif not self._is_away:
@@ -296,7 +296,7 @@ class _Talk:
                 self._view.line("[the daemon is away; trying to reach it]")
 
     async def refused(self, reason: str) -> None:
-        """The session is not open to the person."""
+        """Handle a refusal: the person has no access to the session."""
         self._fail(StateError(reason))
 
     async def _type(self) -> None:

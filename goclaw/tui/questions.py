@@ -25,12 +25,12 @@ class Decided:
 
 
 def title_of(question: Question) -> str:
-    """The title on one line."""
+    """Return the title on one line."""
     return one_line(question.title, MAX_TITLE)
 
 
 def text_of(question: Question) -> str:
-    """The text as Markdown. In a call that is to be approved nothing stays hidden."""
+    """Return the text as Markdown. Nothing of a call awaiting approval stays hidden."""
     return revealed(question.text) if question.kind == "approval" else printable(question.text)
 
 

@@ -36,7 +36,8 @@ Way = Path | RemoteDaemon
 
 
 def person_at(way: Way, session: str) -> str:
-    """The actor key of the person at this terminal, as `servers.socket` and `servers.remote_terminals` decide it."""
+    """Return the actor key of the person at this terminal, by the rules of `servers.socket` and
+    `servers.remote_terminals`."""
     if isinstance(way, RemoteDaemon):
         return way.person
     return session if session.startswith("tui:") else f"tui:{login_name()}"

@@ -32,9 +32,9 @@ class Switching:
         self._attending: BackgroundWork | None = None
         self._going = asyncio.Lock()
         self._home = ""
-        """The last session that was open to the person; empty: none yet."""
+        """The last session that the person had access to; empty: none yet."""
         self._shown = ""
-        """The key under which the daemon knows the session that is shown."""
+        """The daemon's key of the session on display."""
         self._is_shut = False
         self._picker: SessionPicker | None = None
         self._left: dict[str, tuple[UnsentMessages, BackgroundWork]] = {}
@@ -64,7 +64,7 @@ class Switching:
         self._host.run_worker(partial(self._go, session), name=f"going to {session}")
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """The connection stands."""
+        """Handle a new connection."""
         was_at, self._home = self._home, self._link.session
         self._shown, self._is_shut = attached.session, False
         await self._incoming.attached(attached, resumed=resumed)
@@ -73,24 +73,24 @@ class Switching:
         self._ask_for_list()
 
     async def went_on(self, attached: Attached) -> None:
-        """The connection stands again."""
+        """Handle a restored connection."""
         self._is_shut = False
         await self._incoming.went_on(attached)
         self._ask_for_list()
 
     async def received(self, received: Received) -> None:
-        """Something came."""
+        """Handle a frame of the daemon."""
         if not isinstance(received, SessionsReply):
             await self._incoming.received(received)
         elif self._picker is not None:
             self._picker.show(received.sessions)
 
     async def lost(self, reason: str) -> None:
-        """The connection broke; the link goes on trying."""
+        """Handle a broken connection, which the link tries to restore."""
         await self._incoming.lost(reason)
 
     async def refused(self, reason: str) -> None:
-        """The session is not open to the person: back to where it was; at the very start there is no such place."""
+        """Return to the previous session, because the person has no access to this one; at the start there is none."""
         session, sentence = self._link.session, f"{reason[0].upper()}{reason[1:]}."
         if not self._home:
             self.refusal = StateError(reason)

@@ -41,14 +41,14 @@ def error_words(content: str) -> str:
 
 
 def hint(given: Mapping[str, Any], length: int) -> str:
-    """A tool's input in a few words: the value of a single field, else `name=value` of each."""
+    """Summarise a tool's input: the value of a single field, else `name=value` of each."""
     if len(given) == 1:
         return one_line(_in_words(next(iter(given.values()))), length)
     return one_line("  ".join(f"{name}={_in_words(value)}" for name, value in given.items()), length)
 
 
 def _in_words(value: Any) -> str:
-    """A value as people read it; of what is nested the texts, the first of each part."""
+    """Return a value as people read it; of nested values the texts, the first of each part."""
     if isinstance(value, list):
         return ", ".join(map(_in_words, value))
     if isinstance(value, Mapping):
@@ -57,7 +57,7 @@ def _in_words(value: Any) -> str:
 
 
 def seconds(duration: float) -> str:
-    """A time as people say it: `0.2 s`, `14 s`, `3 min 05 s`."""
+    """Format a duration for people: `0.2 s`, `14 s`, `3 min 05 s`."""
     if duration < 10:
         return f"{duration:.1f} s"
     if duration < 60:
@@ -66,19 +66,19 @@ def seconds(duration: float) -> str:
 
 
 def whole_seconds(duration: float) -> str:
-    """A time that is known roughly: `2 s`, `14 s`, `3 min 05 s`."""
+    """Format an approximate duration: `2 s`, `14 s`, `3 min 05 s`."""
     return f"{duration:.0f} s" if duration < 10 else seconds(duration)
 
 
 def data_size(size: int) -> str:
-    """A number of bytes, shortly: `950 B`, `12.3 kB`, `1.2 MB`."""
+    """Format a number of bytes: `950 B`, `12.3 kB`, `1.2 MB`."""
     if size < 1_000:
         return f"{size} B"
     return f"{size / 1_000:.1f} kB" if size < 999_950 else f"{size / 1_000_000:.1f} MB"
 
 
 def count(number: int) -> str:
-    """A number of tokens, shortly: `950`, `12.3k`, `1.2M`."""
+    """Format a number of tokens: `950`, `12.3k`, `1.2M`."""
     if number < 1_000:
         return str(number)
     if number < 1_000_000:
@@ -87,11 +87,7 @@ def count(number: int) -> str:
 
 
 def bar(part: int, kept: int, whole: int, cells: int) -> str:
-    """A share of a whole as so many characters, with what is kept free at its end; any part at all shows one.
-
-    >>> bar(1, 50, 200, 8), bar(100, 50, 200, 8), bar(190, 50, 200, 8), bar(300, 0, 200, 4)
-    ('█░░░░░▒▒', '████░░▒▒', '████████', '████')
-    """
+    """Draw a share of a whole in `cells` characters, with the reserved part at the end; any share above 0 shows one."""
     full = min(cells, -(-cells * part // whole))
     reserved = min(cells - full, cells * kept // whole)
     return "█" * full + "░" * (cells - full - reserved) + "▒" * reserved
@@ -99,11 +95,7 @@ def bar(part: int, kept: int, whole: int, cells: int) -> str:
 
 @cache
 def markdown_parser() -> MarkdownIt:
-    """The Markdown that answers are read as.
-
-    Raw HTML is text, not markup that vanishes; definitions of link targets stay where they were written; a line that
-    was ended ends.
-    """
+    """Return the parser for the Markdown of answers."""
     parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
     parser.core.ruler.push("keep_lines", _keep_lines)
     return parser

@@ -32,13 +32,13 @@ class UnsentMessages:
             await self._taken.wait()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """The link sends what is waiting by itself."""
+        """Do nothing: the link sends what is waiting."""
 
     async def went_on(self, attached: Attached) -> None:
         """Do nothing: the link sends what is waiting, as after `attached`."""
 
     async def received(self, received: Received) -> None:
-        """A message was taken, or not."""
+        """Handle a frame of the daemon: a message was accepted, or refused."""
         match received:
             case Accepted() if received.acceptance.kind is AcceptKind.IGNORED:
                 self._say("you may not write there")
@@ -52,10 +52,10 @@ class UnsentMessages:
             self._taken.set()
 
     async def lost(self, reason: str) -> None:
-        """The link tries again."""
+        """Do nothing: the link tries again."""
 
     async def refused(self, reason: str) -> None:
-        """The session is not open any more; the link tries again, rights may come back."""
+        """Do nothing: the link tries again, and access may come back."""
         if not self._told:
             self._told = True
             self._say(f"{len(self.link.unsent())} message(s) cannot be sent now: {reason}")

@@ -17,15 +17,7 @@ SENT = {
 
 
 def waiting_words(mode: str, *, unsent: int, sent: int, is_running: bool, is_typing: bool) -> str:
-    """A few words for below the input, empty where there is nothing to say.
-
-    Args:
-        mode: the session's queue mode; empty or unknown: messages are queued.
-        unsent: how many own messages no daemon has taken.
-        sent: how many were taken and wait.
-        is_running: whether a turn runs.
-        is_typing: whether something stands in the input.
-    """
+    """Return a few words for below the input, empty if there is nothing to say."""
     if unsent:
         return f"{unsent} not sent yet"
     if not is_running:

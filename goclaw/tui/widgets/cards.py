@@ -22,7 +22,7 @@ class Cards:
         self._early: dict[CallKey, tuple[ToolResult, float]] = {}
         """Results, and when they were stored, of calls whose rows are not on the screen."""
         self.are_open = False
-        """Whether new cards begin open."""
+        """Whether new cards are open at first."""
 
     def asked(self, turn: str, calls: Iterable[ToolCall], at: float) -> list[ToolCard]:
         """New cards for the calls of an answer that was stored at `at` (epoch seconds)."""
@@ -66,7 +66,7 @@ class Cards:
         return new
 
     def told(self, event: AgentProgress | ToolFinished) -> None:
-        """A tool has run, or an agent that it has started does something."""
+        """Show that a tool runs, or the activity of an agent that it has started."""
         card = self._unfinished.get((event.turn, event.call_id))
         if card is None:
             return
@@ -82,10 +82,7 @@ class Cards:
             )
 
     def stored(self, turn: str, result: ToolResult, at: float) -> None:
-        """The result became a row at `at`: that is the end of the call.
-
-        How long a call took stands in no row: in a conversation of the past it is about the time between two rows.
-        """
+        """End the call, whose result became a row at `at`."""
         key = (turn, result.call_id)
         self._finished.add(key)
         if card := self._unfinished.pop(key, None):
@@ -95,18 +92,18 @@ class Cards:
             self._early[key] = (result, at)
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         for card in self._unfinished.values():
             card.tick()
 
     def forget(self) -> None:
-        """The turn has ended: its ids may be used again."""
+        """Forget the ids of an ended turn, which may be used again."""
         self._unfinished.clear()
         self._asked_at.clear()
         self._finished.clear()
 
     def clear(self) -> None:
-        """The screen begins anew."""
+        """Forget everything, because the screen is cleared."""
         self.forget()
         self._early.clear()
 

@@ -44,12 +44,12 @@ class Completion(OptionList, can_focus=False):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to choose."""
+        """Return whether there is anything to choose."""
         return bool(self.display)
 
     @property
     def is_asking(self) -> bool:
-        """Whether an answer is under way, so that there may be something to choose in a moment."""
+        """Return whether an answer is under way, so that there may be entries in a moment."""
         return self._asked is not None
 
     @property
@@ -90,7 +90,7 @@ class Completion(OptionList, can_focus=False):
             self._show([_command(found) for found in self._matching(command[1].lower())] if command else [])
 
     def answer(self, begun: str, paths: Sequence[str]) -> None:
-        """The paths for `begun`, in order."""
+        """Show the paths for `begun`, in order."""
         if self._mention is None or begun != self._asked:
             return  # what is typed has gone on, or the list is closed
         self._asked = None

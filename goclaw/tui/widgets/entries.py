@@ -66,7 +66,7 @@ class AnswerEntry(Lined, Growing):
         return self._document.text
 
     def finish(self, text: str) -> None:
-        """The whole answer is `text`, whatever was fed."""
+        """Show `text` as the whole answer, whatever was streamed."""
         self.take_fed()
         whole = printable(text)
         if not whole.startswith(self.source):

@@ -30,11 +30,11 @@ class Lined(Widget):
         return len(self.lines(width))
 
     def render(self) -> Content:
-        """The whole text: what is selected is taken from it."""
+        """Return the whole text, from which selections are taken."""
         return Content("\n").join(self.lines(self.content_size.width))
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Return one line."""
         width, style = self.content_size.width, self.visual_style
         lines = self.lines(width)
         if y >= len(lines):

@@ -62,11 +62,11 @@ class SessionPicker(ModalScreen[str]):
 
     @property
     def has_sessions(self) -> bool:
-        """Whether the list has come."""
+        """Return whether the list has arrived."""
         return self._sessions is not None
 
     def compose(self) -> ComposeResult:
-        """A line to type in, the list, and what the keys do."""
+        """Yield an input line, the list, and a line about the keys."""
         with Vertical() as box:
             box.border_title = "Sessions"
             yield self._input
@@ -82,7 +82,7 @@ class SessionPicker(ModalScreen[str]):
         self._fill()
 
     def show(self, sessions: Sequence[SessionInfo]) -> None:
-        """The sessions, the latest first."""
+        """Show the sessions, the latest first."""
         self._sessions = sessions
         if self.is_mounted:
             self._fill()
@@ -97,7 +97,7 @@ class SessionPicker(ModalScreen[str]):
         self._choose()
 
     def on_option_list_option_selected(self, selected: OptionList.OptionSelected) -> None:
-        """A click on a line."""
+        """Handle a click on a line."""
         selected.stop()
         self._choose()
 
@@ -139,7 +139,7 @@ def options_of(
 
 
 def new_key(typed: str) -> str:
-    """The key of the session that `typed` names, empty when it cannot be one: `tui:` and the words joined by `-`."""
+    """Return a session's key from the typed name: `tui:` and the words joined by `-`; empty if it is invalid."""
     name = "-".join(typed.removeprefix(OWN_KIND).split())
     key = f"{OWN_KIND}{name}"
     return key if name and name.isprintable() and len(key) <= MAX_NAME else ""

@@ -57,7 +57,7 @@ class Prompt(TextArea):
 
     @property
     def whole_text(self) -> str:
-        """The text with every paste unfolded."""
+        """Return the text with every paste unfolded."""
         return _MARK.sub(lambda mark: self._pastes.get(mark[0], mark[0]), self.text)
 
     def take(self) -> str:

@@ -61,17 +61,17 @@ class QuestionCard(Widget):
 
     @property
     def is_mine(self) -> bool:
-        """Whether the person who looks at this is the one who is asked."""
+        """Return whether this person is the one asked."""
         return self.question.asker == self._me
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not answered yet, as far as is known here."""
+        """Return whether it is unanswered, as far as is known here."""
         return self._outcome is None
 
     @property
     def is_undecided(self) -> bool:
-        """Whether an answer may be given here: it is open, and none is on its way."""
+        """Return whether an answer may be given here: it is open, and none is under way."""
         return self.is_open and not self._said
 
     def say(self, sentence: str) -> None:
@@ -87,12 +87,12 @@ class QuestionCard(Widget):
             self._redraw()
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         if self.is_open and self.question.expires_at is not None:
             self._redraw(same_height=True)
 
     def on_click(self, event: events.Click) -> None:
-        """A click on an option chooses it; selecting text does not."""
+        """Choose an option on a click; selecting text does not."""
         place = event.get_content_offset(self)
         answer = self._options.get(place.y) if place is not None else None
         if answer and self.is_undecided and not self.screen.get_selected_text():
@@ -104,7 +104,7 @@ class QuestionCard(Widget):
         return len(self.lines(width))
 
     def render(self) -> Content:
-        """The lines."""
+        """Return the lines."""
         return Content("\n").join(self.lines(self.content_size.width))
 
     def _redraw(self, *, same_height: bool = False) -> None:

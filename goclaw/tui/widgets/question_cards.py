@@ -99,7 +99,7 @@ class QuestionCards:
                 self._seen.pop(name, None)
 
     def is_seen(self, card: QuestionCard) -> bool:
-        """Whether `card` was in view, all of it and long enough, to be answered by one key or one click."""
+        """Return whether all of `card` was in view long enough to be answered by one key or one click."""
         since = self._seen.get(card.question.id)
         if since is None or not card.is_undecided or card.question.id not in self._begun:
             return False
@@ -107,17 +107,17 @@ class QuestionCards:
 
     @property
     def answerable(self) -> QuestionCard | None:
-        """The approval that a key may answer: the newest one, if it was seen."""
+        """Return the approval that a key may answer: the newest one, if it was seen."""
         newest = next((card for card in reversed(self.open) if card.is_approval and card.is_undecided), None)
         return newest if newest is not None and self.is_seen(newest) else None
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         for card in self._open.values():
             card.tick()
 
     def clear(self) -> None:
-        """The screen begins anew."""
+        """Forget everything, because the screen is cleared."""
         self._open.clear()
         self._withdrawn.clear()
         self._begun.clear()

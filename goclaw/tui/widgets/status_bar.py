@@ -52,7 +52,7 @@ class StatusBar(Static):
         self._show()
 
     def numbers(self, numbers: Mapping[str, Any]) -> None:
-        """The numbers of `/status`."""
+        """Show the numbers of `/status`."""
         self._numbers = numbers
         self._show()
 

@@ -28,17 +28,14 @@ class Stream:
         return [entry for entry in (self._thought, self._answer) if entry is not None]
 
     async def think(self, text: str, age: float = 0.0, *, is_open: bool, is_timed: bool = True) -> None:
-        """The thinking grows, as it did `age` seconds ago.
-
-        Some models think again in the middle of an answer: it goes on in its place.
-        """
+        """Add to the thinking, as received `age` seconds ago."""
         if self._thought is None:
             self._thought = Thought(self._clock, age, is_open=is_open, is_timed=is_timed)
             await self._add([self._thought])
         self._thought.think(text, age)
 
     async def write(self, text: str, age: float = 0.0) -> None:
-        """The answer grows."""
+        """Add to the answer."""
         self._end_thinking(age)
         if self._answer is None:
             self._answer = AnswerEntry()
@@ -46,7 +43,7 @@ class Stream:
         self._answer.feed(text)
 
     async def become(self, text: str, age: float = 0.0) -> AnswerEntry | None:
-        """The whole answer is `text`, and a row; returns its entry, None when nothing was streamed or all is blank."""
+        """End the stream with the answer's row; return its entry, or None if nothing was streamed or all is blank."""
         self._end_thinking(age)
         answer, self._answer, self._thought = self._answer, None, None
         if answer is None:
@@ -64,13 +61,13 @@ class Stream:
         await self._remove(entries)
 
     async def end(self) -> None:
-        """The turn has ended: no row follows, what was thought stays."""
+        """End the turn: no row follows, and the thinking stays."""
         self._end_thinking()
         self._thought = None
         await self.drop()
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         if self._thought is not None:
             self._thought.tick()
 

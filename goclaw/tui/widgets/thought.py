@@ -50,7 +50,7 @@ class Thought(Growing):
         self.feed(text)
 
     def finish(self, age: float = 0.0) -> None:
-        """The answer began, `age` seconds ago."""
+        """End the thinking: the answer began `age` seconds ago."""
         if self._began is not None:
             self._spent += max(0.0, self._clock.monotonic() - age - self._began)
             self._began = None
@@ -65,7 +65,7 @@ class Thought(Growing):
         self._height = height
 
     def tick(self) -> None:
-        """A second has gone by."""
+        """Advance the timers by a second."""
         if self._began is not None:
             self.refresh()
 
@@ -75,7 +75,7 @@ class Thought(Growing):
         self.refresh(layout=True)
 
     def on_click(self, event: events.Click) -> None:
-        """A click opens or closes it; selecting text does not."""
+        """Open or close it on a click; selecting text does not."""
         if not self.screen.get_selected_text():
             event.stop()
             self.fold(is_open=not self._open)
@@ -85,7 +85,7 @@ class Thought(Growing):
         return len(self.lines(width))
 
     def render(self) -> Content:
-        """The lines."""
+        """Return the lines."""
         return Content("\n").join(self.lines(self.content_size.width))
 
     def lines(self, width: int) -> list[Content]:

@@ -32,12 +32,12 @@ class TodoPanel(Static):
         self._open = True
 
     def show(self, todos: Sequence[Todo]) -> None:
-        """The list as it is now."""
+        """Show the present list."""
         self._todos = todos
         self._redraw()
 
     def turn(self, *, running: bool) -> None:
-        """A list on which everything is done goes away with the turn."""
+        """Hide a list without open items when the turn ends."""
         if running != self._turn_runs:
             self._turn_runs = running
             self._redraw()

@@ -63,11 +63,11 @@ class ToolCard(Static):
 
     @property
     def is_running(self) -> bool:
-        """Whether the result is still to come."""
+        """Return whether the result is still pending."""
         return self._content is None
 
     def begin(self, age: float = 0.0, doing: str = "") -> None:
-        """The tool runs, since `age` seconds."""
+        """Show that the tool has been running for `age` seconds."""
         self._began = self._clock.monotonic() - age
         if doing:
             self._doing = doing
@@ -125,7 +125,7 @@ class ToolCard(Static):
                     self.post_message(self.ArtifactWanted(each.blob))
 
     def on_click(self, event: events.Click) -> None:
-        """A click folds this one card; selecting text does not."""
+        """Fold this one card on a click; selecting text does not."""
         if not self.screen.get_selected_text():
             event.stop()
             self.fold(is_open=not self._open)
