@@ -108,11 +108,11 @@ class Person:
         return ADMIN in self.roles
 
     def granted_by(self, allows: Callable[[RoleSettings], bool]) -> str:
-        """The first role that allows something; empty: none."""
+        """Return the first role that allows something; empty: none."""
         return next((name for name, role in self.roles.items() if allows(role)), "")
 
     def refusal(self, what: str) -> Decision:
-        """The answer where no role allows it."""
+        """Return the refusal where no role allows it."""
         names = ", ".join(sorted(self.user.roles)) or USER
         return Decision(False, f"users.json {self.user.key}: roles.{names} {what}")
 
@@ -127,12 +127,12 @@ def is_group(session: str) -> bool:
 
 
 def own_session(key: str) -> str:
-    """The session that the user with this key has of their own, unless users.json names another."""
+    """Return the session that the user with this key has of their own, unless users.json names another."""
     return key
 
 
 def without_topic(session: str) -> str:
-    """The session of a private chat of Telegram's, for one of its topics; any other session is itself."""
+    """Return the session of a private chat of Telegram's, for one of its topics; any other session is itself."""
     found = _TOPIC.fullmatch(session)
     return found[1] if found else session
 
@@ -153,7 +153,7 @@ class Access:
         self._spec = spec
 
     def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
-        """May `actor`, and everyone on whose behalf it acts, do `action` to `object`? See `Action` for both.
+        """Decide whether `actor`, and all on whose behalf it acts, may do `action` to `object`; see `Action`.
 
         `given` are the arguments of a tool call: what is fixed for these people takes their place in the decision.
         """
@@ -190,7 +190,7 @@ class Access:
         return self._picks(self.config.policy.always_ask, spec, unknown=True)
 
     def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
-        """The permission mode in force for the actor, in a session for which `chosen` was chosen.
+        """Return the permission mode in force for the actor, in a session for which `chosen` was chosen.
 
         `bypass` is for admins, where the configuration allows it, no matter who chose it: looked up anew at every use.
         """
@@ -199,7 +199,7 @@ class Access:
         return "default" if mode == "bypass" and not self._may_bypass(actor) else mode
 
     def may_choose(self, actor: Actor, session: str, mode: Mode, *, approved: bool = False) -> Decision:
-        """May the actor choose the mode of a session? `approved`: a person agreed to the plan that was made there."""
+        """Decide whether the actor may choose a session's mode. `approved`: a person agreed to its plan."""
         writing = self.authorize(actor, "session.write", session)
         if not writing.allowed:
             return writing
@@ -211,7 +211,7 @@ class Access:
         return writing
 
     def tags(self, tool: str) -> frozenset[str]:
-        """The tags of a tool; empty for an unknown one."""
+        """Return the tags of a tool; empty for an unknown one."""
         spec = self._spec(tool)
         return spec.tags if spec else frozenset()
 
@@ -223,7 +223,7 @@ class Access:
         return bool(selection) and self.toolsets.picks(selection, spec.name, lambda: spec.tags, unknown=unknown)
 
     def _has(self, selection: Sequence[str], tool: str, *, unknown: bool = False) -> bool:
-        """The same by the name of a tool that may be none. `unknown`: see `Toolsets.picks`."""
+        """Whether the actor has the tool of this name, which may be unknown. `unknown`: see `Toolsets.picks`."""
 
         def tags() -> frozenset[str] | None:
             spec = self._spec(tool)
@@ -235,7 +235,7 @@ class Access:
         return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))
 
     def _about_call(self, actor: Actor, tool: str, given: Mapping[str, Any] | None, decision: Decision) -> Decision:
-        """The decision with what is fixed of the call, and whether its denial ends the turn."""
+        """Return the decision with what is fixed of the call, and whether its denial ends the turn."""
         ends_turn = self._has(self.config.policy.deny_ends_turn, tool)
         fixed: dict[str, Any] = {}
         for name, role in self._roles_behind(actor) if decision.allowed else ():
@@ -262,11 +262,11 @@ class Access:
         return ", ".join(sorted(user.roles)) or USER if user else ADMIN if actor.owner else "nobody"
 
     def is_group(self, session: str) -> bool:
-        """See the function of this name."""
+        """Whether it is a group; see the function of this name."""
         return is_group(session)
 
     def session_for(self, actor: Actor, default: str) -> str:
-        """The session for a message that would go to `default`: the user's `session` in place of their own one."""
+        """Return the session for a message to `default`: the user's `session` in place of their own one."""
         user = self._user(actor)
         own = without_topic(default) == own_session(actor.key)
         return user.session if user and user.session and own else default
@@ -284,7 +284,7 @@ class Access:
         return None
 
     def _by_others(self, actor: Actor, action: str, object_: str) -> Decision | None:
-        """The refusal where a session is to be only the actor's, and others take part in it, or may at any time."""
+        """Refuse a session that must be only the actor's, if others take part in it, or may at any time."""
         if action != "session.alone":
             return None
         if is_group(object_):
@@ -307,7 +307,7 @@ class Access:
         return self._tool(person, object_) if action == "tool.use" else _RULES[action](person, actor, object_)
 
     def _hidden(self, person: Person, action: str, object_: str) -> Decision | None:
-        """The answer where something is of an MCP server that no role of the person sees."""
+        """Refuse an object of an MCP server that no role of the person sees."""
         if action != "mcp.use" and not (action in ("tool.use", "command.run") and object_.startswith(MCP)):
             return None
         for name, (place, server) in self.config.mcp_servers.items():
@@ -332,12 +332,12 @@ class Access:
 
 
 def _nothing_known(tool: str) -> ToolSpec | None:
-    """Before there is a registry, no tool has tags."""
+    """Return None: before there is a registry, no tool has tags."""
     return None
 
 
 def _fixed_by(role: RoleSettings, tool: str) -> Iterator[tuple[str, Any]]:
-    """The arguments that a role fixes of a tool, under whichever of its names."""
+    """Yield the arguments that a role fixes of a tool, under whichever of its names."""
     for name, fixed in role.inputs.items():
         if tool in (name, ALIASES.get(name)):
             yield from fixed.items()

@@ -84,7 +84,7 @@ class AlertDesk:
             self._news.set()
 
     def open(self) -> Mapping[str, str]:
-        """The faults that are there now, as far as this run knows: key and text."""
+        """Return the faults that are there now, as far as this run knows: key and text."""
         return dict(self._open)
 
     async def run(self, outbox: Outbox, channels: Mapping[str, Channel]) -> None:

@@ -139,13 +139,13 @@ class Audit:
 
 
 def audit_path(config: Config) -> Path:
-    """The newest file; `.1` and on behind it are older."""
+    """Return the newest file; `.1` and on behind it are older."""
     return config.state_dir / "logs" / "audit.jsonl"
 
 
 @asynccontextmanager
 async def open_audit(config: Config, clock: Clock) -> AsyncIterator[Audit]:
-    """The audit log, for as long as the block lasts. What was recorded inside is written when it has ended.
+    """Open the audit log until the block ends. All records made inside are written by then.
 
     Raises:
         StateError: the file cannot be written.
@@ -170,7 +170,7 @@ async def open_audit(config: Config, clock: Clock) -> AsyncIterator[Audit]:
 
 
 def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Every entry that is kept, the oldest first. A line that was cut by a crash is passed over."""
+    """Yield every entry that is kept, the oldest first. A line that was cut by a crash is passed over."""
     older = sorted(path.parent.glob(f"{path.name}.[0-9]*"), key=lambda file: -int(file.suffix[1:]))
     for file in (*older, path):
         if not file.exists():

@@ -89,7 +89,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of a picture of a kind that models read, by its first bytes; None: it is no such picture."""
+    """Return the media type of a picture that models read, by its first bytes; None: it is no such picture."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime for mark, mime in _IMAGES if data.startswith(mark)), None)
@@ -120,7 +120,7 @@ class Blobs:
             return await asyncio.to_thread(self._put, data, mime)
 
     async def get(self, key: str) -> bytes:
-        """The bytes under `key`.
+        """Return the bytes under `key`.
 
         Raises:
             ToolError: there are none (any more).
@@ -128,7 +128,7 @@ class Blobs:
         return await asyncio.to_thread(self._get, key)
 
     async def mime(self, key: str) -> str:
-        """The media type that the bytes were put with; raises as `get` does."""
+        """Return the media type that the bytes were put with; raises as `get` does."""
         path = self._media_path(key).with_suffix(".type")
         try:
             return await asyncio.to_thread(path.read_text)
@@ -137,7 +137,7 @@ class Blobs:
 
     @asynccontextmanager
     async def open_spill(self, owner: str, bound: int = SPILL_BOUND) -> AsyncIterator[Spill]:
-        """A new output that only the actor with the key `owner` can read; removed when the block fails.
+        """Open a new output that only the actor with the key `owner` can read; removed when the block fails.
 
         Raises:
             DiskError: it cannot even be begun.
@@ -178,7 +178,7 @@ class Blobs:
         return media + await asyncio.to_thread(self._sweep, self._spills, ttl if spill_ttl is None else spill_ttl)
 
     async def old_media(self, until: float) -> set[str]:
-        """Keys of what was last put before a moment."""
+        """Return keys of what was last put before a moment."""
         return await asyncio.to_thread(self._old_media, until)
 
     async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
@@ -282,7 +282,7 @@ class Blobs:
 
 @asynccontextmanager
 async def open_blobs(folder: Path, clock: Clock | None = None) -> AsyncIterator[Blobs]:
-    """The store below `folder`, which is made when missing.
+    """Open the store below `folder`, which is made when missing.
 
     Raises:
         StateError: the folder cannot be made or used.

@@ -34,7 +34,7 @@ class _Subscription:
         self._events: asyncio.Queue[Numbered | None] = asyncio.Queue()
 
     def offer(self, numbered: Numbered) -> bool:
-        """Hand an event over. False: the subscriber lags too far behind and is cut off."""
+        """Add an event to the queue. False: the subscriber lags too far behind and is cut off."""
         if self._events.qsize() >= BACKLOG:
             self.end()
             return False
@@ -42,7 +42,7 @@ class _Subscription:
         return True
 
     def end(self) -> None:
-        """No more events; those that wait are still handed out."""
+        """Accept no more events; the queued ones are still delivered."""
         self._events.put_nowait(None)
 
     async def events(self) -> AsyncIterator[TurnEvent]:
@@ -106,7 +106,7 @@ class Bus:
         """Buffers of sessions that a named client follows, or did until lately."""
 
     def publish(self, event: TurnEvent) -> None:
-        """Hand an event to everyone who watches its session."""
+        """Send an event to all subscribers of its session."""
         self._keep(event)
         buffer = self._pasts.get(event.session)
         numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
@@ -121,13 +121,13 @@ class Bus:
             self.publish(Notice(session, text, for_admins=True))
 
     def now(self, session: str) -> SessionNow:
-        """The turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
+        """Return the turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
         view = self._views.get(session)
         return view.now() if view else SessionNow()
 
     @asynccontextmanager
     async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:
-        """Events from now on, of one session or of all; the stream ends when the subscriber lags too far behind."""
+        """Subscribe to events of one session or of all; the stream ends when the subscriber lags too far behind."""
         subscription = _Subscription(session)
         self._subscriptions.add(subscription)
         try:
@@ -137,7 +137,7 @@ class Bus:
 
     @asynccontextmanager
     async def follow(self, session: str, client: str = "", position: Position = NOWHERE) -> AsyncIterator[Following]:
-        """Events of a session for a client that may be cut off and come back.
+        """Follow events of a session for a client that may be cut off and come back.
 
         Args:
             client: the client's own name, the same after every break; empty: it will not go on where it was.
@@ -158,7 +158,7 @@ class Bus:
                 buffer.leave(client, visit)
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
-        """`client` has shown everything up to event `number` of the session."""
+        """Record that `client` has shown everything up to event `number` of the session."""
         if buffer := self._pasts.get(session):
             buffer.acknowledge(client, number)
 

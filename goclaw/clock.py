@@ -13,11 +13,11 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back; for measuring spans."""
+        """Return seconds that never go back; for measuring spans."""
         ...
 
     def awake_or_not(self) -> float:
-        """Seconds that never go back and go on while the machine sleeps; for ages and for what expires."""
+        """Return seconds that never go back and go on while the machine sleeps; for ages and for what expires."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -81,7 +81,7 @@ class SteppedClock:
                 woken.set_result(None)
 
     def suspend(self, seconds: float) -> None:
-        """The machine sleeps: no timer notices."""
+        """Simulate a sleeping machine: no timer notices."""
         self._slept += seconds
 
     def jump(self, seconds: float) -> None:

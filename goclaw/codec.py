@@ -23,11 +23,11 @@ class Codec(Generic[T]):
         return TypeAdapter(self._kind)
 
     def to_json(self, value: T) -> str:
-        """The value as JSON text."""
+        """Return the value as JSON text."""
         return self._adapter.dump_json(value).decode()
 
     def from_json(self, text: str | bytes) -> T:
-        """The value in a JSON text.
+        """Return the value in a JSON text.
 
         Raises:
             ValidationError: it is not one of this type.
@@ -35,9 +35,9 @@ class Codec(Generic[T]):
         return self._adapter.validate_json(text)
 
     def to_data(self, value: T) -> Any:
-        """The value as JSON data: dicts, lists, texts and numbers."""
+        """Return the value as JSON data: dicts, lists, texts and numbers."""
         return self._adapter.dump_python(value, mode="json")
 
     def from_data(self, data: Any) -> T:
-        """The value in JSON data; raises as `from_json` does."""
+        """Return the value in JSON data; raises as `from_json` does."""
         return self._adapter.validate_python(data)

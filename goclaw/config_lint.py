@@ -32,7 +32,7 @@ def warnings(
     faults: Faults = lambda name, given: (),
     agents: Collection[str] = (),
 ) -> Iterator[str]:
-    """A line for each name that nothing answers to, and for each fixed argument that its tool refuses.
+    """Yield a line for each name that nothing answers to, and for each fixed argument that its tool refuses.
 
     `tools`: each that there is, with its tags; `agents`: those that packages add.
     """
@@ -62,12 +62,12 @@ def warnings(
 
 
 def _unknown_commands(named: Collection[str], known: Collection[str]) -> list[str]:
-    """Prompts of MCP servers come later, and say what they are."""
+    """Return unknown commands. Prompts of MCP servers are not known yet, and are skipped."""
     return sorted(name for name in set(named) - set(known) if not name.startswith(MCP))
 
 
 def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
-    """A line for each role that sees an MCP server and does not exist."""
+    """Yield a line for each role that sees an MCP server and does not exist."""
     for place, settings in config.mcp_servers.values():
         for name in sorted(set(settings.roles) - set(roles)):
             yield f"{place}.roles: unknown role `{name}`{what_helps(name, roles)}; nobody has it"
@@ -92,7 +92,7 @@ class _Known:
         self._sets = sets
 
     def missed_by(self, place: str, selection: Sequence[str]) -> Iterator[str]:
-        """A line for each part that names nothing."""
+        """Yield a line for each part that names nothing."""
         for part in selection:
             name = part.removeprefix(NOT)
             if name.startswith(TAG):
@@ -110,7 +110,7 @@ class _Known:
 
 
 def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
-    """Everywhere in the configuration where tools are chosen."""
+    """Yield all selections of tools in the configuration."""
     policy = config.policy
     for role, settings in config.roles.items():
         yield f"roles.{role}.tools", settings.tools or ()
@@ -134,7 +134,7 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _exported(config: Config) -> dict[str, frozenset[str]]:
-    """The tools that agents offer, with their tags."""
+    """Return the tools that agents offer, with their tags."""
     return {
         name: frozenset({"agents", *export.tags, *tool.tags})
         for exports in config.agents.exports.values()
@@ -144,7 +144,7 @@ def _exported(config: Config) -> dict[str, frozenset[str]]:
 
 
 def _agents(config: Config) -> Iterator[tuple[str, str]]:
-    """Everywhere in the configuration where an agent is named."""
+    """Yield all names of agents in the configuration."""
     for index, route in enumerate(config.agents.routes):
         yield f"agents.routes[{index}].agent", route.agent
     for role, settings in config.roles.items():
@@ -152,7 +152,7 @@ def _agents(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _contradictions(config: Config, user: User) -> Iterator[str]:
-    """Arguments that two roles of one person fix differently: such a call is refused."""
+    """Yield arguments that two roles of one person fix differently: such a call is refused."""
     for one, other in combinations(sorted(user.roles & config.roles.keys()), 2):
         first, second = config.roles[one].inputs, config.roles[other].inputs
         for tool in sorted(first.keys() & second.keys()):

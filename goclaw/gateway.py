@@ -74,11 +74,11 @@ async def nobody_told(inbound: Inbound, error: StateError) -> None:
 
 
 async def nobody_let_in(inbound: Inbound) -> None:
-    """Strangers get no answer."""
+    """Ignore a stranger's message."""
 
 
 async def nothing_kept(key: str) -> bytes:
-    """There are no blobs. Raises ToolError."""
+    """Raise ToolError: no blobs are kept."""
     raise ToolError(f"no such media: {key}")
 
 
@@ -166,7 +166,7 @@ class Gateway:
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
 
     def session_for(self, actor: Actor, session: str) -> str:
-        """Which session `actor` gets for `session`: users.json may name another one.
+        """Return the session of `actor` for `session`: users.json may name another one.
 
         Raises:
             AccessDenied: the actor may not read it.
@@ -193,11 +193,11 @@ class Gateway:
         return self._ports.bus.subscribe(session)
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
-        """The same for one client that may be cut off and come back (`Bus.follow`)."""
+        """Follow events for one client that may be cut off and come back (`Bus.follow`)."""
         return self._ports.bus.follow(session, client, position)
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
-        """`client` has shown everything up to event `number` of the session."""
+        """Record that `client` has shown everything up to event `number` of the session."""
         self._ports.bus.acknowledge(session, client, number)
 
     async def history(
@@ -206,7 +206,7 @@ class Gateway:
         return await self._ports.transcripts.history(session, after, limit, before)
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        """The next rows after `after`, oldest first: as many as suit one frame."""
+        """Return the next rows after `after`, oldest first: as many as suit one frame."""
         return await self._reader.page(session, after)
 
     async def artifact(self, session: str, blob: str) -> tuple[str, bool]:
@@ -220,7 +220,7 @@ class Gateway:
         return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
 
     async def outline(self, session: str, last: int) -> Outline:
-        """The session beside its rows, and where its last `last` messages begin."""
+        """Return the session beside its rows, and where its last `last` messages begin."""
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
@@ -338,7 +338,7 @@ class Gateway:
         return replace(answered, markdown=reply.markdown)
 
     async def _note(self, inbound: Inbound) -> Acceptance:
-        """A new version of a message, a reaction, words to others: never a turn, a command or an answer of its own."""
+        """Accept an edit, a reaction or a message to others: never a turn, a command or an answer of its own."""
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         if inbound.edited and await self._ports.engine.replace(inbound):
@@ -365,7 +365,7 @@ class Gateway:
         return False
 
     async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
-        """A plain message that answers what a turn waits for: it reaches the turn, not the queue."""
+        """Deliver a plain message as the answer to a question: it reaches the turn, not the queue."""
         if await self._ports.journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         # The files of a message that this one answers are no part of what it says.
@@ -414,5 +414,5 @@ class Gateway:
 
 
 def _storable(text: str) -> str:
-    """Without lone halves of surrogate pairs, which are legal in JSON and in no text file or database."""
+    """Replace lone halves of surrogate pairs, which are legal in JSON and in no text file or database."""
     return text.encode(errors="replace").decode()

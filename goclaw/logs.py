@@ -45,7 +45,7 @@ SILENT = ("aiosqlite", "telegram.Bot")
 
 
 def log_path(config: Config) -> Path:
-    """The file with JSON lines; `.1` to `.5` behind it are older."""
+    """Return the file with JSON lines; `.1` to `.5` behind it are older."""
     return config.state_dir / "logs" / "goclaw.log"
 
 

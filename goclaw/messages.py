@@ -207,7 +207,7 @@ Message = UserMessage | AssistantMessage | ToolResult
 
 
 def outside_sources(messages: Iterable[Message]) -> frozenset[SourceKind]:
-    """The sources outside the conversation from which parts of some messages come."""
+    """Return the sources outside the conversation from which parts of some messages come."""
     found: set[SourceKind] = set()
     for message in messages:
         match message:

@@ -214,7 +214,7 @@ class Pairing:
         return found
 
     async def _open(self) -> dict[str, PairingRequest]:
-        """The codes that are still good."""
+        """Return the codes that are still good."""
         if self._asking is None:
             self._asking = _read(await self._ports.fact(FACT))
         now = self._ports.clock.now()
@@ -244,7 +244,7 @@ class Pairing:
 
 
 def shown(asking: PairingRequest, now: float) -> str:
-    """A line for an admin. The name is what the account says of itself, and in quotes: only the number counts."""
+    """Format a line for an admin. The name was chosen by the account, and is in quotes: only the number counts."""
     minutes = max(1, round((asking.until - now) / 60))
     name = _name(asking.name)
     called = f", calls itself {name!r}" if name else ""
@@ -259,7 +259,7 @@ def _told(code: str) -> str:
 
 
 def _name(name: str) -> str:
-    """A display name that is nothing but one: a line, short, without what reads differently from what it is."""
+    """Return a display name that is nothing but one: a line, short, without what reads differently from what it is."""
     line = " ".join("".join(letter for letter in printable(name) if letter.isprintable()).split())
     return line if len(line) <= MAX_NAME else f"{line[:MAX_NAME]}…"
 

@@ -18,7 +18,7 @@ _ALONE = frozenset((0x01, *range(0xD0, 0xD9)))
 
 
 def fault_of(data: bytes, mime: str) -> str:
-    """Why this is no picture of that kind which a model can look at, in words; empty: it is one."""
+    """Return why this is no valid picture of that kind, in words; empty: it is one."""
     try:
         width, height = _SIZES[mime](data)
     except (ValueError, IndexError, struct.error):
@@ -42,7 +42,7 @@ def _png(data: bytes) -> tuple[int, int]:
 
 
 def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Every part of a PNG up to its end, with its checksum looked at."""
+    """Yield every part of a PNG up to its end, with its checksum looked at."""
     at, kind = len(_PNG), b""
     while kind != b"IEND":
         length, kind = struct.unpack_from(">I4s", data, at)
@@ -55,7 +55,7 @@ def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _gif(data: bytes) -> tuple[int, int]:
-    """Block by block up to the end, with a picture among them (GIF89a, appendix A)."""
+    """Check block by block up to the end, with a picture among them (GIF89a, appendix A)."""
     if data[:6] not in (b"GIF87a", b"GIF89a"):
         raise ValueError
     width, height, flags = struct.unpack_from("<HHB", data, 6)
@@ -78,12 +78,12 @@ def _gif(data: bytes) -> tuple[int, int]:
 
 
 def _colours(flags: int) -> int:
-    """Bytes of a table of colours, where there is one."""
+    """Return bytes of a table of colours, where there is one."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """Marker by marker up to the picture itself, which has to have an end."""
+    """Check marker by marker up to the picture itself, which has to have an end."""
     size, at = (0, 0), 2
     while True:
         if data[at] != 0xFF:

@@ -49,7 +49,7 @@ def load(path: str, kind: type[PartT]) -> PartT:
 
 
 def load_large(path: str, kind: type[PartT]) -> PartT:
-    """`load` for what brings a large library, in a thread, while the event loop goes on.
+    """Load a part with a large library in a thread, while the event loop goes on.
 
     Each collection of garbage holds up every thread, and so many new objects cause many: none takes place meanwhile,
     and what was loaded is never looked through again.
@@ -76,7 +76,7 @@ def plugins(section: str) -> Sequence[Plugin]:
 
 
 def third_party(section: str) -> Mapping[str, str]:
-    """Names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
+    """Return names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
     return {plugin.name: plugin.path for plugin in plugins(section)}
 
 

@@ -21,7 +21,7 @@ _UNSET: Any = object()
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """A frozen dataclass with slots. What the class defines itself (`__repr__`, `__eq__` …) stays.
+    """Return a frozen dataclass with slots. What the class defines itself (`__repr__`, `__eq__` …) stays.
 
     Raises:
         TypeError: the class inherits from a frozen dataclass, or a field is `kw_only`.
@@ -44,7 +44,7 @@ def record(cls: type[T]) -> type[T]:
 
 
 def _init(made: Any, all_of_it: Sequence[Field[Any]]) -> Callable[..., None]:
-    """The one function that has to be compiled for each class: its parameters are the fields."""
+    """Return the one function that has to be compiled for each class: its parameters are the fields."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_unset": _UNSET}
     head, body = ["self"], []
     for each in all_of_it:

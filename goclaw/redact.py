@@ -98,7 +98,7 @@ def mask(text: str) -> str:
 
 
 def mask_known(text: str) -> str:
-    """The same for the daemon's own secrets alone: an example in an answer may look like one."""
+    """Mask the daemon's own secrets alone: an example in an answer may look like a secret."""
     if any(map(text.__contains__, _plain)):
         text = _names.sub(MASK, text)
     if _run and _run in (runs := text.encode(errors="replace").translate(_RUNS)):
@@ -110,7 +110,7 @@ def mask_known(text: str) -> str:
 
 
 def mask_end(text: str) -> str:
-    """`mask` for a text that was cut at its end: what is left of a secret there is masked as well."""
+    """Mask a text that was cut at its end: a partial secret there is masked as well."""
     text = mask(text)
     half = _begun_at_the_end(text, _HALF)
     return f"{text[:-half]}{MASK}" if half else text
@@ -175,10 +175,10 @@ def _masked_unless_it_acts(found: re.Match[str]) -> str:
 
 
 def revealed(text: str) -> str:
-    """`text` with everything that would not be seen as its code (`\\u202e`): for what a person has to decide on."""
+    """Show characters that would be invisible as their codes (`\\u202e`), for texts that a person decides on."""
     return _HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """The text without anything that a terminal would obey; line ends and tabs stay."""
+    """Return the text without anything that a terminal would obey; line ends and tabs stay."""
     return text if text.isascii() and text.isprintable() else _CONTROLS.sub("", _SEQUENCES.sub("", text))

@@ -70,7 +70,7 @@ class ReplayBuffer:
         return Position(self._epoch, self._last)
 
     def add(self, event: TurnEvent) -> Numbered:
-        """Number an event, and keep it for those who are away or have not shown it yet."""
+        """Number an event, and keep it for clients that are away or have not shown it yet."""
         self._last += 1
         numbered = Numbered(self._last, event, self._clock.monotonic())
         self._kept.append(numbered)
@@ -95,13 +95,13 @@ class ReplayBuffer:
         return reader.visits
 
     def leave(self, client: str, visit: int) -> None:
-        """A connection of `client` has ended."""
+        """Remove a connection of `client`."""
         reader = self._readers.get(client)
         if reader is not None and reader.visits == visit:
             reader.left_at = self._clock.monotonic()
 
     def acknowledge(self, client: str, number: int) -> None:
-        """`client` has shown everything up to `number`."""
+        """Record that `client` has shown everything up to `number`."""
         reader = self._readers.get(client)
         if reader is not None and reader.known < number <= self._last:
             reader.known = number

@@ -108,7 +108,7 @@ def malformed(selection: Sequence[str]) -> str | None:
 
 
 def cycle(sets: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """The first chain of sets that comes back to its beginning; empty: none does."""
+    """Return the first chain of sets that comes back to its beginning; empty: none does."""
     done: set[str] = set()
 
     def follow(name: str, path: tuple[str, ...]) -> tuple[str, ...]:

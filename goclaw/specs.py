@@ -133,7 +133,7 @@ class ToolSpec:
         object.__setattr__(self, "risk", self.at_least(self.risk))
 
     def at_least(self, risk: Risk) -> Risk:
-        """The risk of a call that was judged to have `risk`: a tool of an MCP server has that of its annotations."""
+        """Return the risk of a call judged as `risk`: at least that of an MCP server's annotations."""
         if not self.name.startswith(MCP):
             return risk
         return max(risk, self.annotations.risk, key=tuple(Risk).index)

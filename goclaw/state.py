@@ -66,7 +66,7 @@ def _sign(lock: int, folder: Path) -> None:
 
 
 def running_pid(config: Config) -> int | None:
-    """The pid of the process that holds the state folder; None when none does."""
+    """Return the pid of the process that holds the state folder; None when none does."""
     try:
         lock = os.open(lock_path(config), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
@@ -81,7 +81,7 @@ def running_pid(config: Config) -> int | None:
 
 
 def lock_path(config: Config) -> Path:
-    """The file whose lock stands for the state folder; it holds the pid of its holder."""
+    """Return the file whose lock stands for the state folder; it holds the pid of its holder."""
     return config.state_dir / LOCK
 
 
@@ -127,7 +127,7 @@ def make_private(folder: Path, inner: str = "") -> None:
 
 
 def unusable(folder: Path, error: OSError) -> str:
-    """Words for a state folder that cannot be used."""
+    """Describe why a state folder cannot be used."""
     remedies = {
         errno.EACCES: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",
         errno.EPERM: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",

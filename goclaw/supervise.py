@@ -23,7 +23,7 @@ MAX_PAUSE_FOR_DISK = 10.0
 
 
 def _fault_of_the_disk(error: Exception) -> DiskError | None:
-    """Why the disk failed a part, if nothing else did."""
+    """Return the disk's error, if all errors of a part come from the disk."""
     if isinstance(error, ExceptionGroup):
         faults = [_fault_of_the_disk(inner) for inner in error.exceptions]
         return faults[0] if all(faults) else None

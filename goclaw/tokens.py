@@ -73,7 +73,7 @@ class Tokens:
         """The reason why the file cannot be used: no client is admitted meanwhile."""
 
     def find(self, secret: str) -> str:
-        """The name of the token that this is; empty for none that is valid. Takes the same time for every answer."""
+        """Return the name of the valid token with this secret; else empty. Takes the same time for every answer."""
         digest, found = digest_of(secret), ""
         for name, token in self._tokens.items():
             if hmac.compare_digest(token.sha256, digest):
@@ -129,7 +129,7 @@ class Tokens:
 
 @asynccontextmanager
 async def open_tokens(path: Path, clock: Clock) -> AsyncIterator[Tokens]:
-    """The tokens, kept up to date with the file at `path` until the block ends."""
+    """Open the tokens, kept up to date with the file at `path` until the block ends."""
     tokens = Tokens(path, clock)
     await tokens.refresh()
     async with background(_watch(tokens, clock), "access tokens watcher"):

@@ -65,16 +65,16 @@ class Users:
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
 
     def get(self, key: str) -> User | None:
-        """The entry with exactly this key."""
+        """Return the entry with exactly this key."""
         return self._users.get(key)
 
     def all(self) -> tuple[User, ...]:
-        """Every entry, in the order of the file."""
+        """Return every entry, in the order of the file."""
         return tuple(self._users.values())
 
     @classmethod
     def read(cls, path: Path) -> "Users":
-        """The directory as the file at `path` has it now; `refresh` follows its changes.
+        """Read the directory from the file at `path`; `refresh` follows its changes.
 
         Raises:
             ConfigError: the file is broken. A missing file is not: it has no users.
@@ -116,7 +116,7 @@ class Users:
 
 @asynccontextmanager
 async def open_users(path: Path, clock: Clock) -> AsyncIterator[Users]:
-    """The directory of users, kept up to date with the file at `path` until the block ends.
+    """Open the directory of users, kept up to date with the file at `path` until the block ends.
 
     A missing file means no users: only the owner of the state folder may do anything.
 
@@ -285,7 +285,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def login_name() -> str:
-    """The user's login; `owner` where the system knows no name for the uid (containers)."""
+    """Return the user's login; `owner` where the system knows no name for the uid (containers)."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

@@ -356,13 +356,13 @@ _EVENTS: dict[str, Codec[Any]] = {
 
 
 def happened(event: TurnEvent, number: int = 0, at: float = 0.0) -> Happened:
-    """An event as a frame."""
+    """Return an event as a frame."""
     name = type(event).__name__
     return Happened(name, _EVENTS[name].to_data(event), number, at)
 
 
 def event_of(frame: Happened) -> TurnEvent | None:
-    """The event in a frame; None for one that a daemon of another version means otherwise, or that only it knows."""
+    """Return the event in a frame; None for one of another version with unknown content."""
     adapter = _EVENTS.get(frame.name)
     try:
         event: TurnEvent | None = adapter.from_data(frame.event) if adapter else None
@@ -372,7 +372,7 @@ def event_of(frame: Happened) -> TurnEvent | None:
 
 
 def frame_of(text: str) -> ServerFrame | None:
-    """A daemon's frame; None for a kind that only a newer daemon knows.
+    """Return a daemon's frame; None for a kind that only a newer daemon knows.
 
     Raises:
         ValidationError: it is of a kind that is known, and cannot be read all the same.

@@ -80,7 +80,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
 
 
 def _copied(config: Config, copy: Path) -> int:
-    """The database in a file of its own; its schema. An empty one where a registry is served and no daemon ever ran."""
+    """Copy the database and return its schema. Makes an empty one where a registry is served and no daemon ever ran."""
     if config.database_path.exists() or not (config.state_dir / FILE).exists():
         return copy_database(config.database_path, copy)
     migrate(copy)
@@ -124,7 +124,7 @@ class _Collection:
         self._notes = notes
 
     def add_media(self, keys: set[str], needed: set[str]) -> None:
-        """The pictures of conversations, each with its media type; without those that are no longer kept."""
+        """Add the pictures of conversations, each with its media type; without those that are no longer kept."""
         folder = self._config.state_dir / "blobs" / "media"
         lost = 0
         for key in sorted(keys):
@@ -143,7 +143,7 @@ class _Collection:
             copy.unlink()
 
     def add_settings(self, *, secrets: bool) -> None:
-        """The configuration, users.json and, if wanted, the secrets folder."""
+        """Add the configuration, users.json and, if wanted, the secrets folder."""
         if path := self._loaded.path:
             text = read_text(path, shown_path(path), MAX_FILE_BYTES)
             if not secrets:
@@ -157,7 +157,7 @@ class _Collection:
                 self._packer.add_path(f"{SECRETS}/{file.name}", file)
 
     def add_workspace(self, root: BackupRoot) -> None:
-        """A folder of the agent as it is while it is read, which other turns may change meanwhile."""
+        """Add a folder of the agent as it is while it is read, which other turns may change meanwhile."""
         if root.user:
             self._manifest.own_workspaces[root.name] = root.user
         for place, folders, files, descriptor in os.fwalk(root.path, onerror=self._note_unreadable):

@@ -51,7 +51,7 @@ class Manifest:
     """Keys of the configuration whose secrets were left out."""
 
     def within(self, folder: str) -> list[ArchiveMember]:
-        """The files below a folder of the archive."""
+        """Return the files below a folder of the archive."""
         return [member for name, member in self.members.items() if name.startswith(f"{folder}/")]
 
 
@@ -64,5 +64,5 @@ def is_plain(name: str) -> bool:
 
 
 def as_text(name: str) -> str:
-    """A file's name for the manifest: bytes that are no UTF-8 are written out."""
+    """Return a file's name for the manifest: bytes that are no UTF-8 are written out."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

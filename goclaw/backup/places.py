@@ -26,7 +26,7 @@ class BackupRoot:
 
 
 def listed_users(path: Path) -> tuple[Sequence[User], str]:
-    """The people in users.json, and why there are none if the file is broken."""
+    """Return the people in users.json, and why there are none if the file is broken."""
     try:
         return Users.read(path).all(), ""
     except ConfigError as error:
@@ -34,7 +34,7 @@ def listed_users(path: Path) -> tuple[Sequence[User], str]:
 
 
 def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[BackupRoot], list[str]]:
-    """Every workspace once, those inside another left out; and a line for each that cannot be one."""
+    """Return every workspace once, those inside another left out; and a line for each that cannot be one."""
     refused: list[str] = []
     candidates: dict[Path, str] = {}
     for path, user in ((config.workspace_path, ""), *((user.workspace, user.key) for user in users)):

@@ -20,13 +20,13 @@ class StagedRestore:
         self._laid: list[Path] = []
 
     def new_folder(self, place: Path) -> Path:
-        """A private folder beside `place`, for as long as the restore takes."""
+        """Make a private folder beside `place`, for as long as the restore takes."""
         folder = self._lay(fresh_name(place, self._stamp))
         folder.mkdir(mode=0o700)
         return folder
 
     def put(self, new: Path, place: Path) -> Path:
-        """Lay the file or folder `new` beside `place`, links of which are followed; returns where it lies.
+        """Put the file or folder `new` beside `place`, links of which are followed; returns where it lies.
 
         Raises:
             StateError: the place lies inside that of another thing, or around it.
@@ -35,7 +35,7 @@ class StagedRestore:
         return self._put(new, self._taken(place))
 
     def put_folder(self, new: Path, place: Path) -> None:
-        """The same for a folder, which may be a mount point, or may lie where nothing can be renamed beside it."""
+        """Put a folder, which may be a mount point, or may lie where nothing can be renamed beside it."""
         real = self._taken(place)
         if not real.is_dir() or (os.access(real.parent, os.W_OK) and not real.is_mount()):
             self._put(new, real)
@@ -52,7 +52,7 @@ class StagedRestore:
         self._move(Path(os.path.realpath(place)))
 
     def kept(self) -> list[Path]:
-        """Folders in which something that was replaced lies now, under a name with `mark` in it."""
+        """Return the folders in which replaced entries lie now, under a name with `mark` in it."""
         asides = [move.aside for move in self.moves if os.path.lexists(move.aside)]
         return list(
             dict.fromkeys((aside.parent if self.mark in aside.parent.name else aside).parent for aside in asides)

@@ -167,7 +167,7 @@ class _Restoring:
         self._parts.append("registries")
 
     def _lay_config(self, unpacked: Path, manifest: Manifest) -> Config:
-        """Lay the configuration ready; returns what will be in force."""
+        """Make the configuration ready; return the one that will be in force."""
         new, without = unpacked / CONFIG, ", ".join(manifest.config_without)
         if not new.exists():
             self._notes.append("configuration: there is none in the backup")
@@ -193,7 +193,7 @@ class _Restoring:
         return future
 
     def _lay_users(self, new: Path, future: Config) -> Path:
-        """Lay users.json ready; returns where the one is that will be in force."""
+        """Make users.json ready; return the path of the one that will be in force."""
         if not new.exists():
             return future.users_path
         self._refuse_outside(future.users_path)

@@ -53,7 +53,7 @@ class Settled:
 
 
 def moment(at: float) -> str:
-    """A time in words: `2026-11-21 12:50 UTC`."""
+    """Return a time in words: `2026-11-21 12:50 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 

@@ -86,7 +86,7 @@ def finish(state_dir: Path) -> None:
 
 
 def _do(move: Move) -> None:
-    """Each state that a kill can leave leads to the same end."""
+    """Do the moves; each state that a kill can leave leads to the same end."""
     place, aside, fresh = move.place, move.aside, move.fresh
     if fresh is not None and not os.path.lexists(fresh):
         return

@@ -106,7 +106,7 @@ class _Reader:
             self._found[name] = self._take_file(info, content)
 
     def finish(self) -> Manifest:
-        """The manifest, if all that it lists was there and nothing else; makes the links."""
+        """Return the manifest, if all that it lists was there and nothing else; makes the links."""
         if self._manifest is None:
             raise _Refused("it has no manifest at its end")
         listed = self._manifest.members
@@ -169,7 +169,7 @@ class _Reader:
 
 
 def _above(name: str) -> set[str]:
-    """The folders that a member lies in."""
+    """Return the folders that a member lies in."""
     return {str(parent) for parent in PurePosixPath(name).parents}
 
 

@@ -24,7 +24,7 @@ def options(context: typer.Context) -> Options:
 
 
 def load(context: typer.Context, *, packages: bool = True) -> Loaded:
-    """The configuration for this command line; warnings go to standard error. A restore that was cut is finished first.
+    """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished.
 
     Without `packages` no foreign code is loaded if the configuration can be used without it: commands that end or watch
     the daemon must not hang in third-party code.
@@ -44,7 +44,7 @@ def load(context: typer.Context, *, packages: bool = True) -> Loaded:
 
 
 def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
-    """See `spelling.warnings`."""
+    """Yield the warnings of `spelling.warnings`."""
     from goclaw.toolkit import arguments  # only a check needs to know what the tools are
     from goclaw.toolkit.parts import parts_of
     from goclaw.toolkit.registry import BuiltIn

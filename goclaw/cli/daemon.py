@@ -92,7 +92,7 @@ async def _serve(loaded: Loaded, launch: LaunchRecord | None) -> None:
 
 @asynccontextmanager
 async def _stop_signals() -> AsyncIterator[asyncio.Event]:
-    """The event that the first signal sets. The second one ends the process, as does an end that takes too long."""
+    """Yield an event set by the first signal. The second one ends the process, as does an end that takes too long."""
     stopping = asyncio.Event()
     # Counted from the first signal, also while the daemon still starts.
     last = _last_resort(MAX_END, 1, "something hangs while the daemon ends")
@@ -126,7 +126,7 @@ def _gone_after(seconds: float, code: int, reason: str) -> Iterator[None]:
 
 
 def _last_resort(seconds: float, code: int, reason: str) -> threading.Timer:
-    """Ends the process from a thread of its own, where no event loop has to answer; says why and where all stood."""
+    """End the process from a thread of its own, where the event loop may hang; print why, and all stacks."""
 
     def end() -> None:
         print(f"GoClaw ends without waiting any longer: {reason}.\n{thread_stacks()}", file=sys.stderr, flush=True)

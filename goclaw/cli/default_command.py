@@ -73,7 +73,7 @@ def own_session() -> str:
 
 
 def goodbye(session: str = "", *, runs: bool = True, remote: RemoteDaemon | None = None) -> str:
-    """The last line: what goes on, how to come back, how to end it."""
+    """Return the last line: what goes on, how to come back, how to end it."""
     if remote:
         return f"GoClaw at {remote} goes on. Come back with `goclaw tui --url {remote}`."
     back = f"goclaw tui --session {session}" if session else "goclaw tui"

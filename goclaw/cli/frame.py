@@ -86,7 +86,7 @@ class LazyGroup(TyperGroup):
 
 
 def load_command(path: str) -> Any:
-    """The command behind a line of the table, imported."""
+    """Return the command behind a line of the table, imported."""
     # Nothing that is made meanwhile becomes garbage; looking for some, then and ever after, costs a tenth of it.
     gc.disable()
     try:
@@ -211,7 +211,7 @@ def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _hoisted(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--config` and `--debug` in front: people write them after the command as well."""
+    """Return the arguments with `--config` and `--debug` in front: people write them after the command as well."""
     front: list[str] = []
     rest: list[str] = []
     waiting = list(arguments)

@@ -84,7 +84,7 @@ def recall(config: Config) -> LaunchRecord | None:
 
 
 def secret_overrides(loaded: Loaded) -> list[str]:
-    """The keys of secrets that were given with `--set`."""
+    """Return the keys of secrets that were given with `--set`."""
     return sorted(
         ".".join(map(str, loc))
         for layer in loaded.layers
@@ -94,7 +94,7 @@ def secret_overrides(loaded: Loaded) -> list[str]:
 
 
 def variables(loaded: Loaded, environ: Mapping[str, str]) -> list[str]:
-    """The environment variables that matter to a daemon with this configuration, but for those that name its files.
+    """Return the environment variables that this configuration uses, but for those that name its files.
 
     One whose key a file or a secret sets, too, is not among them: the daemon finds that without it.
     """

@@ -61,7 +61,7 @@ def logs(
 
 
 def _filter(turn: str, session: str, level: LogLevel) -> Wanted:
-    """Which lines of the file are asked for. Without a question all are, also what is no record."""
+    """Return a filter for lines of the file. Without options it accepts all, also lines that are no records."""
     if not turn and not session and level is LogLevel.DEBUG:
         return lambda line: True
     grave = list(LogLevel)[list(LogLevel).index(level) :]
@@ -87,7 +87,7 @@ class _Log:
         self._rest = b""
 
     def new(self) -> list[bytes]:
-        """Whole lines since the last call; a rotated file is followed into its successor."""
+        """Return whole lines since the last call; a rotated file is followed into its successor."""
         data = self._file.read()
         if not data and self._rotated():
             self._file.close()
@@ -105,7 +105,7 @@ class _Log:
 
 
 def _last(path: Path, newest: list[bytes], count: int, wanted: Wanted) -> list[bytes]:
-    """The last `count` lines that are wanted, oldest first; older files are read if the newest has too few."""
+    """Return the last `count` lines that are wanted, oldest first; older files are read if the newest has too few."""
     found = deque(filter(wanted, newest), maxlen=count)
     for older in _older(path):
         if len(found) == count:

@@ -78,7 +78,7 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
 
 
 def _without_servers(config: Config) -> Config:
-    """The same without MCP servers: whose list names this very command would start itself again and again.
+    """Remove the MCP servers: if their list names this very command, it would start itself again and again.
 
     Nothing is lost by it: what speaks to us speaks to other servers by itself.
     """

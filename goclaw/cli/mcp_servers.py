@@ -38,7 +38,7 @@ class _Looked:
         )
 
     def changed(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:
-        """Tools of a server that are not as they were agreed to, with what is different."""
+        """Return tools of a server that are not as they were agreed to, with what is different."""
         found = [
             (each.definition, self.servers.known.changes(name, each.definition))
             for each in (self.seen[name].offered if name in self.seen else ())

@@ -118,7 +118,7 @@ async def _show(config: Config) -> None:
 
 
 async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
-    """The full name that is meant. Raises GoclawError where none, or several, could be."""
+    """Return the full name that matches. Raises GoclawError where none, or several, could be meant."""
     provider, colon, _ = typed.partition(":")
     async with open_client() as http:
         if typed != DEMO and not unchecked:
@@ -130,7 +130,7 @@ async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
 
 
 def _asked(typed: str, config: Config) -> Sequence[str]:
-    """The providers whose models may be meant."""
+    """Return the providers whose models may be meant."""
     provider, colon, _ = typed.partition(":")
     return [provider] if colon and provider in LISTING else usable(config)
 

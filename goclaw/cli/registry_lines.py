@@ -39,7 +39,7 @@ def described(kept: StoredEntry, versions: Sequence[StoredEntry], config: Config
 
 
 def as_json(kept: StoredEntry, versions: Sequence[StoredEntry]) -> dict[str, Any]:
-    """The same, without its document."""
+    """Return the entry without its document."""
     entry = kept.entry
     return {
         "registry": kept.registry or None,
@@ -118,6 +118,6 @@ def _day(moment: float) -> str:
 
 
 def _line(text: str, longest: int = MAX_WHOLE) -> str:
-    """Others' words on one line: no line end of theirs makes one that looks like ours."""
+    """Return others' words on one line: no line end of theirs makes one that looks like ours."""
     line = " ".join(printable(text).split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"

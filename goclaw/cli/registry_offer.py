@@ -87,7 +87,7 @@ async def _withdraw(config: Config, kind: EntryKind, name: str, version: str, re
 
 
 def _read(file: Path) -> Mapping[str, Any]:
-    """The document in a file. Raises ConfigError."""
+    """Return the document in a file. Raises ConfigError."""
     # Indented JSON has several times the bytes.
     text = read_text(file, str(file), 4 * MAX_DOCUMENT)
     found = parse_json(text) if file.suffix == ".json" else parse_yaml(text)

@@ -89,7 +89,7 @@ def _address(config: Config, port: int) -> str:
 
 @asynccontextmanager
 async def _stop_signals() -> AsyncIterator[asyncio.Event]:
-    """The event that SIGTERM or Ctrl-C sets."""
+    """Yield an event that SIGTERM or Ctrl-C sets."""
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)

@@ -41,7 +41,7 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
 
 
 async def _use_all(environment: Environment, users: Users, owner: Actor) -> None:
-    """Have every workspace that is there among those whose files are taken in."""
+    """Add every existing workspace to those whose files are indexed."""
     for actor in (owner, *(Actor(user.key, "cli") for user in users.all())):
         if environment.root(actor.key).is_dir():
             await environment.memory.files(await environment.workspace(actor), actor.key)

@@ -21,7 +21,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Send the token over 
 
 
 def reach(url: str, token_file: Path | None, session: str, *, insecure: bool) -> tuple[RemoteDaemon, str]:
-    """The daemon, and the key of the session there (empty: the person's own one).
+    """Return the daemon, and the key of the session there (empty: the person's own one).
 
     Raises:
         ConfigError: the address or the token cannot be used.
@@ -34,7 +34,7 @@ def reach(url: str, token_file: Path | None, session: str, *, insecure: bool) ->
 
 
 async def _introduced(remote: RemoteDaemon, session: str) -> tuple[RemoteDaemon, str]:
-    """The daemon says who we are there."""
+    """Ask the daemon for our user there."""
     async with attach(remote, session, limit=0) as client:
         attached = client.attached
     return RemoteDaemon(remote.url, remote.token, attached.person), session or attached.session

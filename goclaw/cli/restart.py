@@ -61,6 +61,6 @@ def _restart_in_background(config: Config, given: Options) -> None:
 
 
 def _merged(config: Config, before: LaunchRecord, given: Options) -> Options:
-    """The options of this command, and for the rest those of the daemon."""
+    """Return the options of this command, and for the rest those of the daemon."""
     named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
     return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)

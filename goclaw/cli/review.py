@@ -11,7 +11,7 @@ from goclaw.users import User
 
 
 def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
-    """Which folders and conversations more than one person has, one line each."""
+    """Yield folders and conversations that several people share, one line each."""
     owner = "the owner of the state folder"
     folders: dict[Path, list[str]] = {config.workspace_path: [owner]}
     sessions: dict[str, list[str]] = {}

@@ -101,7 +101,7 @@ def _named() -> Path | None:
 
 
 def _told(report: writing.SetupReport, caveats: Sequence[str], following: str) -> list[str]:
-    """The last words."""
+    """Return the last lines."""
     lines = ["", *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing new."])]
     if report.left:
         lines += ["", *report.left]
@@ -111,7 +111,7 @@ def _told(report: writing.SetupReport, caveats: Sequence[str], following: str) -
 
 
 def _next(said: Options, loaded: Loaded, report: writing.SetupReport) -> str:
-    """The command that puts it all into force."""
+    """Return the command that puts the answers into force."""
     config = f" --config {said.config}" if said.config else ""
     has_news = bool(report.written or report.left)
     return f"goclaw{config} restart" if has_news and running_pid(loaded.config) else f"goclaw{config}"

@@ -23,7 +23,7 @@ def answers() -> bool:
 
 
 def tell(*arguments: str) -> None:
-    """`systemctl --user …`.
+    """Run `systemctl --user …`.
 
     Raises:
         StateError: it failed; the message has its words.
@@ -50,13 +50,13 @@ def properties(*names: str) -> Mapping[str, str]:
 
 
 def main_pid() -> int | None:
-    """The pid of the daemon that systemd runs for our unit; None when it runs none."""
+    """Return the pid of the daemon that systemd runs for our unit; None when it runs none."""
     pid = properties("MainPID")["MainPID"]
     return int(pid) if pid.isdigit() and pid != "0" else None
 
 
 def variables() -> frozenset[str]:
-    """The names of the environment variables that this user's services get."""
+    """Return the names of the environment variables that this user's services get."""
     done = _run("systemctl", "--user", "show-environment")
     return frozenset(line.partition("=")[0] for line in done.stdout.splitlines())
 

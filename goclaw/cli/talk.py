@@ -96,7 +96,7 @@ class _Reporter:
             print(flush=True)
 
     def event(self, event: TurnEvent) -> None:
-        """Something of the turn that answers."""
+        """Print an event of the turn that answers."""
         if self.as_json:
             frame = happened(event)
             print(orjson.dumps({"name": frame.name, **frame.event}).decode(), flush=True)
@@ -157,7 +157,7 @@ class _Sending:
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
 
     async def attached(self, attached: Attached, *, resumed: bool) -> None:
-        """At first, and after the daemon was restarted."""
+        """Print rows of the replies that were missed; at first, keep open questions of earlier turns."""
         now = attached.now
         if self._is_new:
             self._is_new = False
@@ -176,11 +176,11 @@ class _Sending:
             self._end(ended)
 
     async def went_on(self, attached: Attached) -> None:
-        """Nothing was missed."""
+        """Stop the deadline: no event was missed."""
         self._patience.end()
 
     async def received(self, received: Received) -> None:
-        """Something came."""
+        """Handle a frame."""
         match received:
             case Accepted():
                 if ended := self._pending.accepted(received, self._link.taken):
@@ -195,18 +195,18 @@ class _Sending:
                 self._happened(received)
 
     async def lost(self, reason: str) -> None:
-        """The daemon may come back; one that never was there does not."""
+        """Wait for the daemon to come back; fail if none ever was there."""
         if self._is_new:
             self._fail(StateError(reason))
         else:
             self._patience.begin()
 
     async def refused(self, reason: str) -> None:
-        """The session is not open to the person."""
+        """Fail: the session is not open to the person."""
         self._fail(StateError(reason))
 
     def gave_up(self, running: asyncio.Task[None]) -> None:
-        """The link does not run any more."""
+        """Fail: the link does not run any more."""
         if not running.cancelled() and not self.ended.done():
             self.ended.set_exception(running.exception() or StateError("the connection to the daemon ended"))
 
@@ -238,7 +238,7 @@ class _Sending:
 
 @asynccontextmanager
 async def _daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]:
-    """The daemon that runs, or else one in this process, under the same lock."""
+    """Use the running daemon, or else run one in this process, under the same lock."""
     if listens(config):
         yield
     else:

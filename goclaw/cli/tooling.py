@@ -53,7 +53,7 @@ class Toolbox:
         self._calls = 0
 
     def tools(self, user: str | None) -> list[ListedTool]:
-        """The tools that `user` (None: the owner of the state folder) may use."""
+        """Return the tools that `user` (None: the owner of the state folder) may use."""
         return self._shelf.of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
@@ -98,7 +98,7 @@ async def _nobody_answers(question: Question, step: str) -> str | None:
 
 
 async def _keep_nowhere(todos: Sequence[Todo]) -> None:
-    """A single call has no session whose list it could be."""
+    """Do not store a todo list: a single call has no session."""
 
 
 async def _nowhere(delivery: Delivery) -> Receipt:
@@ -107,7 +107,7 @@ async def _nowhere(delivery: Delivery) -> Receipt:
 
 @asynccontextmanager
 async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
-    """The tools, while the block runs.
+    """Open the tools until the block ends.
 
     Args:
         config: the configuration, with what packages declare.

@@ -58,7 +58,7 @@ def unit_path() -> Path:
 
 
 def unit_text(loaded: Loaded) -> str:
-    """The unit that runs a daemon with this configuration. It holds no secret, nor anything else of the environment.
+    """Return the unit that runs a daemon with this configuration. It holds no secrets and no environment variables.
 
     Raises:
         StateError: a path cannot be written into a unit.

@@ -95,7 +95,7 @@ def check(file: Path, dotted: str, value: Any) -> None:
 
 @contextmanager
 def _candidate(file: Path, dotted: str, value: Any) -> Iterator[tuple[Path, Path]]:
-    """The file itself, and one beside it with the key set that the next start could load."""
+    """Yield the file itself, and a copy with the key set that was checked to load."""
     file = file.resolve()
     candidate = file.with_name(f".{file.stem}-candidate.yaml")
     try:
@@ -130,7 +130,7 @@ def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, valu
 
 
 def _others(config: Config, dotted: str) -> dict[str, Any]:
-    """The whole configuration but for one key."""
+    """Return the whole configuration but for one key."""
     whole: dict[str, Any] = config.model_dump()
     inner = whole
     *above, name = dotted.split(".")
@@ -141,7 +141,7 @@ def _others(config: Config, dotted: str) -> dict[str, Any]:
 
 
 def with_value(text: str, dotted: str, value: Any) -> str:
-    """The text of a configuration with a key set; every other character stays.
+    """Return the text of a configuration with a key set; every other character stays.
 
     Raises:
         ToolError: the text is no mapping that can be added to.
@@ -171,7 +171,7 @@ def with_value(text: str, dotted: str, value: Any) -> str:
 
 
 def _replaced(text: str, node: yaml.Node, value: Any) -> str:
-    """With another value in the place of a node; of a list as long as before, only the items that differ."""
+    """Replace the value of a node; of a list as long as before, only the items that differ."""
     if _is_list_like(node, value):
         for item, each in reversed(list(zip(node.value, value, strict=True))):
             if item.value != each:
@@ -195,7 +195,7 @@ def _is_list_like(node: yaml.Node, value: Any) -> bool:
 
 
 def _end(node: yaml.Node) -> int:
-    """Behind the last character of a node: that of a block reaches over the comments below it in PyYAML's own marks."""
+    """Return the end of a node: PyYAML's own mark of a block includes the comments below it."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -207,19 +207,19 @@ def _is_nothing(node: yaml.Node) -> bool:
 
 
 def _nested(path: list[str], written: str, indent: int) -> str:
-    """The keys of `path`, each below the one before it, with the value behind the last."""
+    """Format the keys of `path`, each below the one before it, with the value behind the last."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
     return "\n".join(lines) + f" {written}\n"
 
 
 def _added(text: str, node: yaml.MappingNode, lines: str) -> str:
-    """With more keys before the first one of a block."""
+    """Insert keys before the first one of a block."""
     begin = text.rfind("\n", 0, node.start_mark.index) + 1
     return f"{text[:begin]}{lines}{text[begin:]}"
 
 
 def _after(text: str, key: yaml.Node, added: str) -> str:
-    """With something behind a key that has no value."""
+    """Insert a value behind a key without one."""
     colon = text.index(":", key.end_mark.index) + 1
     return f"{text[:colon]}{added}{text[colon:]}"
 

@@ -85,7 +85,7 @@ class CliToolSettings(Section):
         return self
 
     def line(self, given: str = "") -> str:
-        """The command as a shell would be given it: what rules judge and people read.
+        """Return the command as a shell's command line, for rules and people.
 
         Raises:
             ValueError: the quotation marks in `given` do not match.
@@ -93,7 +93,7 @@ class CliToolSettings(Section):
         return shlex.join(self.words(given))
 
     def words(self, given: str = "") -> tuple[str, ...]:
-        """The command with its arguments and those of `given`, split as a shell would split them; no shell is asked.
+        """Return the command with its arguments and those of `given`, split as a shell would; no shell is run.
 
         Raises:
             ValueError: the quotation marks in `given` do not match.

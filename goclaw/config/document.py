@@ -95,7 +95,7 @@ Wherever tools are chosen (`roles.<name>.tools`, `allowedTools` in users.json, `
 
 
 def markdown() -> str:
-    """The page docs/configuration.md."""
+    """Return the page docs/configuration.md."""
     lines = [_INTRODUCTION, *_table("Top level", [key for key in keys(Config) if len(key.path) == 1])]
     for section in (key for key in keys(Config) if key.is_section):
         title = f"`{section.dotted}{_AFTER[_form(section)]}`"
@@ -108,7 +108,7 @@ def markdown() -> str:
 
 
 def example() -> str:
-    """The file config.yaml.example: every key, its meaning and its default, each behind a `#`."""
+    """Return the file config.yaml.example: every key, its meaning and its default, each behind a `#`."""
     lines = [
         "# GoClaw's configuration. Every key is optional; remove the `#` before those that you set.",
         "# The meaning of it all: docs/configuration.md. Check the file with `goclaw config check`.",
@@ -132,7 +132,7 @@ def example() -> str:
 
 
 def effective(config: Config, origin: Callable[[Loc], str]) -> str:
-    """The configuration in force as YAML, secrets hidden, with where each value was set."""
+    """Return the configuration in force as YAML, secrets hidden, with where each value was set."""
     lines = ["# The configuration in force; behind each value is where it was set."]
     _append(lines, config, (), origin)
     return "\n".join(lines) + "\n"
@@ -174,7 +174,7 @@ def _default(key: Key) -> str:
 
 
 def _typical(key: Key) -> str:
-    """Its example, where one of several keys has to be set; else its default."""
+    """Return the key's example, where one of several keys has to be set; else its default."""
     default = _default(key)
     return _literal(key.field.examples[0]) if key.field.examples and not default else default
 

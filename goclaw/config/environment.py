@@ -64,13 +64,13 @@ def key_path(name: str) -> tuple[str, ...] | None:
 
 
 def variable_names(*, plain: bool = False) -> list[str]:
-    """The environment variable of every key with a fixed name; `plain`: as a file in a secrets folder is named."""
+    """Return the variable of every key with a fixed name; `plain`: as a file in a secrets folder is named."""
     fixed = ["__".join(key.path) for key in keys(Config) if not {ANY_NAME, ITEM} & {*key.path}]
     return fixed if plain else [PREFIX + name.upper() for name in fixed]
 
 
 def ollama_url(text: str) -> str:
-    """The URL for a value of OLLAMA_HOST, which may be a host, `host:port` or a URL."""
+    """Return the URL for a value of OLLAMA_HOST, which may be a host, `host:port` or a URL."""
     if "://" in text:
         return text
     has_port = text.rpartition(":")[2].isdigit() and not text.endswith("]")

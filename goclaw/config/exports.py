@@ -41,7 +41,7 @@ def _check_set(name: str) -> str:
 
 
 def _schema(value: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of an object, written out or in the short form: each field's type, or its schema."""
+    """Return the JSON Schema of an object, written out or in the short form: each field's type, or its schema."""
     if value.get("type") == "object" and isinstance(value.get("properties"), dict):
         schema = dict(value)
     else:
@@ -58,7 +58,7 @@ def _schema(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _field(name: str, given: Any) -> tuple[dict[str, Any], bool]:
-    """The schema of one field, and whether it may be left out: `string`, `string?`, or a mapping."""
+    """Return the schema of one field, and whether it may be left out: `string`, `string?`, or a mapping."""
     if isinstance(given, str):
         kind, optional = given.removesuffix("?"), given.endswith("?")
         if kind not in TYPES:
@@ -182,7 +182,7 @@ class ExportSettings(PublishSettings):
     )
 
     def members(self) -> tuple[str, ...]:
-        """The selection that the set stands for."""
+        """Return the selection that the set stands for."""
         return (*self.tools, *(self.include or ()))
 
 
@@ -190,7 +190,7 @@ Exports = dict[Annotated[str, AfterValidator(_check_set)], ExportSettings]
 
 
 def exported_sets(exports: Mapping[str, Mapping[str, ExportSettings]]) -> dict[str, tuple[str, ...]]:
-    """The sets that agents export, by each of their names, from the exports of each agent."""
+    """Return the sets that agents export, by each of their names, from the exports of each agent."""
     found: dict[str, tuple[str, ...]] = {}
     for agent, name, export in _all(exports):
         found[f"{agent}/{name}"] = export.members()
@@ -242,5 +242,5 @@ def publications(
 def published(
     exports: Mapping[str, Mapping[str, ExportSettings]], sets: Mapping[str, PublishSettings] | None = None
 ) -> tuple[str, ...]:
-    """The same as a selection of tools (`set:AGENT/NAME`): what has to be offered for others to use it."""
+    """Return what is published as a selection of tools (`set:AGENT/NAME`): to be offered for others to use it."""
     return tuple(each.word for each in publications(exports, sets))

@@ -36,7 +36,7 @@ def read_bytes(path: Path, shown: str, limit: int) -> bytes:
 
 
 def decode(content: bytes, shown: str) -> str:
-    """The text that a file's content is.
+    """Return the text that a file's content is.
 
     Raises:
         ConfigError: it is binary or not UTF-8.
@@ -57,12 +57,12 @@ def lies_inside(path: Path, folder: Path) -> bool:
 
 
 def shown_path(path: Path) -> str:
-    """The path as people read it: relative where that is inside the current folder."""
+    """Return the path as people read it: relative where that is inside the current folder."""
     return str(path.relative_to(Path.cwd()) if path.is_absolute() and path.is_relative_to(Path.cwd()) else path)
 
 
 def readable_by_others(path: Path) -> int:
-    """The file's mode when group or others may read or change it and its folder lets them in; else 0."""
+    """Return the file's mode when group or others may read or change it and its folder lets them in; else 0."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
         folder = path.parent.stat().st_mode

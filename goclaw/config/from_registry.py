@@ -8,7 +8,7 @@ from goclaw.selection import BUILT_IN
 
 
 def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Names that mean something else already, registries and servers that there are not, pins of nothing."""
+    """Yield names with another meaning, unknown registries and servers, and pins of nothing."""
     for name, settings in config.tools.from_registry.items():
         loc: Loc = ("tools", "from_registry", name)
         if taken := next((place for place, names in _taken(config) if name in names), None):
@@ -22,7 +22,7 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
 
 
 def _pinned(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Servers that there are not, and names of other sets."""
+    """Yield unknown servers, and names of other sets."""
     for name, settings in config.tools.pinned.items():
         loc: Loc = ("tools", "pinned", name)
         if settings.server not in config.mcp.servers:

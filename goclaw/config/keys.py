@@ -39,7 +39,7 @@ class Key:
 
 
 def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
-    """Every key of `model` in the order of its definition, each section before its own keys."""
+    """Yield every key of `model` in the order of its definition, each section before its own keys."""
     for name, field in model.model_fields.items():
         key = Key((*prefix, field.alias or name), without_none(field.annotation), field)
         yield key
@@ -52,7 +52,7 @@ def keys(model: type[BaseModel], prefix: tuple[str, ...] = ()) -> Iterator[Key]:
 
 
 def child_kind(kind: Any, name: str | int) -> Any:
-    """The type of `name` inside a mapping of type `kind`, or of an entry of a list; None where there is no such."""
+    """Return the type of `name` inside a mapping of type `kind`, or of an entry of a list; None for an unknown one."""
     if isinstance(name, int):
         return item_kind(form_of(kind, tuple))
     if is_model(kind):
@@ -62,7 +62,7 @@ def child_kind(kind: Any, name: str | int) -> Any:
 
 
 def names_in(kind: Any) -> list[str]:
-    """The keys that a mapping of type `kind` knows; empty where any name will do."""
+    """Return the keys that a mapping of type `kind` knows; empty where any name will do."""
     return [field.alias or name for name, field in kind.model_fields.items()] if is_model(kind) else []
 
 
@@ -79,7 +79,7 @@ def is_list(kind: Any) -> bool:
 
 
 def form_of(kind: Any, container: type) -> Any:
-    """The one of several types in which a value may be written that is such a container; else `kind`."""
+    """Return the form of a union `kind` that is such a container; else `kind`."""
     forms = map(without_none, get_args(kind)) if get_origin(kind) in (Union, UnionType) else ()
     return next((form for form in forms if get_origin(form) is container), kind)
 
@@ -89,17 +89,17 @@ def is_secret(kind: Any) -> bool:
 
 
 def entry_kind(kind: Any) -> Any:
-    """The type of the values of a `dict[str, X]`; None for anything else."""
+    """Return the type of the values of a `dict[str, X]`; None for anything else."""
     return without_none(get_args(kind)[1]) if get_origin(kind) is dict else None
 
 
 def item_kind(kind: Any) -> Any:
-    """The type of the entries of a `tuple[X, ...]`; None for anything else."""
+    """Return the type of the entries of a `tuple[X, ...]`; None for anything else."""
     return without_none(get_args(kind)[0]) if get_origin(kind) is tuple else None
 
 
 def without_none(kind: Any) -> Any:
-    """`X` for `X | None` and for `Annotated[X, …]`; other types as they are."""
+    """Return `X` for `X | None` and for `Annotated[X, …]`; other types as they are."""
     if hasattr(kind, "__metadata__"):
         return without_none(kind.__origin__)
     arguments = get_args(kind)
@@ -110,7 +110,7 @@ def without_none(kind: Any) -> Any:
 
 
 def closest(name: str, known: Sequence[str]) -> str | None:
-    """The one of `known` that was probably meant by `name`, whatever its case, hyphens and underscores."""
+    """Return the one of `known` that was probably meant by `name`, whatever its case, hyphens and underscores."""
     plain = {bare(candidate): candidate for candidate in reversed(known)}
     found = get_close_matches(bare(name), plain, n=1)
     return plain[found[0]] if found else None

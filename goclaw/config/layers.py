@@ -69,7 +69,7 @@ def holds_secret(layer: Layer) -> bool:
 
 
 def key_kind(path: tuple[str, ...]) -> Any:
-    """The type of the key at `path`; None when there is no such key."""
+    """Return the type of the key at `path`; None when there is no such key."""
     kind: Any = Config
     for name in path:
         kind = child_kind(kind, name)

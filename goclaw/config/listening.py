@@ -31,7 +31,7 @@ def is_loopback(host: str) -> bool:
 
 
 def in_url(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address in brackets."""
+    """Return a host as it stands in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -59,7 +59,7 @@ def credentials(config: Config) -> Iterator[str]:
 
 
 def hosts(config: Config) -> frozenset[str]:
-    """The names by which callers may know the listener, beside this machine's own."""
+    """Return the names by which callers may know the listener, beside this machine's own."""
     names = {name.lower() for name in config.http.hosts}
     if uses_webhook(config) and config.telegram.webhook.url:
         names.add(urlsplit(config.telegram.webhook.url).hostname or "")
@@ -73,7 +73,7 @@ def webhook_path(telegram: TelegramSettings) -> str:
 
 
 def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Settings of the listener and the webhook that are fine alone but not together."""
+    """Yield settings of the listener and the webhook that are fine alone but not together."""
     if config.http.enabled is not False and not is_loopback(config.http.host) and not any(credentials(config)):
         yield (
             ("http", "host"),

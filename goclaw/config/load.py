@@ -63,7 +63,7 @@ class LayeredSettings(Config, BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The strongest first."""
+        """Return the sources, the strongest first."""
         layers = init_settings()["layers"]
         return tuple(InitSettingsSource(settings_cls, dict(layer)) for layer in reversed(layers))
 
@@ -142,7 +142,7 @@ def load_config(
 
 
 def secret_values(model: BaseModel) -> Iterator[str]:
-    """Every secret that a configuration holds."""
+    """Yield every secret that a configuration holds."""
     for _, value in model:
         entries = value.values() if isinstance(value, dict) else (value,)
         for entry in entries:
@@ -204,7 +204,7 @@ def _validated(defaults: dict[str, Any], layers: tuple[Layer, ...]) -> Config:
 def _with_packages(
     defaults: dict[str, Any], layers: tuple[Layer, ...], *, packages: bool
 ) -> tuple[Config, Packaged, tuple[Layer, ...]]:
-    """The configuration with what packages declare below it; what of that cannot be used is left out."""
+    """Return the configuration with what packages declare below it; what of that cannot be used is left out."""
     if not packages:
         with suppress(ConfigError):
             return _validated(defaults, layers), Packaged(), layers
@@ -236,7 +236,7 @@ def _placer(layers: tuple[Layer, ...]) -> Callable[[Loc], str]:
 
 
 def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
-    """Settings that are fine alone but not together."""
+    """Yield settings that are fine alone but not together."""
     if config.telegram.enabled and not config.telegram.token:
         yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
     yield from listening.contradictions(config)

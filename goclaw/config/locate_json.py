@@ -12,7 +12,7 @@ _PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
 
 
 def parse_json(text: str) -> Located:
-    """Values, positions and problems of a JSON text; an empty text is a problem."""
+    """Return values, positions and problems of a JSON text; an empty text is a problem."""
     located = Located()
     try:
         located.value = json.loads(text, parse_constant=_refuse)

@@ -175,7 +175,7 @@ class McpClientSettings(Section):
         return self.sampling is not None and self.sampling.enabled
 
     def variables(self) -> Mapping[str, str]:
-        """Values of `env`, without secrets: for the program alone."""
+        """Return the values of `env`, without secrets: for the program alone."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
 

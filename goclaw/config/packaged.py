@@ -52,19 +52,19 @@ class Packaged:
     """The parts themselves, for `toolkit.parts`."""
 
     def layer(self, above: Mapping[str, Any]) -> Layer:
-        """The lowest layer. `above`: what the operator says, which puts aside what it replaces."""
+        """Return the lowest layer. `above`: what the operator says, which puts aside what it replaces."""
         layer = Layer()
         for entry in self.entries:
             layer.set(entry.path, _kept(entry.values, _at(above, entry.path), key_kind(entry.path)), entry.place)
         return layer
 
     def without(self, entry: PackagedKey, why: str) -> "Packaged":
-        """The same without an entry, which is named as a fault."""
+        """Return a copy without an entry, which is named as a fault."""
         kept = tuple(each for each in self.entries if each is not entry)
         return replace(self, entries=kept, faults={**self.faults, entry.place: why})
 
     def checked(self, check: Callable[[Mapping[str, Any]], object]) -> "Packaged":
-        """The same without entries that cannot be used even alone. `check` raises ValidationError for those."""
+        """Return a copy without entries that are invalid by themselves. `check` raises ValidationError for those."""
         found = self
         for entry in self.entries:
             try:
@@ -82,11 +82,11 @@ class Packaged:
         return None
 
     def explained(self, problems: Sequence[str]) -> list[str]:
-        """The lines about what the operator says, with a word on what a package says of the same."""
+        """Return the lines about what the operator says, with a word on what a package says of the same."""
         return [line + self._remedy(line) for line in problems]
 
     def orphans(self, above: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
-        """Keys that the operator sets in a part whose package cannot be loaded, and why they cannot count."""
+        """Yield keys that the operator sets in a part whose package cannot be loaded, and why they cannot count."""
         for path in self.absent:
             said = _at(above, path)
             if isinstance(said, dict) and not _replaces(said):
@@ -122,7 +122,7 @@ def read_packaged() -> Packaged:
 
 
 def may_have_said(section: str, name: str) -> tuple[Path, ...]:
-    """The keys that a line `section.name` may have said a part of."""
+    """Return the keys that a line `section.name` may have said a part of."""
     return tuple((*above, name) for above in _KEYS[section])
 
 

@@ -22,7 +22,7 @@ class PinnedSetSettings(Section):
     replace: bool = replaceable()
 
     def members(self, name: str) -> tuple[str, ...]:
-        """The selection that the set of this name stands for."""
+        """Return the selection that the set of this name stands for."""
         return tuple(f"tag:{pin_tag(name, tool)}" for tool in self.tools)
 
 

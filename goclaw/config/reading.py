@@ -19,7 +19,7 @@ _FOREIGN = ("channels",)
 
 
 def shown(config: Config, dotted: str) -> str:
-    """`key: value`, of a section a line for each key in it.
+    """Return `key: value`, of a section a line for each key in it.
 
     Raises:
         ToolError: there is no such key.

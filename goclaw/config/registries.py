@@ -140,7 +140,7 @@ class FromRegistrySettings(Section):
     replace: bool = replaceable()
 
     def variables(self) -> Mapping[str, str]:
-        """Values of `env`, without secrets: for the program alone."""
+        """Return the values of `env`, without secrets: for the program alone."""
         return {name: value.get_secret_value() for name, value in self.env.items()}
 
 

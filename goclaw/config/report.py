@@ -78,7 +78,7 @@ def problem_line(place: str, loc: Loc, message: str) -> str:
 
 
 def dotted(loc: Loc) -> str:
-    """`("models", "agent", 0)` as `models.agent[0]`."""
+    """Format `("models", "agent", 0)` as `models.agent[0]`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return text.removeprefix(".")
 
@@ -96,7 +96,7 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
 
 
 def json_type(value: Any) -> str:
-    """A value's type in the words of YAML and JSON."""
+    """Return a value's type in the words of YAML and JSON."""
     return _JSON_TYPES.get(type(value), "nothing" if value is None else type(value).__name__)
 
 
@@ -142,7 +142,7 @@ def _kind_at(loc: Loc, model: type[BaseModel]) -> Any:
 
 
 def _real(loc: Loc, model: type[BaseModel]) -> Loc:
-    """The location without what pydantic adds of its own: the members of a union, `[key]`."""
+    """Return the location without what pydantic adds of its own: the members of a union, `[key]`."""
     real: list[str | int] = []
     kind: Any = model
     for part in loc:

@@ -297,7 +297,7 @@ class QueueSettings(Section):
 
 
 def default_state_dir() -> Path:
-    """`GOCLAW_STATE_DIR`, else `~/.goclaw`; raises as `values.absolute` does."""
+    """Return `GOCLAW_STATE_DIR`, else `~/.goclaw`; raises as `values.absolute` does."""
     return absolute(Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw"))
 
 

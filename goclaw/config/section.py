@@ -41,7 +41,7 @@ class Section(BaseModel):
 
 
 def replaceable() -> Any:
-    """The key by which the operator puts aside what a package declares of the same mapping."""
+    """Return the key by which the operator puts aside what a package declares of the same mapping."""
     return Field(
         False,
         description="Whether this stands alone. Otherwise what an installed package declares of it holds where nothing "

@@ -25,7 +25,7 @@ SECRET_FILES = {
 
 
 def file_layer(path: Path) -> Layer:
-    """The YAML file at `path`.
+    """Return the YAML file at `path`.
 
     Raises:
         ConfigError: it is not there or cannot be read as text.
@@ -58,7 +58,7 @@ def override_layer(overrides: Mapping[str, Any]) -> Layer:
 
 
 def secrets_layer(folder: Path, *, ours: bool) -> Layer:
-    """The files of a secrets folder, one value each. `ours`: no other program keeps secrets there."""
+    """Return the files of a secrets folder, one value each. `ours`: no other program keeps secrets there."""
     layer = Layer()
     try:
         files = sorted(file for file in folder.iterdir() if not file.name.startswith(".") and file.is_file())

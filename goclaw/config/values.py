@@ -116,7 +116,7 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
 
 
 def absolute(value: Path, base: Path = Path()) -> Path:
-    """The folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
+    """Return the folder or file that a person means by `value`: `~` is a home, what is relative counts from `base`.
 
     Raises:
         ValueError: no file system has such a path.

@@ -12,7 +12,7 @@ _NOTHING = "tag:yaml.org,2002:null"
 
 
 def without_secrets(text: str) -> tuple[str, list[str]]:
-    """The text of a configuration that can be used, with `null` in place of every secret, and the keys that lost one.
+    """Replace every secret of a valid configuration by `null`; return the text and the keys of the secrets.
 
     A secret is the value of a secret key, and whatever `redact.mask` would hide: known secrets in other places, tokens,
     passwords in URLs; those in comments are masked. Everything else stays as it was written.

@@ -24,5 +24,5 @@ class Finding:
 
 
 def weak(text: str, remedy: str, verdict: Verdict = "warning") -> Finding:
-    """A weak spot."""
+    """Make the finding of a weakness."""
     return Finding("security", verdict, text, remedy)

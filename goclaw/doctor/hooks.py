@@ -13,7 +13,7 @@ from goclaw.redact import mask
 
 
 async def check_hooks(loaded: Loaded) -> list[Finding]:
-    """A line for each hook that cannot be called, and one that counts the others; nothing where there are none."""
+    """Return a line for each hook that cannot be called, and one that counts the others; nothing without hooks."""
     return await asyncio.to_thread(lambda: list(_looked_at(loaded)))
 
 

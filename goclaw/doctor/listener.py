@@ -19,7 +19,7 @@ ASKED_SECONDS = 5.0
 
 
 async def check_listener(config: Config) -> list[Finding]:
-    """Asks the daemon that runs; without one the port is tried."""
+    """Ask the running daemon; without one try the port."""
     host, port = config.http.host, config.http.port
     if not listens(config):
         return [Finding("http", "ok", "the listener is off: nothing needs it")]
@@ -63,5 +63,5 @@ async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) 
 
 
 def reachable(host: str) -> str:
-    """The host of the URL under which this machine itself reaches a listener."""
+    """Return the host of the URL under which this machine itself reaches a listener."""
     return in_url(EVERYWHERE.get(host, host))

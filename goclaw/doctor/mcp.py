@@ -88,7 +88,7 @@ def _around(config: Config) -> Iterator[Finding]:
 
 
 async def _sampling(config: Config) -> list[Finding]:
-    """Models that should answer servers, and cannot be opened."""
+    """Find models that should answer servers, and cannot be opened."""
     wanted = {
         f"mcp.servers.{name}.sampling.models": server.sampling.models
         for name, server in config.mcp.servers.items()

@@ -113,7 +113,7 @@ async def _system_prompt(config: Config) -> str:
 
 @asynccontextmanager
 async def _workspace(config: Config) -> AsyncIterator[Workspace | None]:
-    """The configured workspace; None: it is not there yet, and nothing is made here."""
+    """Open the configured workspace; None: it does not exist yet, and nothing is made here."""
     if not config.workspace_path.is_dir():
         yield None
         return

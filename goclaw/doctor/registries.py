@@ -25,7 +25,7 @@ SECONDS = 10.0
 
 
 async def check_registries(loaded: Loaded) -> list[Finding]:
-    """A line for each registry and for the file of all; nothing where there are none."""
+    """Return a finding for each registry and for the file of all; nothing without registries."""
     config, path = loaded.config, loaded.config.state_dir / FILE
     found = await asyncio.to_thread(lambda: list(_file(path)))
     if any(finding.verdict == "problem" for finding in found):

@@ -26,7 +26,7 @@ async def check_security(loaded: Loaded) -> list[Finding]:
 
 
 def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
-    """Everything that works but protects less than it could, each with what helps."""
+    """Yield everything that works but protects less than it could, each with what helps."""
     yield from weak_settings(loaded)
     yield from weak_files(loaded.config, users, loaded.path)
     yield from _people(loaded.config, users)
@@ -61,7 +61,7 @@ def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 
 
 def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    """Tokens, and who is let in without an entry being written by hand."""
+    """Yield findings on tokens, and on access without an entry written by hand."""
     try:
         tokens = read_tokens(config.tokens_path)
     except ConfigError as error:
@@ -97,7 +97,7 @@ def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 
 
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    """People whose tools work in one folder; the owner has the configured one, and sees all anyway."""
+    """Yield people whose tools work in one folder; the owner has the configured one, and sees all anyway."""
     folders: dict[Path, list[str]] = defaultdict(list)
     for user in users:
         folders[user.workspace or config.workspace_path].append(user.key)

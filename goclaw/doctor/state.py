@@ -43,7 +43,7 @@ def check_disk(config: Config) -> list[Finding]:
 
 
 def check_database(config: Config) -> list[Finding]:
-    """The database that is in use, and those that were set aside."""
+    """Check the database that is in use, and those that were set aside."""
     path = config.database_path
     return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_rescued(path)]
 

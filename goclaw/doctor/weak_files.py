@@ -121,7 +121,7 @@ def _workspace(config: Config, workspace: Path) -> Iterator[Finding]:
 
 
 def _found(folders: Iterable[Path], patterns: Sequence[str]) -> Iterator[Path]:
-    """Regular files of these names directly in these folders, each once."""
+    """Yield regular files of these names directly in these folders, each once."""
     seen: set[Path] = set()
     for folder in folders:
         for pattern in patterns:

@@ -39,7 +39,7 @@ class EmbeddingServer:
     seconds: float = SECONDS
 
     async def ask(self, http: aiohttp.ClientSession, body: Mapping[str, Any]) -> Any:
-        """The JSON of its answer.
+        """Send a request and return the JSON of its answer.
 
         Raises:
             EmbeddingError: it cannot be reached, refuses, or answers something else.

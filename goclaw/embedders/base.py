@@ -30,7 +30,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Sequence[bytes]:
-        """A vector for each text, in order: one signed byte per dimension, scaled so that the largest is 127.
+        """Return a vector for each text, in order: one signed byte per dimension, scaled so that the largest is 127.
 
         What is longer than the model reads counts with its beginning only. `query`: the texts ask; some models embed
         questions in another way than what answers them.
@@ -61,7 +61,7 @@ class EmbedderPart:
 
 
 def quantised(vector: Sequence[float]) -> bytes:
-    """Bytes as `Embedder.embed` gives them; only the direction is kept. A vector of zeros stays one."""
+    """Return bytes as `Embedder.embed` gives them; only the direction is kept. A vector of zeros stays one."""
     largest = max(map(abs, vector), default=0.0)
     if not largest:
         return bytes(len(vector))

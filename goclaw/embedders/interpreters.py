@@ -35,7 +35,7 @@ class Interpreter:
 
 
 async def interpreter(path: Path | None, names: Iterable[str]) -> Interpreter:
-    """The Python at `path` (not set: the one that runs this), asked for packages of these names.
+    """Return the Python at `path` (not set: the one that runs this), asked for packages of these names.
 
     Raises:
         ConfigError: no Python is at `path`.

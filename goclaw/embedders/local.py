@@ -116,7 +116,7 @@ class LocalEmbedder:
             self._changed.set()
 
     async def run(self) -> None:
-        """Have a process while there is work, for as long as this is awaited."""
+        """Run a process while there is work, for as long as this is awaited."""
         while True:
             while not self._jobs:
                 self._changed.clear()
@@ -194,7 +194,7 @@ class LocalEmbedder:
             log.info("the embedder's process had %d MB of the %d that it may; begun anew when needed", megabytes, cap)
 
     def _patience(self) -> float:
-        """Seconds in which something has to happen."""
+        """Return the seconds until the next deadline: of starting, of an answer, or of idling."""
         now = self._clock.monotonic()
         if not self._run.ready:
             seconds = LOADING_SECONDS if self._model.is_here else FETCHING_SECONDS
@@ -281,7 +281,7 @@ def _make_room(folder: Path, stale: float) -> None:
 async def open_local(
     spec: str, config: Config, clock: Clock, python: Interpreter | None = None
 ) -> AsyncIterator[Embedder]:
-    """The embedder for `sentence-transformers:model`, as long as the block runs, in `memory.embedder_python`.
+    """Open the embedder for `sentence-transformers:model`, as long as the block runs, in `memory.embedder_python`.
 
     Raises:
         ConfigError: the extra is not installed, or the model is not there and may not be fetched.
@@ -300,7 +300,7 @@ async def open_local(
 
 
 async def find_local(config: Config) -> str:
-    """The usual model, if it is on this machine together with the library.
+    """Return the usual model, if it is on this machine together with the library.
 
     Raises:
         ConfigError: `memory.embedder_python` is no Python.

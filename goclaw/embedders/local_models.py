@@ -45,13 +45,13 @@ class LocalModel:
 
 
 def module_of(name: str) -> str:
-    """The package in which a model of that name would be; empty where none could."""
+    """Return the package in which a model of that name would be; empty where none could."""
     module = (name or PACKAGED).replace("-", "_").replace(".", "_")
     return module if module.isidentifier() else ""
 
 
 def usual(packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> str:
-    """The name of the model that serves where none is named, if it is on this machine; else empty.
+    """Return the name of the model that serves where none is named, if it is on this machine; else empty.
 
     `packages` are the folders of those that are installed, as far as they may hold a model.
     """
@@ -61,7 +61,7 @@ def usual(packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> s
 
 
 def locate(name: str, packages: Mapping[str, str], env: Mapping[str, str] = os.environ) -> LocalModel:
-    """The model of that name: a folder (absolute, or in a home), a package with a model in it, one of the hub.
+    """Return the model of that name: a folder (absolute, or in a home), a package with a model in it, one of the hub.
 
     Reads all its files: slow.
 
@@ -86,14 +86,14 @@ def locate(name: str, packages: Mapping[str, str], env: Mapping[str, str] = os.e
 
 
 def _packaged(name: str, packages: Mapping[str, str]) -> Path | None:
-    """The folder `model` of an installed package of that name."""
+    """Return the folder `model` of an installed package of that name."""
     folder = packages.get(module_of(name), "")
     model = Path(folder) / "model"
     return model if folder and (model / "modules.json").is_file() else None
 
 
 def _cached(name: str, env: Mapping[str, str]) -> Path | None:
-    """The newest version of a model that was fetched from the hub before."""
+    """Return the newest version of a model that was fetched from the hub before."""
     whole = name if "/" in name else f"{OWNER}/{name}"
     for cache in _caches(env):
         model = cache / f"models--{whole.replace('/', '--')}"
@@ -116,7 +116,7 @@ def _caches(env: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _version(folder: Path) -> str:
-    """A digest of everything in the folder that a vector depends on."""
+    """Return a digest of everything in the folder that a vector depends on."""
     whole = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)

@@ -64,7 +64,7 @@ class Worker:
             raise await self._death() from None
 
     async def hear(self) -> tuple[Head, bytes]:
-        """The next frame. Raises EmbeddingError when the process has ended, or says something else."""
+        """Return the next frame. Raises EmbeddingError when the process has ended, or says something else."""
         try:
             head, body = lengths(await self._output.readexactly(LENGTHS.size))
             return head_of(await self._output.readexactly(head)), await self._output.readexactly(body)

@@ -114,7 +114,7 @@ async def open_ollama(spec: str, config: Config, clock: Clock) -> AsyncIterator[
 
 
 async def find_ollama(config: Config) -> str:
-    """The usual model, else the newest that embeds, if an Ollama answers within a second and has one."""
+    """Return the usual model, else the newest that embeds, if an Ollama answers within a second and has one."""
     async with open_client() as http:
         there = await probe(http, ollama_url(config.providers.get(KIND, ProviderSettings())))
     model = there and (there.find(USUAL_MODEL) or there.for_embedding() or _by_name(there))

@@ -44,7 +44,7 @@ class OpenAIEmbedder:
 
 
 def _in_order(name: str, answer: object) -> Sequence[object]:
-    """The vectors of an answer; its rows have numbers, and may come in any order."""
+    """Return the vectors of an answer; its rows have numbers, and may come in any order."""
     try:
         rows = {row["index"]: row["embedding"] for row in answer["data"]}  # type: ignore[index]  # it is JSON: see below
         return [rows[index] for index in range(len(rows))]
@@ -54,7 +54,7 @@ def _in_order(name: str, answer: object) -> Sequence[object]:
 
 @asynccontextmanager
 async def open_openai(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
-    """The embedder for `name:model`, as long as the block runs. A key is sent to the server that it is for only.
+    """Open the embedder for `name:model` until the block ends. A key is sent to its own server only.
 
     Raises:
         ConfigError: the address or the key is missing.

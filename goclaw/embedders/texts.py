@@ -51,7 +51,7 @@ def prefixes(model: str) -> Prefixes:
 
 
 def prepared(texts: Sequence[str], before: str = "") -> list[str]:
-    """The texts as they may be sent: cut, without half characters, and never empty."""
+    """Return the texts as they may be sent: cut, without half characters, and never empty."""
     return [
         before + (text[:MAX_CHARACTERS].encode("utf-8", "replace").decode() if text.strip() else NOTHING)
         for text in texts
@@ -59,6 +59,6 @@ def prepared(texts: Sequence[str], before: str = "") -> list[str]:
 
 
 def in_batches(texts: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The texts in order, at most `size` at a time."""
+    """Yield the texts in order, at most `size` at a time."""
     for start in range(0, len(texts), size):
         yield texts[start : start + size]

@@ -37,7 +37,7 @@ class DiskUse:
         return f"{used}; {amount(self.free)} free"
 
     def text(self) -> str:
-        """The summary, and a warning where little is free."""
+        """Return the summary, and a warning where little is free."""
         return f"{self.summary}. Warning: {self.warning}; {REMEDY}" if self.warning else self.summary
 
     @property
@@ -50,7 +50,7 @@ class DiskUse:
         return ""
 
     def numbers(self) -> dict[str, int | bool]:
-        """The same for machines."""
+        """Return the numbers for machines."""
         return {**asdict(self), "low": bool(self.warning)}
 
 
@@ -86,7 +86,7 @@ def measure(config: Config) -> DiskUse:
 
 
 def amount(count: int) -> str:
-    """Bytes in words: `96 kB`, `4.2 MB`, `87 GB`. A million bytes are a MB, as on the box of a disk."""
+    """Return bytes in words: `96 kB`, `4.2 MB`, `87 GB`. A million bytes are a MB, as on the box of a disk."""
     size, unit = next((found for found in ((1e9, "GB"), (1e6, "MB")) if count >= 0.9995 * found[0]), (1e3, "kB"))
     value = count / size
     return f"{value:.1f} {unit}" if 0.05 <= value < 9.95 else f"{value:,.0f} {unit}"

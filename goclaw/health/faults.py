@@ -36,7 +36,7 @@ _REMEDIES = {
 
 
 def disk_error(error: sqlite3.Error | OSError, path: Path, doing: str) -> DiskError:
-    """The error as a `DiskError` whose message says what could not be done to `path`, why, and what helps."""
+    """Return the error as a `DiskError` whose message says what could not be done to `path`, why, and what helps."""
     fault = fault_of(error)
     why = error.strerror if isinstance(error, OSError) else str(error)
     return DiskError(f"{path} cannot be {doing}: {why}; {remedy(fault, path)}", fault)

@@ -42,7 +42,7 @@ class Heartbeat:
             self._note(self._clock.monotonic(), due)
 
     def worst(self) -> float:
-        """The longest delay of the last minutes, in seconds."""
+        """Return the longest delay of the last minutes, in seconds."""
         self._forget(self._clock.monotonic())
         return self._delays[0][1] if self._delays else 0.0
 

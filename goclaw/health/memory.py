@@ -8,7 +8,7 @@ AVAILABLE = "MemAvailable:"
 
 
 def free_memory(table: Path = MEMINFO) -> int | None:
-    """Bytes that programs can have without swapping, as the kernel estimates it; None where there is no such table."""
+    """Return the bytes that programs can have without swapping, as the kernel estimates; None without such a table."""
     try:
         rows = table.read_text("ascii").splitlines()
     except (OSError, UnicodeDecodeError):

@@ -15,7 +15,7 @@ MAX_NAMES = 20
 
 
 def thread_stacks() -> str:
-    """The stacks of all threads of this process. Can be called in any of them."""
+    """Return the stacks of all threads of this process. Can be called in any of them."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     # Documented, though its name begins with an underscore: the only way to see other threads.
     return "".join(
@@ -36,7 +36,7 @@ def task_stacks(tasks: "Iterable[asyncio.Task[Any]]") -> str:
 
 
 def _place(task: "asyncio.Task[Any]") -> str:
-    """The stack of a task, down through everything that it awaits: `Task.get_stack` knows only the outermost frame."""
+    """Return a task's stack through everything that it awaits: `Task.get_stack` knows only the outermost frame."""
     frames = []
     awaited: Any = task.get_coro()
     while (frame := _first(awaited, "cr_frame", "gi_frame", "ag_frame")) is not None:
@@ -46,7 +46,7 @@ def _place(task: "asyncio.Task[Any]") -> str:
 
 
 def _first(awaited: Any, *names: str) -> Any:
-    """The first of these attributes that is there: a coroutine, a generator and an asynchronous one name them apart."""
+    """Return the first of these attributes: coroutines, generators and asynchronous generators name them apart."""
     return next((value for name in names if (value := getattr(awaited, name, None)) is not None), None)
 
 

@@ -20,7 +20,7 @@ class Unhandled:
         self.count = 0
 
     def take(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """The loop's exception handler."""
+        """Handle an error as the loop's exception handler."""
         self.count += 1
         error: BaseException | None = context.get("exception")
         task = context.get("task") or context.get("future")

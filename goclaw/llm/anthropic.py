@@ -89,7 +89,7 @@ class AnthropicModel(KnownModel):
         return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
-        """Anthropic's own count; an estimate when it cannot be had."""
+        """Return Anthropic's own count; an estimate when it cannot be had."""
         body = await self._body(request, {"model": self._name})
         try:
             url = f"{self._base_url}/v1/messages/count_tokens"
@@ -176,7 +176,7 @@ def _is_stale(words: str) -> bool:
 
 
 def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> Blocks:
-    """The content blocks of one message. `searches`: to a model that finds tools by itself."""
+    """Return the content blocks of one message. `searches`: to a model that finds tools by itself."""
     if isinstance(message, AssistantMessage):
         native = replayable(message, searches=searches)
         return tuple(map(orjson.dumps, native)) if native else plain(message)
@@ -204,7 +204,7 @@ def _pictures(images: Sequence[Image], pictures: Pictures) -> list[dict[str, Any
 
 
 def plain(message: AssistantMessage) -> Blocks:
-    """The content blocks of an answer without what only its own model could have said."""
+    """Return the content blocks of an answer without what only its own model could have said."""
     blocks: list[dict[str, Any]] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     for call in message.calls:
         blocks.append({"type": "tool_use", "id": clean(call.id), "name": clean(call.name), "input": call.input})
@@ -212,7 +212,7 @@ def plain(message: AssistantMessage) -> Blocks:
 
 
 def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
-    """The answer's own blocks, when they are Anthropic's, of a shape that we know, and still make the same calls.
+    """Return the answer's own blocks, if they are Anthropic's, of a shape that we know, and still make the same calls.
 
     Those of an answer that searched for tools are nothing for a request without that search.
     """
@@ -227,7 +227,7 @@ def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
 
 
 def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> bytes:
-    """The JSON list of turns: what follows each other from one side becomes one turn, tool results first.
+    """Return the JSON list of turns: what follows each other from one side becomes one turn, tool results first.
 
     The reminder is the last block, behind the last mark: the next request begins like this one without it.
     """
@@ -255,12 +255,12 @@ def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool,
 
 
 def mark(block: bytes) -> bytes:
-    """The block with a cache mark; given and returned as JSON."""
+    """Return the block with a cache mark; given and returned as JSON."""
     return block[:-1] + MARK
 
 
 def think(name: str, effort: str, limit: int, messages: Sequence[Message], *, searches: bool = False) -> dict[str, Any]:
-    """The fields that ask for thinking; none for `off`: the model then does as it does by default."""
+    """Return the fields that ask for thinking; none for `off`: the model then does as it does by default."""
     if effort not in BUDGETS:
         return {}
     if not BUDGET_ONLY.match(name):
@@ -283,7 +283,7 @@ def running_loop(messages: Sequence[Message]) -> list[Message]:
 
 
 def open_anthropic(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> AnthropicModel:
-    """The model for `anthropic:name`.
+    """Return the model for `anthropic:name`.
 
     Raises:
         ConfigError: there is no key (one is not needed with an own `base_url`).

@@ -73,7 +73,7 @@ class AnthropicAnswer:
             raise from_object(self._spec, frame.get("error"))
 
     def finish(self) -> Finished:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
             ModelError: the stream ended before the model said why it stopped.
@@ -117,7 +117,7 @@ class AnthropicAnswer:
                 self._partial_json.setdefault(index, []).append(delta["partial_json"])
 
     def _whole_blocks(self, stop: Stop) -> list[dict[str, Any]]:
-        """The blocks in order, tool inputs read; without a call that the output limit cut, and without empty text."""
+        """Return the blocks in order, tool inputs parsed; without a call cut by the output limit or empty text."""
         whole = []
         for index, block in sorted(self._blocks.items()):
             if block["type"] == CALL:
@@ -136,7 +136,7 @@ class AnthropicAnswer:
         return whole if any(block["type"] == "tool_use" for block in whole) else paired(whole)
 
     def _count(self, usage: object) -> None:
-        """Later counts replace earlier ones: they are cumulative."""
+        """Replace earlier counts: they are cumulative."""
         self._usage.update({key: value for key, value in fields(usage).items() if value is not None})
 
     def _read_usage(self) -> Usage:

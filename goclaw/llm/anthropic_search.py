@@ -32,12 +32,12 @@ def knows(name: str) -> bool:
 
 
 def without_ours(tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    """The tools that are shown, without those by which other models search."""
+    """Return the tools that are shown, without those by which other models search."""
     return [tool for tool in tools if tool.name not in (TOOL_SEARCH, TOOL_CALL)]
 
 
 def encode_tools(tools: Sequence[ToolSpec], **more: Any) -> bytes:
-    """The JSON list of the tools, with `more` fields in each."""
+    """Return the JSON list of the tools, with `more` fields in each."""
     told = [
         {"name": tool.name, "description": tool.description, "input_schema": trimmed(tool.schema), **more}
         for tool in tools
@@ -46,12 +46,12 @@ def encode_tools(tools: Sequence[ToolSpec], **more: Any) -> bytes:
 
 
 def encode_deferred(tools: Sequence[ToolSpec]) -> bytes:
-    """The JSON list of tools that stand in no prompt until a search names them."""
+    """Return the JSON list of tools that stand in no prompt until a search names them."""
     return encode_tools(tools, defer_loading=True)
 
 
 def listed(shown: bytes, deferred: bytes, search: bytes) -> bytes:
-    """The list of all tools: `search` ends what the provider caches, for no deferred tool may be marked."""
+    """Return the list of all tools: `search` ends what the provider caches, for no deferred tool may be marked."""
     return b"[" + b",".join(filter(None, (shown[1:-1], search, deferred[1:-1]))) + b"]"
 
 
@@ -61,7 +61,7 @@ def searched(blocks: Iterable[Any]) -> bool:
 
 
 def paired(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The blocks without searches that have no result: an answer that was cut may end with one, and is refused so."""
+    """Remove searches without a result: an answer that was cut may end with one, and would be refused."""
     found = {block.get("tool_use_id") for block in blocks if block["type"] == RESULT}
     return [block for block in blocks if block["type"] != CALL or block.get("id") in found]
 

@@ -157,7 +157,7 @@ class ChatModel(Protocol):
         ...
 
     async def count(self, request: Request) -> int:
-        """Tokens of the request: the provider's own count where it has one, else an estimate."""
+        """Count the tokens of the request: by the provider where it does, else by an estimate."""
         ...
 
 

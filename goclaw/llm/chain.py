@@ -116,7 +116,7 @@ class ModelChain:
         return aclosing(self._events(request))
 
     async def look(self) -> None:
-        """Have the model learn its window that would be asked now; see `base.Looking`."""
+        """Find the window of the model that would be asked now; see `base.Looking`."""
         model = self._candidates()[0].model
         if isinstance(model, Looking):
             await model.look()
@@ -126,7 +126,7 @@ class ModelChain:
         return await self._candidates()[0].model.count(request)
 
     def _candidates(self) -> list[ModelHealth]:
-        """The models that are well; if none is, all of them: an attempt is better than none."""
+        """Return the models that are well; if none is, all of them: an attempt is better than none."""
         now = self._clock.monotonic()
         return [health for health in self._healths if health.well_at <= now] or self._healths
 
@@ -199,7 +199,7 @@ class ModelChain:
 
 
 def pause_before_repeating(error: ModelError, number: int) -> float | None:
-    """Seconds to wait after try `number` failed with `error`; None when another try is useless."""
+    """Return seconds to wait after try `number` failed with `error`; None when another try is useless."""
     if error.kind not in REPEATABLE or number >= TRIES_PER_MODEL:
         return None
     backoff = FIRST_WAIT * 2.0 ** (number - 1)
@@ -208,7 +208,7 @@ def pause_before_repeating(error: ModelError, number: int) -> float | None:
 
 
 def failure(attempt: ChainAttempt) -> ModelError:
-    """The error that ends the search: the only model's own, or one that names every model and why."""
+    """Return the error that ends the search: the only model's own, or one that names every model and why."""
     first, _ = next(iter(attempt.failures.values()))
     lines = [f"{error} ({count} tries)" if count > 1 else str(error) for error, count in attempt.failures.values()]
     message = lines[0] if len(lines) == 1 else "no model could answer:\n" + "\n".join(f"- {line}" for line in lines)

@@ -53,7 +53,7 @@ class ModelFacts:
     price_cache_write: float | None = None
 
     def cost(self, usage: Usage) -> float | None:
-        """US dollars for `usage`; None when the prices are unknown."""
+        """Return US dollars for `usage`; None when the prices are unknown."""
         if self.price_input is None or self.price_output is None:
             return None
         read = self.price_input if self.price_cache_read is None else self.price_cache_read
@@ -86,7 +86,7 @@ class KnownModel:
 
 
 def facts(spec: str, options: ModelOptions, at: float) -> ModelFacts:
-    """Everything known of `provider:name`; `at` (epoch seconds) chooses among prices that change.
+    """Return everything known of `provider:name`; `at` (epoch seconds) chooses among prices that change.
 
     Slow (some tenths of a second) once per process, unless `prepare` has run for the model.
     """
@@ -112,7 +112,7 @@ async def prepare(specs: Sequence[str], at: float) -> None:
 
 
 def _key(spec: str) -> Key | None:
-    """Provider and model as the data name them; None for a model on one's own machine."""
+    """Return provider and model as the data name them; None for a model on one's own machine."""
     provider, _, name = spec.partition(":")
     if provider in UNLISTED:
         return None
@@ -128,7 +128,7 @@ def either(configured: float | None, known: float | None) -> float | None:
 
 
 def default_window(provider: str) -> int:
-    """Tokens, for a model that the data do not know."""
+    """Return the window in tokens for a model that the data do not know."""
     if provider == "anthropic":
         return ANTHROPIC_WINDOW
     return LOCAL_WINDOW if provider in SERVERS and SERVERS[provider].local else DEFAULT_WINDOW

@@ -44,7 +44,7 @@ class DemoModel:
         return aclosing(self._events(request))
 
     async def count(self, request: Request) -> int:
-        """An estimate."""
+        """Return an estimate."""
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -59,7 +59,7 @@ class DemoModel:
 
 
 def reply(messages: Sequence[Message]) -> tuple[str, tuple[ToolCall, ...]]:
-    """The text and the tool calls that answer `messages`."""
+    """Return the text and the tool calls that answer `messages`."""
     results = trailing_results(messages)
     if results:
         reports = (f"{result.name} returned:\n\n{as_it_is(unmarked(result.content))}" for result in results)
@@ -102,18 +102,18 @@ def last_words(messages: Sequence[Message]) -> str:
 
 
 def unmarked(text: str) -> str:
-    """The text as people know it."""
+    """Return the text as people know it."""
     return MATERIAL.sub(lambda found: found["text"], text)
 
 
 def as_it_is(text: str) -> str:
-    """The text as a block of Markdown in which nothing of it is taken for Markdown."""
+    """Return the text as a block of Markdown in which nothing of it is taken for Markdown."""
     longest = max((len(found) for found in FENCE.findall(text)), default=2)
     return f"{'`' * (longest + 1)}\n{text}\n{'`' * (longest + 1)}"
 
 
 def parse_object(written: str) -> dict[str, Any] | None:
-    """The JSON object that was written; `{}` for nothing, None for anything else."""
+    """Return the JSON object that was written; `{}` for nothing, None for anything else."""
     try:
         value = orjson.loads(written or "{}")
     except orjson.JSONDecodeError:
@@ -132,13 +132,13 @@ def fresh_ids(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """The text cut into at most `DELTAS` parts of equal length."""
+    """Return the text cut into at most `DELTAS` parts of equal length."""
     size = max(1, -(-len(text) // DELTAS))
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def open_demo(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> DemoModel:
-    """A demo model; only `context_window` of the options has a meaning for it."""
+    """Return a demo model; only `context_window` of the options has a meaning for it."""
     return DemoModel(spec, options.context_window or CONTEXT_WINDOW)
 
 

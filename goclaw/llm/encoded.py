@@ -69,7 +69,7 @@ class EncodedMessages:
         self._at_the_end = self._forget
 
     async def blocks(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Blocks]:
-        """The forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
+        """Return the forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
         found: list[Blocks] = []
         new = 0
         for message in messages:
@@ -119,7 +119,7 @@ class EncodedMessages:
         return len(self._kept)
 
     async def _with_pictures(self, message: Message) -> tuple[Message, Pictures]:
-        """The message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
+        """Return the message with its pictures; one that is not kept any more, or damaged, is a line in its text."""
         if isinstance(message, AssistantMessage) or not message.images:
             return message, {}
         if self.blind or not self._sees():
@@ -172,7 +172,7 @@ class EncodedTools:
         self._text = b""
 
     def text(self, tools: Sequence[ToolSpec]) -> bytes:
-        """The form of these tools; made anew only when one of them is another object than last time."""
+        """Return the form of these tools; made anew only when one of them is another object than last time."""
         same = len(tools) == len(self._tools) and all(map(lambda old, new: old is new, self._tools, tools))
         if not same or not self._text:
             self._tools, self._text = tuple(tools), self._encode(tools)
@@ -217,7 +217,7 @@ def results_first(messages: Sequence[Message]) -> list[Message]:
 
 
 def results_answered(messages: Sequence[Message]) -> list[Message]:
-    """The conversation with a word of the assistant wherever a person speaks right after tool results.
+    """Return the conversation with a word of the assistant wherever a person speaks right after tool results.
 
     It happens when a message joins a running turn, and some models' templates refuse it.
     """
@@ -230,7 +230,7 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
 
 
 def reminded(request: Request) -> Request:
-    """The request with its reminder as a person's last words: these protocols know no other place for it.
+    """Return the request with its reminder as a person's last words: these protocols know no other place for it.
 
     Behind tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
     messages of a person after each other, and all of them a system message in the middle.
@@ -246,7 +246,7 @@ def reminded(request: Request) -> Request:
 
 
 def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
-    """The JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
+    """Return the JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
     fields = [orjson.dumps(head)[1:-1], *(b'"%s":%s' % (name.encode(), text) for name, text in parts.items())]
     return b"{" + b",".join(field for field in fields if field) + b"}"
 
@@ -254,7 +254,7 @@ def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
 async def with_conversation(
     head: Mapping[str, Any], request: Request, messages: EncodedMessages, tools: EncodedTools
 ) -> bytes:
-    """A whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
+    """Return a whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
     request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
     spoken = results_first(request.messages)
@@ -265,7 +265,7 @@ async def with_conversation(
 
 
 def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> Iterator[bytes]:
-    """The forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
+    """Yield the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
     waiting: list[bytes] = []
     for message, blocks in zip(messages, encoded, strict=True):
         if isinstance(message, ToolResult):
@@ -279,12 +279,12 @@ def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> 
 
 
 def array(items: Sequence[bytes]) -> bytes:
-    """The JSON array of items that are JSON already."""
+    """Return the JSON array of items that are JSON already."""
     return b"[" + b",".join(items) + b"]"
 
 
 def clean(name: str) -> str:
-    """An id or name that every API takes; one that had to be changed stays unmistakable by a digest."""
+    """Return an id or name that every API takes; one that had to be changed stays unmistakable by a digest."""
     if name and not NAME.search(name):
         return name
     return f"{NAME.sub('_', name)}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -66,12 +66,12 @@ _WEIGHTS = _table()
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text."""
+    """Estimate the tokens of a text."""
     return _tokens(text.encode(errors="replace"))
 
 
 def estimate_message(message: Message) -> int:
-    """Tokens of a message."""
+    """Estimate the tokens of a message."""
     if isinstance(message, UserMessage):
         return PER_MESSAGE + estimate_text(message.text) + PER_IMAGE * len(message.images)
     if isinstance(message, AssistantMessage):
@@ -86,7 +86,7 @@ def estimate_tools(tools: Iterable[ToolSpec]) -> int:
 
 
 def _estimate_tool(tool: ToolSpec) -> int:
-    """Tokens of one tool. They are shown again with every request, so each is estimated once."""
+    """Estimate the tokens of one tool; cached, as it is sent with every request."""
     known = _TOOLS.get(id(tool))
     if known is None or known[0] is not tool:
         if len(_TOOLS) >= _MAX_TOOLS:
@@ -98,13 +98,13 @@ def _estimate_tool(tool: ToolSpec) -> int:
 
 
 def estimate_request(request: Request) -> int:
-    """Tokens of a whole prompt: system text, tools, messages and reminder."""
+    """Estimate the tokens of a whole prompt: system text, tools, messages and reminder."""
     head = PER_MESSAGE + estimate_text(request.system) + estimate_tools(request.tools)
     return head + sum(map(estimate_message, request.messages)) + estimate_reminder(request.reminder)
 
 
 def estimate_reminder(text: str) -> int:
-    """Tokens of what the runtime says behind the conversation."""
+    """Estimate the tokens of the runtime's text behind the conversation."""
     return PER_MESSAGE + estimate_text(text) if text else 0
 
 

@@ -106,7 +106,7 @@ SECRET = re.compile(r"\b(sk|gsk|xai|key|pk|AIza)[-_\w*.]{6,}|Bearer\s+\S+", re.I
 def fail(
     kind: ModelErrorKind, spec: str, words: str = "", *, sentence: str = "", retry_after: float | None = None
 ) -> ModelError:
-    """The error of that kind for the model `spec`, quoting the server's `words` unless they are about keys."""
+    """Return the error of that kind for the model `spec`, quoting the server's `words` unless they are about keys."""
     message = f"{spec}: {sentence or SENTENCES[kind]}"
     quoted = quote(words)
     if quoted and kind is not KINDS.AUTH:
@@ -120,7 +120,7 @@ def from_response(spec: str, status: int, body: bytes, headers: Mapping[str, str
 
 
 def from_object(spec: str, error: Any) -> ModelError:
-    """The error object that a server sent in the middle of a stream."""
+    """Return the error object that a server sent in the middle of a stream."""
     text = orjson.dumps(error).decode()
     fields: dict[str, Any] = error if isinstance(error, dict) else {}
     code = fields.get("code")
@@ -175,7 +175,7 @@ def words_of(body: bytes) -> str:
 
 
 def quote(words: str) -> str:
-    """The first line, short, without anything that looks like a key."""
+    """Return the first line, short, without anything that looks like a key."""
     line = words.strip().partition("\n")[0]
     return SECRET.sub("…", line)[:WORDS_LIMIT].rstrip(". ")
 
@@ -210,7 +210,7 @@ def connecting(spec: str) -> Iterator[None]:
 
 @contextmanager
 def reading(spec: str) -> Iterator[None]:
-    """The same while an answer is read; what cannot be read is an answer that broke off."""
+    """Convert errors while an answer is read; unreadable data count as an answer that broke off."""
     try:
         yield
     except TimeoutError as error:
@@ -223,7 +223,7 @@ def reading(spec: str) -> Iterator[None]:
 
 
 async def flagged(events: AsyncGenerator[ModelEvent, None]) -> AsyncGenerator[ModelEvent, None]:
-    """The same events; a `ModelError` among them knows whether text had been streamed before."""
+    """Pass events on; a `ModelError` among them knows whether text had been streamed before."""
     shown = False
     try:
         async with aclosing(events):

@@ -42,7 +42,7 @@ class FoundModels:
 
 
 async def look_around(config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ) -> FoundModels:
-    """Everything that could answer; nothing is asked but whether an Ollama is there."""
+    """Find all usable models; the only request is to Ollama."""
     keyed = [name for name in ("anthropic", *SERVERS) if name not in TWINS and key_known(config, name, env)]
     candidates = [ModelCandidate(BEST[name], f"there is a key for {name}") for name in keyed if name in BEST]
     ollama = await find_ollama()
@@ -52,7 +52,7 @@ async def look_around(config: Config, find_ollama: Probe, env: Mapping[str, str]
 
 
 def key_variable(provider: str) -> str | None:
-    """The environment variable that a provider's key is read from; None: it works without a key.
+    """Return the environment variable that a provider's key is read from; None: it works without a key.
 
     For a provider that is left to pydantic-ai it is a guess by the usual pattern.
     """

@@ -55,7 +55,7 @@ def listed(provider: str, name: str, at: float) -> ModelRow:
 
 
 async def read_beforehand(keys: Sequence[Key], at: float) -> None:
-    """Have `listed` answer for `keys` at once, without the data in this process's memory."""
+    """Read the rows for `keys` beforehand, without the data in this process's memory."""
     if not keys:
         return
     question = orjson.dumps([list(keys), at]).decode()
@@ -86,7 +86,7 @@ async def _answer(command: Sequence[str], environment: Mapping[str, str]) -> byt
 
 @cache
 def snapshot() -> "DataSnapshot":
-    """The model data as installed: nothing is fetched."""
+    """Return the model data as installed: nothing is fetched."""
     from genai_prices.data_snapshot import get_snapshot
 
     return get_snapshot()

@@ -82,7 +82,7 @@ async def all_names(
 
 
 def usable(config: Config) -> Sequence[str]:
-    """The providers that could be asked without more ado: a key is known, an address configured, or it is Ollama."""
+    """Return the providers that could be asked at once: a key is known, an address configured, or it is Ollama."""
     named = [name for name in sorted(LISTING - {"openai"}) if key_known(config, name)]
     placed = [name for name, settings in config.providers.items() if settings.base_url and name in LISTING]
     return list(dict.fromkeys(["ollama", *named, *placed]))
@@ -109,6 +109,6 @@ def _place(provider: str, settings: ProviderSettings) -> tuple[str, Mapping[str,
 
 
 def _names(listed: Any) -> set[str]:
-    """The ids in an answer; Together sends the list alone, Gemini puts `models/` before each."""
+    """Return the ids in an answer; Together sends the list alone, Gemini puts `models/` before each."""
     rows = listed["data"] if isinstance(listed, dict) else listed
     return {str(row["id"]).removeprefix("models/") for row in rows}

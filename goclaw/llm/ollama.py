@@ -88,7 +88,7 @@ class OllamaModel:
         return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
-        """An estimate: the protocol has no count."""
+        """Return an estimate: the protocol has no count."""
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -116,13 +116,13 @@ class OllamaModel:
         return await with_conversation(head, request, self._messages, self._tools)
 
     def _limit_for(self, prompt: int, wanted: int | None) -> int:
-        """Tokens that the answer may have: prompt and answer together must not exceed the window."""
+        """Return the tokens that the answer may have: prompt and answer together must not exceed the window."""
         limit = wanted or self._output_limit()
         room = self._largest - prompt - prompt // INEXACT
         return min(limit, self._largest // ANSWER_SHARE, max(LEAST_OUTPUT, room))
 
     def _window_for(self, prompt: int, limit: int) -> int:
-        """The window to ask for.
+        """Return the window to ask for.
 
         Raises:
             ModelError: the prompt does not fit (`overflow`): Ollama would cut it without a word.
@@ -133,7 +133,7 @@ class OllamaModel:
         return self._num_ctx
 
     def _think(self) -> dict[str, Any]:
-        """The field that turns thinking on or off, for models that can; others refuse it."""
+        """Return the field that turns thinking on or off, for models that can; others refuse it."""
         if self._facts is None or "thinking" not in self._facts.capabilities:
             return {}
         effort = self._options.thinking
@@ -159,7 +159,7 @@ class OllamaModel:
             self._choose(facts)
 
     async def settle(self, tokens: int, *, in_use: bool) -> None:
-        """See `base.Loading`."""
+        """Settle the window; see `base.Loading`."""
         await self.look()
         wanted = self._num_ctx or bucket(tokens + self._output_limit())
         if in_use and not self._options.context_window:
@@ -169,7 +169,7 @@ class OllamaModel:
         self._num_ctx = min(wanted, self._largest)
 
     def _output_limit(self) -> int:
-        """Tokens that an answer may have where the request does not say."""
+        """Return the tokens that an answer may have where the request does not say."""
         return self._options.max_output or usual_output(self._name)
 
     def _asking(self) -> OllamaEndpoint:
@@ -197,7 +197,7 @@ class OllamaModel:
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator["AsyncClient"]:
-        """The library's client; leaving the block closes its connections."""
+        """Open the library's client; leaving the block closes its connections."""
         check_reachable(urlsplit(self._base_url).hostname or "")
         await asyncio.to_thread(library_errors)
         from httpx import Timeout
@@ -274,12 +274,12 @@ def library_errors() -> tuple[type[Exception], ...]:
 
 @cache
 def certificates() -> ssl.SSLContext:
-    """The system's certificates, read once: the library would read its own anew for every client."""
+    """Return the system's certificates, read once: the library would read its own anew for every client."""
     return ssl.create_default_context()
 
 
 def open_ollama(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> OllamaModel:
-    """The model for `ollama:name[:tag]` at `providers.ollama.base_url`, else `OLLAMA_HOST`, else this machine."""
+    """Open the model for `ollama:name[:tag]` at `providers.ollama.base_url`, else `OLLAMA_HOST`, else this machine."""
     return OllamaModel(spec, ollama_url(settings), settings, options, ports)
 
 

@@ -48,7 +48,7 @@ class OllamaAnswer:
             self._last = part
 
     def finish(self) -> Finished:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
             ModelError: the stream ended before the server said that it is done.

@@ -89,7 +89,7 @@ class OllamaEndpoint:
         return loaded if _positive(loaded) else 0
 
     async def _heads_by_layer(self) -> Sequence[int]:
-        """KV heads of each layer, where they differ: lists are left out of an answer unless it is a verbose one."""
+        """Return the KV heads of each layer, where they differ: only a verbose answer has lists."""
         body = {"model": self.name, "verbose": True}
         url = f"{self.base_url}/api/show"
         async with self.http.post(
@@ -99,7 +99,7 @@ class OllamaEndpoint:
         return list(orjson.loads(found[1])) if found else ()
 
     async def _row(self, path: str) -> Mapping[str, Any]:
-        """The model's row in a list of the server (`tags`: pulled, `ps`: in memory); empty: none, or no list."""
+        """Return the model's row in a list of the server (`tags`: pulled, `ps`: in memory); empty: none, or no list."""
         try:
             listed = (await ask(self.http, f"{self.base_url}/api/{path}", None, self.headers)).get("models")
         except (aiohttp.ClientResponseError, ValueError):

@@ -16,12 +16,12 @@ SPARE = 1 << 30
 
 
 def bucket(tokens: int) -> int:
-    """The smallest bucket that holds so many tokens: 4,096 times a power of two."""
+    """Return the smallest bucket that holds so many tokens: 4,096 times a power of two."""
     return SMALLEST_BUCKET << max(0, math.ceil(math.log2(tokens / SMALLEST_BUCKET)))
 
 
 def fitting_window(footprint: Footprint, free: int, largest: int) -> int:
-    """Tokens of the window that fits into `free` bytes of memory beside the model, at most `largest`.
+    """Return the tokens of the window that fits into `free` bytes of memory beside the model, at most `largest`.
 
     A model that is in memory keeps the window that it has, if that is the larger one: it is there, so it fits. What its
     window takes counts as free. Its weights do not: mapped from the disk they are part of what the kernel calls

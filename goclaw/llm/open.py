@@ -51,7 +51,7 @@ Probe = Callable[[], Awaitable[OllamaServer | None]]
 
 
 def open_model(spec: str, config: Config, ports: ModelPorts) -> ChatModel:
-    """The model for `provider:name` (or `demo`). Nothing is sent yet.
+    """Return the model for `provider:name` (or `demo`). Nothing is sent yet.
 
     Raises:
         ConfigError: the name is incomplete, a key or an extra is missing; the message says what helps.
@@ -107,7 +107,7 @@ def unplaceable(spec: str, place: str, agent: AgentSettings) -> Iterator[str]:
 def open_chain(
     specs: Sequence[str], config: Config, ports: ModelPorts, notice: Callable[[str], None] = lambda line: None
 ) -> ModelChain:
-    """The models of `specs` as one, in that order; `notice` gets a line when another one takes over.
+    """Return the models of `specs` as one, in that order; `notice` gets a line when another one takes over.
 
     Raises:
         ConfigError: one of them cannot be opened.
@@ -116,7 +116,7 @@ def open_chain(
 
 
 def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
-    """US dollars for an answer of the model `spec` at `at` (epoch seconds); None where its prices are unknown.
+    """Return US dollars for an answer of the model `spec` at `at` (epoch seconds); None for unknown prices.
 
     A model on the user's own machine costs nothing, unless a price is configured or in the data (a server on this
     machine may hand requests on). Reads the model data once per model: call `prepare` before, or from a thread.
@@ -133,7 +133,7 @@ def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
 async def pick_default(
     config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ
 ) -> tuple[tuple[str, ...], str]:
-    """The chain of the main agent, and a sentence for people that says which it is, why, and how to change it.
+    """Return the chain of the main agent, and a sentence for people that says which it is, why, and how to change it.
 
     A configured chain is taken as it is; else a key, else an Ollama with a model that can call tools, else the demo.
     """
@@ -163,7 +163,7 @@ async def pick_default(
 
 
 async def pick_summary(config: Config, find_ollama: Probe) -> tuple[str, ...]:
-    """The chain for `models.summary`; empty: none but the main model."""
+    """Return the chain for `models.summary`; empty: none but the main model."""
     if config.models.summary != "auto":
         return config.models.summary
     server = await find_ollama()
@@ -172,7 +172,7 @@ async def pick_summary(config: Config, find_ollama: Probe) -> tuple[str, ...]:
 
 
 def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os.environ) -> Probe:
-    """The question whether an Ollama answers, for `pick_default` and `pick_summary`; takes a second at most."""
+    """Return a function that finds Ollama, for `pick_default` and `pick_summary`; it takes a second at most."""
     base_url = ollama_url(config.providers.get("ollama", ProviderSettings()), env)
 
     async def find() -> OllamaServer | None:

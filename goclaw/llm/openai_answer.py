@@ -94,7 +94,7 @@ class OpenAIAnswer:
             self._stop = choice.get("finish_reason") or self._stop
 
     def finish(self) -> Finished:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
             ModelError: the stream ended before the server said why.
@@ -129,7 +129,7 @@ class OpenAIAnswer:
             yield from self._call_delta(piece)
 
     def _parts(self, parts: list[dict[str, Any]]) -> Iterator[ModelEvent]:
-        """Mistral's reasoning models send lists: `{type: thinking, thinking: [{text}]}` and `{type: text, text}`."""
+        """Yield a list's parts, as of Mistral: `{type: thinking, thinking: [{text}]}` and `{type: text, text}`."""
         for part in parts:
             if part.get("type") == "thinking":
                 thought = "".join(inner.get("text", "") for inner in part["thinking"])
@@ -150,7 +150,7 @@ class OpenAIAnswer:
         call.extra.update({key: value for key, value in piece.items() if key not in CALL_FIELDS and value is not None})
 
     def _index(self, piece: dict[str, Any]) -> int:
-        """Which call a piece belongs to: its index; without one, a new id begins a new call (Gemini, Ollama)."""
+        """Return the call of a piece: its index; without one, a new id begins a new call (Gemini, Ollama)."""
         index = piece.get("index")
         last = len(self._calls) - 1
         if index is None:
@@ -161,7 +161,7 @@ class OpenAIAnswer:
         return max(self._calls) + 1 if new and (piece.get("function") or {}).get("name") else int(index)
 
     def _whole_calls(self, stop: Stop) -> tuple[ToolCall, ...]:
-        """The calls in order, without one that the output limit cut."""
+        """Return the calls in order, without one that the output limit cut."""
         calls = []
         for _, partial in sorted(self._calls.items()):
             read = read_arguments("".join(partial.written))

@@ -79,7 +79,7 @@ class OpenAIChatModel(KnownModel):
         return aclosing(flagged(again_without_pictures(self._events, request, self._messages)))
 
     async def count(self, request: Request) -> int:
-        """An estimate: the protocol has no count."""
+        """Return an estimate: the protocol has no count."""
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -169,7 +169,7 @@ class OpenAIChatModel(KnownModel):
 
 
 def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
-    """The JSON list of the tools."""
+    """Return the JSON list of the tools."""
     return orjson.dumps(
         [
             {
@@ -184,7 +184,7 @@ def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
 def open_openai_chat(
     spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
 ) -> OpenAIChatModel:
-    """The model for `name:model`, where `name` is a row of the table of compatible servers.
+    """Return the model for `name:model`, where `name` is a row of the table of compatible servers.
 
     Raises:
         ConfigError: there is no key (one is not needed with an own `base_url`).

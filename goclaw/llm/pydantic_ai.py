@@ -42,7 +42,7 @@ class PydanticAIModel(KnownModel):
         return aclosing(flagged(self._events(request)))
 
     async def count(self, request: Request) -> int:
-        """An estimate."""
+        """Return an estimate."""
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -63,7 +63,7 @@ class PydanticAIModel(KnownModel):
 def open_pydantic_ai(
     spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
 ) -> PydanticAIModel:
-    """The model for any `provider:name` that pydantic-ai knows.
+    """Return the model for any `provider:name` that pydantic-ai knows.
 
     Raises:
         ConfigError: the extra is not installed.

@@ -158,7 +158,7 @@ class Bridge:
             history.append(ModelRequest([part], instructions=request.system or None))
 
     async def _content(self, message: UserMessage) -> Any:
-        """Text alone as a string, with pictures as a list."""
+        """Return text alone as a string, with pictures as a list."""
         found = await self._pictures(message)
         message = without_lost(message, found.keys())
         if not message.images:
@@ -210,7 +210,7 @@ class Bridge:
 
 
 def make_provider(name: str, settings: ProviderSettings) -> Provider[Any]:
-    """The library's provider, with the key and the address that are configured; it reads its own variables itself."""
+    """Return the library's provider, with the configured key and address; it reads its own variables itself."""
     kind = infer_provider_class(name)
     known = inspect.signature(kind).parameters
     given: dict[str, Any] = {}
@@ -222,7 +222,7 @@ def make_provider(name: str, settings: ProviderSettings) -> Provider[Any]:
 
 
 def events_of(event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
-    """Our events for one of the library's; kinds that we do not know are passed over."""
+    """Yield our events for one of the library's; unknown kinds are ignored."""
     if isinstance(event, PartStartEvent):
         if isinstance(event.part, ToolCallPart):
             yield CallStarted(event.part.tool_name)
@@ -238,7 +238,7 @@ def events_of(event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
 
 
 def arguments_of(part: ToolCallPart) -> dict[str, Any]:
-    """The call's arguments, whether the library has read them already or not."""
+    """Return the call's arguments, whether the library has read them already or not."""
     return dict(part.args) if isinstance(part.args, dict) else read_arguments(part.args or "")
 
 
@@ -252,7 +252,7 @@ def translated(spec: str) -> Iterator[None]:
 
 
 def translate(spec: str, error: Exception) -> ModelError:
-    """The `ModelError` for one of the library's errors; an unknown one is an answer that broke off."""
+    """Return the `ModelError` for one of the library's errors; an unknown one is an answer that broke off."""
     kind = next((kind for known, kind in BY_CLASS if isinstance(error, known)), KINDS.TRUNCATED)
     if isinstance(error, exceptions.UserError):
         kind = KINDS.REJECTED

@@ -120,7 +120,7 @@ class ScriptedModel:
         return aclosing(self._events(request))
 
     async def count(self, request: Request) -> int:
-        """An estimate."""
+        """Return an estimate."""
         return estimate_request(request)
 
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
@@ -180,7 +180,7 @@ def text_of(message: Message) -> str:
 
 
 def pieces(text: str, count: int) -> list[str]:
-    """The text in at most `count` parts of equal length; none of an empty text."""
+    """Return the text in at most `count` parts of equal length; none of an empty text."""
     size = max(1, -(-len(text) // max(1, count)))
     return [text[start : start + size] for start in range(0, len(text), size)]
 
@@ -203,7 +203,7 @@ def read_script(path: Path) -> Script:
 
 
 def open_scripted(spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts) -> ScriptedModel:
-    """The model for `scripted:path/to/file.json`.
+    """Return the model for `scripted:path/to/file.json`.
 
     Raises:
         ConfigError: the file is missing or is no script.

@@ -69,7 +69,7 @@ class EventParser:
 
     @staticmethod
     def _lines(text: bytes) -> list[bytes]:
-        """The lines of `text`; the last one is unfinished."""
+        """Return the lines of `text`; the last one is unfinished."""
         if b"\r" not in text:
             return text.split(b"\n")
         # A carriage return at the very end may be half of a CRLF: it waits for the next piece.
@@ -93,7 +93,7 @@ class EventParser:
         return None
 
     def _end(self) -> ServerEvent | None:
-        """A blank line: the event is complete; without data it was only a comment or a keep-alive."""
+        """Finish the event at a blank line; None without data: it was only a comment or a keep-alive."""
         event = ServerEvent(self._name or "message", b"\n".join(self._data)) if self._data else None
         self._name, self._data, self._size = "", [], 0
         return event

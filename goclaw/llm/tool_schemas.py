@@ -17,12 +17,12 @@ LONG_TEXT, LONG_LIST = 200, 50
 
 
 def trimmed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A shorter schema that means the same to a model."""
+    """Return a shorter schema that means the same to a model."""
     return dict(_kept(schema))
 
 
 def _trim(node: Any) -> Any:
-    """A schema within another one; what is no object (`true`) stays."""
+    """Trim a schema within another one; a value that is no object (`true`) stays."""
     return dict(_kept(node)) if isinstance(node, Mapping) else node
 
 
@@ -56,7 +56,7 @@ def _says_nothing(key: str, value: Any) -> bool:
 
 
 def _without_null(schema: Any) -> Any:
-    """The schema of an argument that may be left out, without the null that means just that."""
+    """Return the schema of an argument that may be left out, without the null that means just that."""
     if not isinstance(schema, Mapping) or schema.get("default", _NULL) is not None:
         return schema
     kinds, types = schema.get("anyOf"), schema.get("type")

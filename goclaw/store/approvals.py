@@ -58,7 +58,7 @@ class ApprovalRules:
         return [_rule(dict(row)) for row in found]
 
     async def all(self) -> list[ApprovalRule]:
-        """Every rule, the oldest first."""
+        """Return every rule, the oldest first."""
         return [_rule(dict(row)) for row in await self._database.read(_ALL())]
 
     async def remove(self, number: int) -> bool:

@@ -77,7 +77,7 @@ def refuse_newer(path: Path, version: int) -> None:
 
 
 def referred_media(path: Path) -> set[str]:
-    """Keys of the pictures and files that the conversations and deliveries in a database refer to."""
+    """Return keys of the pictures and files that the conversations and deliveries in a database refer to."""
     with closing(_read_only(path)) as connection:
         images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
         kept = _artifacts(connection)
@@ -86,7 +86,7 @@ def referred_media(path: Path) -> set[str]:
 
 
 def needed_media(path: Path) -> set[str]:
-    """Those of them that must be on the disk: the others may have been removed (`media.ttl`)."""
+    """Return the keys that must be on the disk: the others may have been removed (`media.ttl`)."""
     with closing(_read_only(path)) as connection:
         shown, sent = (connection.execute(bound.sql, bound.values).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
         kept = _artifacts(connection)
@@ -94,7 +94,7 @@ def needed_media(path: Path) -> set[str]:
 
 
 def _artifacts(connection: sqlite3.Connection) -> Sequence[tuple[str]]:
-    """The columns of rows with artifacts; a database of an older schema has none."""
+    """Return the columns of rows with artifacts; a database of an older schema has none."""
     known = any(row[1] == "artifacts" for row in connection.execute("PRAGMA table_info(messages)"))
     return connection.execute(ARTIFACTS().sql).fetchall() if known else ()
 

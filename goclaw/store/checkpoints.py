@@ -64,7 +64,7 @@ class CheckpointStore:
         )
 
     async def latest(self, session: str) -> StoredCheckpoint | None:
-        """The latest one of what the session's context began with after the last `/clear`."""
+        """Return the latest one of what the session's context began with after the last `/clear`."""
         rows = await self._database.read(_LATEST(session=session))
         if not rows:
             return None

@@ -64,7 +64,7 @@ class Statement:
 
     @cached_property
     def _compiled(self) -> tuple[str, dict[str, Any]]:
-        """The text and the fixed values; made at the first use, so that a start pays only for what it asks."""
+        """Return the text and the fixed values; compiled at the first use, which keeps starts quick."""
         compiled = self._clause.compile(dialect=_DIALECT)
         sql = str(compiled)
         if "POSTCOMPILE" in sql:
@@ -80,13 +80,13 @@ class Statement:
 
 
 def insert_into(table: Table, *columns: str, ignore_conflict: bool = False) -> Statement:
-    """An INSERT with one parameter per named column. `ignore_conflict`: a row whose key exists is left as it is."""
+    """Build an INSERT with one parameter per named column. `ignore_conflict`: leave a row whose key exists as it is."""
     clause = sqlite.insert(table).values({column: bindparam(column) for column in columns})
     return Statement(clause.on_conflict_do_nothing() if ignore_conflict else clause)
 
 
 def insert_if(table: Table, condition: ColumnElement[bool], *columns: str) -> Statement:
-    """An INSERT with one parameter per named column, done only where `condition` (it may use them) holds."""
+    """Build an INSERT with one parameter per named column, done only where `condition` (it may use them) holds."""
     values = select(*(bindparam(column, type_=table.c[column].type) for column in columns)).where(condition)
     return Statement(sqlite.insert(table).from_select(list(columns), values))
 
@@ -190,7 +190,7 @@ class Database:
             raise trouble from error
 
     async def commit_forever(self) -> None:
-        """The writer's work; runs beside everything else (see `open_database`)."""
+        """Commit queued transactions; runs beside everything else (see `open_database`)."""
         while True:
             group = [await self._waiting.get()]
             while len(group) < GROUP_SIZE and not self._waiting.empty():

@@ -53,7 +53,7 @@ _AT = Statement(select(messages.c.created_at).where(messages.c.id == bindparam("
 
 
 def _extents() -> Statement:
-    """Every session with its first and last row: two steps along the index for each, however many rows it has."""
+    """Select every session with its first and last row: two steps along the index for each, whatever its length."""
     names = select(func.min(messages.c.session).label("session")).where(messages.c.session > "").cte(recursive=True)
     later = select(func.min(messages.c.session)).where(messages.c.session > names.c.session).scalar_subquery()
     names = names.union_all(select(later).where(names.c.session.is_not(None)))
@@ -99,7 +99,7 @@ class TranscriptFeed:
         self._news = asyncio.Event()
 
     async def after(self, row: int) -> Sequence[FeedRow]:
-        """The next rows after `row`, as many as are convenient at once; none at the end."""
+        """Return the next rows after `row`, as many as are convenient at once; none at the end."""
         found: list[FeedRow] = []
         size = 0
         for each in await self._database.read(_PAGE(after=row)):
@@ -110,7 +110,7 @@ class TranscriptFeed:
         return found
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
-        """The sessions that there are, each with its first and its last row."""
+        """Return the sessions that there are, each with its first and its last row."""
         rows = await self._database.read(_EXTENTS())
         return {session: (first, last) for session, first, last in rows if first is not None}
 
@@ -120,7 +120,7 @@ class TranscriptFeed:
         return found[0][0] if found else None
 
     def stored(self) -> None:
-        """Something was written to the database; costs nothing."""
+        """Wake the readers after a write; costs nothing."""
         self._news.set()
 
     async def news(self) -> None:

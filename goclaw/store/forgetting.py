@@ -140,11 +140,11 @@ class Forgetting:
         return Extent(int(row[0]), row[1])
 
     async def agents_of(self, session: str) -> Sequence[str]:
-        """The sessions of the agents that worked for a session, however deep."""
+        """Return the sessions of the agents that worked for a session, however deep."""
         return [row[0] for row in await self._database.read(_AGENTS(of_session=session))]
 
     async def unfinished(self, session: str) -> int:
-        """Messages of the session that are not answered yet, and answers that have not reached their chat."""
+        """Return messages of the session that are not answered yet, and answers that have not reached their chat."""
         counts = [await self._database.read(each(of_session=session)) for each in (_OPEN, _UNSENT)]
         return sum(int(rows[0][0]) for rows in counts)
 
@@ -198,7 +198,7 @@ class Forgetting:
         return await self._database.rewrite()
 
     async def referred_media(self) -> frozenset[str]:
-        """Keys of the pictures and files that any conversation or delivery refers to."""
+        """Return keys of the pictures and files that any conversation or delivery refers to."""
         images = await self._database.read(_ALL_IMAGES())
         kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(_ALL_SENT())
@@ -210,7 +210,7 @@ class Forgetting:
         return found
 
     async def _files(self, session: str, first_kept: int) -> Owed:
-        """The files that the rows before `first_kept` refer to."""
+        """Return the files that the rows before `first_kept` refer to."""
         part = {"of_session": session, "first_kept": first_kept}
         images = [*await self._database.read(_IMAGES(**part)), *await self._database.read(_ARTIFACTS(**part))]
         results = await self._database.read(_RESULTS(**part))

@@ -47,7 +47,7 @@ class NeededMedia:
         self._database = database
 
     async def keys(self) -> frozenset[str]:
-        """Keys of what must stay."""
+        """Return keys of what must stay."""
         shown = await self._database.read(SHOWN())
         kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(ON_THEIR_WAY())
@@ -60,10 +60,10 @@ class NeededMedia:
 
 
 def media_of(bodies: Iterable[str]) -> frozenset[str]:
-    """Keys of the files that deliveries carry, from their bodies."""
+    """Return keys of the files that deliveries carry, from their bodies."""
     return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
 
 
 def blobs_of(columns: Iterable[str]) -> frozenset[str]:
-    """Keys of what rows of messages refer to, from their columns `images` and `artifacts`."""
+    """Return keys of what rows of messages refer to, from their columns `images` and `artifacts`."""
     return frozenset(blob for column in columns for blob, *_ in orjson.loads(column))

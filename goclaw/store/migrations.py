@@ -98,7 +98,7 @@ def migrate(path: Path, steps: Sequence[str] = STEPS) -> None:
 
 
 def _make(path: Path, version: int) -> None:
-    """A new file gets its name when it is whole: one that is empty was not left so by us."""
+    """Make a new file; it gets its name when it is whole: an empty one was not left so by us."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.unlink(missing_ok=True)
     with closing(sqlite3.connect(fresh, isolation_level=None)) as connection:
@@ -121,7 +121,7 @@ def _create(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:
-    """A copy that gets its name when it is whole: half of one must not pass for a backup."""
+    """Make a copy; it gets its name when it is whole: half of one must not pass for a backup."""
     unfinished = target.with_name(f"{target.name}.unfinished")
     unfinished.unlink(missing_ok=True)
     with closing(sqlite3.connect(unfinished)) as copy:

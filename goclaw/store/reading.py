@@ -54,7 +54,7 @@ class TranscriptReader:
         self._database = database
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
-        """The next rows after `after`, oldest first: as many as are convenient at once, none at the end."""
+        """Return the next rows after `after`, oldest first: as many as are convenient at once, none at the end."""
         found: list[TranscriptRow] = []
         size = 0
         for row in await self._database.read(_PAGE(session=session, after=after)):
@@ -69,7 +69,7 @@ class TranscriptReader:
         return bool(await self._database.read(_KEEPS(session=session, blob=f'"{blob}"')))
 
     async def outline(self, session: str, last: int = 0) -> Outline:
-        """The session beside its rows; `begins` is where its last `last` messages begin (0: all)."""
+        """Return the session beside its rows; `begins` is where its last `last` messages begin (0: all)."""
         start = await self._database.read(_START(session=session))
         cleared_to = int(start[0][0]) if start else 0
         records = [_record(row) for row in await self._database.read(_COMPACTIONS(session=session))]

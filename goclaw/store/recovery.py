@@ -79,7 +79,7 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
 
 
 def set_aside(path: Path) -> list[Salvage]:
-    """The damaged files that lie beside the database, oldest first."""
+    """Return the damaged files that lie beside the database, oldest first."""
     return [_report(found) for found in sorted(path.parent.glob(f"{path.name}.damaged-*.json"))]
 
 
@@ -89,13 +89,13 @@ def rescued(path: Path) -> list[Path]:
 
 
 def marked(path: Path) -> str:
-    """Which damage the last run met; empty if none."""
+    """Return the damage that the last run met; empty if none."""
     mark = _beside(path, _MARK)
     return mark.read_text("utf-8") if mark.exists() else ""
 
 
 def mark_damaged(path: Path, why: str) -> None:
-    """Have the next start look at all of the file."""
+    """Make the next start check all of the file."""
     _beside(path, _MARK).write_text(why, "utf-8")
 
 
@@ -163,7 +163,7 @@ def examine_file(path: Path, seconds: float | None) -> str | None:
 
 @contextmanager
 def _interrupted_after(connection: sqlite3.Connection, seconds: float | None) -> Iterator[Event]:
-    """Interrupt what SQLite does when the time is over; the event says that it was.
+    """Interrupt SQLite when the time is over; the event says that it was.
 
     Not by a progress handler: a look through one table is one instruction, however large the table is.
     """
@@ -220,7 +220,7 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _free(path: Path, ending: str) -> Path:
-    """A name that nothing has yet."""
+    """Return a name that nothing has yet."""
     names = (_beside(path, f"{ending}{'' if number == 1 else f'-{number}'}") for number in range(1, 1_000))
     return next(name for name in names if not name.exists() and not _beside(name, ".json").exists())
 

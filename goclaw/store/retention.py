@@ -95,7 +95,7 @@ class Retention:
         self._forgetting = forgetting
 
     async def sessions(self, before: float) -> list[str]:
-        """Sessions that have messages from before a moment."""
+        """Return sessions that have messages from before a moment."""
         return [row["key"] for row in await self._database.read(_WITH_OLD(before=before))]
 
     async def prune(self, session: str, before: float, at: float) -> Pruned:
@@ -122,7 +122,7 @@ class Retention:
         await self._forgetting.owe(owed, _OLD_INBOX(before=before), _OLD_ANSWERS(before=before))
 
     async def _boundary(self, session: str, before: float, last: int) -> int:
-        """The row where the first turn begins that is to stay; beyond the last row when none is."""
+        """Return the row where the first turn to stay begins; beyond the last row when none stays."""
         young = await self._database.read(_FIRST_YOUNG(of_session=session, before=before))
         if not young:
             return last + 1

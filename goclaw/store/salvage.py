@@ -63,7 +63,7 @@ def _borrow(damaged: Path, fresh: Path, count: int) -> None:
 
 
 def _columns(source: sqlite3.Connection) -> dict[str, list[str]]:
-    """Which of our columns the tables of the file have; empty when not even that can be read."""
+    """Return our columns that the tables of the file have; empty when not even that can be read."""
     try:
         found = {
             table.name: [row[1] for row in source.execute(f"PRAGMA table_info({table.name})")]

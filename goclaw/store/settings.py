@@ -36,12 +36,12 @@ class Settings:
         self._database = database
 
     async def of_session(self, session: str) -> dict[str, Any]:
-        """Everything that is set for a session."""
+        """Return everything that is set for a session."""
         rows = await self._database.read(_ALL(session=session))
         return {row["name"]: orjson.loads(row["value"]) for row in rows}
 
     async def sessions_with(self, name: str) -> list[str]:
-        """The sessions for which a value is set."""
+        """Return the sessions for which a value is set."""
         return [row["session"] for row in await self._database.read(_WITH(named=name))]
 
     async def set(self, session: str, name: str, value: Any, *others: BoundStatement) -> None:
@@ -50,7 +50,7 @@ class Settings:
 
     @staticmethod
     def setting(session: str, name: str, value: Any) -> BoundStatement:
-        """The statement of `set`, for a transaction that does more."""
+        """Return the statement of `set`, for a transaction that does more."""
         if value is None:
             return _UNSET(of=session, named=name)
         return _SET(session=session, name=name, value=orjson.dumps(value).decode())
@@ -66,5 +66,5 @@ class Settings:
 
     @staticmethod
     def learning(name: str, value: Any) -> BoundStatement:
-        """The statement of `learn`, for a transaction that does more."""
+        """Return the statement of `learn`, for a transaction that does more."""
         return _LEARN(name=name, value=orjson.dumps(value).decode())

@@ -121,7 +121,7 @@ class Spending:
         return Spent(*(await self._database.read(_OF_TURN(session=session, turn=turn)))[0])
 
     async def agents_of_turn(self, session: str, turn: str) -> frozenset[str]:
-        """The sessions of agents that answered for a turn, however deep."""
+        """Return the sessions of agents that answered for a turn, however deep."""
         return frozenset(row[0] for row in await self._database.read(_AGENTS(session=session, turn=turn)))
 
     async def of_person(self, person: str, since: float) -> Spent:
@@ -133,10 +133,10 @@ class Spending:
         await self._database.write(_NOBODY(before=before))
 
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
-        """Sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""
+        """Return sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""
         return [(row[0], Spent(*tuple(row)[1:])) for row in await self._database.read(_BY_SESSION(since=since))]
 
     async def by_model(self, since: float = 0.0, session: str | None = None) -> Sequence[Spent]:
-        """Sums per model since a moment, of one session or of all."""
+        """Return sums per model since a moment, of one session or of all."""
         statement = _SINCE(since=since) if session is None else _OF_SESSION_SINCE(session=session, since=since)
         return [replace(Spent(*tuple(row)[1:]), model=row[0]) for row in await self._database.read(statement)]

@@ -34,7 +34,7 @@ class TaskRows:
         self._database = database
 
     async def add(self, **columns: Any) -> None:
-        """A new task. On disk when this returns."""
+        """Store a new task. On disk when this returns."""
         await self._database.write(_ADD(**columns), durable=True)
 
     async def remove(self, task_id: str) -> None:
@@ -46,11 +46,11 @@ class TaskRows:
         await self._database.write(_END(task=task_id, **columns))
 
     async def lose(self, at: float) -> int:
-        """Whatever is running on disk is lost; returns how many tasks."""
+        """Mark all running tasks as lost; return how many."""
         return (await self._database.write(_LOSE(at=at)))[0].rowcount
 
     async def of(self, session: str, person: str) -> list[dict[str, Any]]:
-        """The tasks of a person in a session, the oldest first."""
+        """Return the tasks of a person in a session, the oldest first."""
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
 
     async def untold(self) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ class TaskRows:
         return [dict(row) for row in await self._database.read(_UNTOLD())]
 
     async def tell(self, task_ids: Sequence[str]) -> None:
-        """The model knows of their ends."""
+        """Record that their ends were reported to the model."""
         if task_ids:
             await self._database.write(*(_TELL(task=task_id) for task_id in task_ids))
 

@@ -211,12 +211,12 @@ class StoredCompaction:
 
 
 def joining(message_id: str) -> str:
-    """The name of the step that takes this message into a turn."""
+    """Return the name of the step that takes this message into a turn."""
     return f"{JOINING}{message_id}"
 
 
 def rows_of(message: Message, origin: Origin) -> list[BoundStatement]:
-    """The INSERTs of one message, for the transaction of the step that made it."""
+    """Return the INSERTs of one message, for the transaction of the step that made it."""
     match message:
         case UserMessage():
             images = [[image.blob, image.mime] for image in message.images]
@@ -330,7 +330,7 @@ def _message(row: sqlite3.Row) -> Message:
 
 
 def _of_piece(piece: Foreign) -> list[object]:
-    """`[start, end, origin]`, then the source and the author as far as they are known."""
+    """Return `[start, end, origin]`, then the source and the author as far as they are known."""
     provenance = piece.provenance
     if provenance is None:
         return [piece.start, piece.end, piece.origin]
@@ -344,7 +344,7 @@ def _piece(start: int, end: int, origin: str, source: str = "", author: str = ""
 
 
 def _of_result(message: ToolResult) -> object:
-    """The source of a result from outside; `true` where it is not known."""
+    """Return the source of a result from outside; `true` where it is not known."""
     return message.provenance.kind if message.provenance else True
 
 
@@ -391,7 +391,7 @@ class Transcripts:
         self._database = database
 
     def ensure_session(self, session: str, at: float) -> BoundStatement:
-        """The INSERT that makes a session's row where it is missing."""
+        """Return the INSERT that makes a session's row where it is missing."""
         return _SESSION(key=session, created_at=at, context_start=0)
 
     async def context(self, session: str) -> tuple[StoredCompaction | None, list[StoredMessage]]:
@@ -403,7 +403,7 @@ class Transcripts:
         return compaction, await asyncio.to_thread(messages_of, rows)
 
     async def history(self, session: str, after: int, limit: int, before: int | None = None) -> list[MessageStored]:
-        """The last `limit` rows beyond `after` (and before `before`), oldest first, put together to messages."""
+        """Return the last `limit` rows beyond `after` (and before `before`), oldest first, put together to messages."""
         last = LAST_ROW if before is None else before
         rows = await self._database.read(_TAIL(session=session, after=after, limit=limit, before=last))
         return [
@@ -420,7 +420,7 @@ class Transcripts:
         return int((await self._database.read(_COMPACTIONS(session=session)))[0][0])
 
     async def last_compaction(self, session: str, start: int) -> StoredCompaction | None:
-        """The latest compaction whose kept part begins after row `start`."""
+        """Return the latest compaction whose kept part begins after row `start`."""
         rows = await self._database.read(_LAST_COMPACTION(session=session, start=start))
         return _compaction(rows[0]) if rows else None
 
@@ -436,7 +436,7 @@ class Transcripts:
         return summary, await asyncio.to_thread(messages_of, rows)
 
     async def owed(self) -> list[tuple[str, StoredCompaction]]:
-        """The sessions whose context begins with a stub, with that compaction; the longest owed first."""
+        """Return the sessions whose context begins with a stub, with that compaction; the longest owed first."""
         return [(row["session"], _compaction(row)) for row in await self._database.read(_OWED())]
 
     async def sessions(self) -> Sequence[SessionInfo]:

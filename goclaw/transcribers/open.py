@@ -7,7 +7,7 @@ from goclaw.transcribers.base import Transcriber, TranscriberPart, TranscriberPo
 
 
 def open_transcriber(config: Config, ports: TranscriberPorts) -> Transcriber | None:
-    """The configured transcriber; None when none is wanted. Nothing is sent yet.
+    """Return the configured transcriber; None when none is wanted. Nothing is sent yet.
 
     Raises:
         ConfigError: it needs a key or an address that it does not have.

@@ -76,7 +76,7 @@ class OpenAITranscriber:
 
 
 def _words(body: bytes) -> str:
-    """The text of an answer."""
+    """Return the text of an answer."""
     try:
         answer: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -87,7 +87,7 @@ def _words(body: bytes) -> str:
 
 
 def open_openai(spec: str, settings: ProviderSettings, ports: TranscriberPorts) -> OpenAITranscriber:
-    """The transcriber for `name:model`: a server of the table, or any with `providers.<name>.base_url`.
+    """Return the transcriber for `name:model`: a server of the table, or any with `providers.<name>.base_url`.
 
     Raises:
         ConfigError: the address or the key is missing.

@@ -74,7 +74,7 @@ class SetupAnswers:
 
 
 def read_secret(path: Path) -> str:
-    """The secret in a file, which may also be a pipe (`<(pass show telegram)`).
+    """Return the secret in a file, which may also be a pipe (`<(pass show telegram)`).
 
     Raises:
         ConfigError: it cannot be read, or holds no secret.
@@ -88,7 +88,7 @@ def read_secret(path: Path) -> str:
 
 
 def checked_secret(text: str, place: str) -> str:
-    """`text` if it can be a secret; from now on it is masked everywhere.
+    """Return `text` if it can be a secret; from now on it is masked everywhere.
 
     Raises:
         ConfigError: it cannot; the message begins with `place` and does not repeat the text.
@@ -102,7 +102,7 @@ def checked_secret(text: str, place: str) -> str:
 
 
 async def ask_secret(dialogue: Dialogue, question: str) -> str:
-    """A secret, asked for until it can be one; empty when it was skipped."""
+    """Return a secret, asked for until it can be one; empty when it was skipped."""
     while typed := await dialogue.ask_hidden(question):
         try:
             return checked_secret(typed, "   ✗ what you typed")

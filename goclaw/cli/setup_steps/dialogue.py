@@ -41,7 +41,7 @@ class Dialogue:
         return await self._answer()
 
     async def ask_hidden(self, question: str) -> str:
-        """The same for a secret: a terminal does not show it."""
+        """Read a secret: a terminal does not show it."""
         with self._unseen():
             return await self.ask(question)
 
@@ -81,7 +81,7 @@ class Dialogue:
 
     @contextmanager
     def _unseen(self) -> Iterator[None]:
-        """Switch the terminal's echo off, and on again whatever happens."""
+        """Switch the terminal's echo off, and on again in any case."""
         if self._ended or not os.isatty(self._source):
             yield
             return

@@ -22,7 +22,7 @@ MAX_OUTPUT = 1_024
 
 
 async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoice | None:
-    """The model that shall answer, tried out; None when the person skipped it.
+    """Return the model that shall answer, tried out; None when the person skipped it.
 
     With a `spec` nothing is asked, except for a key that is neither given nor known.
 
@@ -51,7 +51,7 @@ async def choose_model(scene: Scene, spec: str = "", key: str = "") -> ModelChoi
 
 
 async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
-    """`spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
+    """Return `spec` with a key that works, asked for anew as long as it is wrong; None when the person gives up."""
     choice = ModelChoice(spec, await _ask_key(scene, spec))
     while True:
         try:
@@ -69,7 +69,7 @@ async def _settled(scene: Scene, spec: str) -> ModelChoice | None:
 
 
 async def _ask_key(scene: Scene, spec: str, *, only_if_unknown: bool = False) -> str:
-    """A key for the provider of `spec`; empty where none is needed, or the known one shall do."""
+    """Return a key for the provider of `spec`; empty where none is needed, or the known one shall do."""
     provider = spec.partition(":")[0]
     variable = key_variable(provider) if ":" in spec else None
     if variable is None:
@@ -134,7 +134,7 @@ async def _try(scene: Scene, choice: ModelChoice) -> None:
 
 
 def with_key(config: Config, choice: ModelChoice) -> Config:
-    """The configuration as it will be with the choice's key."""
+    """Return the configuration as it will be with the choice's key."""
     if not choice.key:
         return config
     settings = config.providers.get(choice.provider, ProviderSettings())

@@ -22,7 +22,7 @@ CODE_SECONDS = 300.0
 
 
 async def choose_bot(scene: Scene, token: str = "") -> BotChoice | None:
-    """The bot that people write to, tried out with getMe; None when the person skipped it.
+    """Return the bot that people write to, tried out with getMe; None when the person skipped it.
 
     With a `token` nothing is asked.
 
@@ -118,7 +118,7 @@ async def _typed_owner(scene: Scene) -> AdminAnswer | None:
 
 
 async def _kept(scene: Scene) -> BotChoice | None:
-    """The bot of the token that is configured; None when it does not answer."""
+    """Return the bot of the token that is configured; None when it does not answer."""
     try:
         return await _try(scene, "")
     except GoclawError as error:
@@ -140,7 +140,7 @@ def _account(scene: Scene, token: str) -> Account:
 
 
 def with_token(config: Config, token: str) -> Config:
-    """The configuration as it will be with this token."""
+    """Return the configuration as it will be with this token."""
     telegram = config.telegram.model_copy(update={"token": SecretStr(token)})
     return config.model_copy(update={"telegram": telegram})
 

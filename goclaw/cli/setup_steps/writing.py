@@ -40,7 +40,7 @@ class SetupPaths:
 
     @classmethod
     def of(cls, loaded: Loaded, config: Path | None) -> "SetupPaths":
-        """The places of a configuration; `config` is its file, where one was named."""
+        """Return the places of a configuration; `config` is its file, where one was named."""
         state = loaded.config.state_dir
         path = (config or state / "config.yaml").expanduser().absolute()
         return cls(path, state / "secrets", loaded.config.users_path, state)
@@ -98,7 +98,7 @@ def write(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> SetupRepo
 
 
 def secret_name(path: tuple[str, ...]) -> str:
-    """The file in the secrets folder for the key at `path`.
+    """Return the file in the secrets folder for the key at `path`.
 
     >>> secret_name(("providers", "anthropic", "api_key")), secret_name(("providers", "z-ai", "api_key"))
     ('anthropic_api_key', 'providers__z_ai__api_key')
@@ -113,7 +113,7 @@ def key_of(model: ModelChoice) -> tuple[str, ...]:
 
 
 def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
-    """The answers that belong in the configuration file, by key."""
+    """Return the answers that belong in the configuration file, by key."""
     found: dict[tuple[str, ...], Any] = {}
     if answers.model:
         found[AGENT] = [answers.model.spec]
@@ -123,7 +123,7 @@ def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
 
 
 def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[str]:
-    """The lines that an existing configuration lacks, and where in it they belong."""
+    """Return the lines that an existing configuration lacks, and where in it they belong."""
     wanted = configured(answers)
     if wanted.get(AGENT) == list(loaded.config.models.agent):
         del wanted[AGENT]
@@ -148,7 +148,7 @@ def _addition(path: tuple[str, ...], value: Any, loaded: Loaded, place: SetupPat
 
 
 def caveats(answers: SetupAnswers, place: SetupPaths, after: Loaded) -> Iterator[str]:
-    """Why what was answered is not in force all the same, one line each: something stronger than our files, mostly."""
+    """Yield reasons why an answer is not in force, one line each: mostly a stronger setting than our files."""
     answered: list[tuple[str, ...]] = [AGENT] if answers.model else []
     if answers.model and answers.model.key:
         answered.append(key_of(answers.model))

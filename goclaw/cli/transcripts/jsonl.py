@@ -13,7 +13,7 @@ class JsonLines:
     """Writes lines; the first key says what a line is."""
 
     def head(self, outline: Outline) -> str:
-        """Nothing comes before the first line."""
+        """Return nothing: a transcript has no first line."""
         return ""
 
     def entry(self, entry: Entry) -> str:
@@ -24,7 +24,7 @@ class JsonLines:
 
 
 def masked(value: Any) -> Any:
-    """JSON data without secrets, in keys and values."""
+    """Return JSON data without secrets, in keys and values."""
     match value:
         case str():
             return mask(value)

@@ -35,7 +35,7 @@ class MarkdownWriter:
         self._kept = kept
 
     def head(self, outline: Outline) -> str:
-        """The title."""
+        """Return the title."""
         return f"# Conversation {code(outline.session)}\n\n{outline.rows:,} rows\n"
 
     def entry(self, entry: Entry) -> str:
@@ -81,7 +81,7 @@ def said(text: str) -> str:
 
 
 def fenced(text: str, info: str) -> str:
-    """A block that ends where we say."""
+    """Format a block that ends where we say."""
     text = clean(text)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -89,7 +89,7 @@ def fenced(text: str, info: str) -> str:
 
 
 def code(text: str) -> str:
-    """A name on one line, as inline code."""
+    """Format a name on one line, as inline code."""
     text = _WHITE.sub(" ", clean(text)).strip() or "?"
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     marks = "`" * (longest + 1)
@@ -98,7 +98,7 @@ def code(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Without secrets and without what a terminal or an editor would obey; every line ends as we end lines."""
+    """Remove secrets, and control sequences for terminals or editors; line ends become ours."""
     return printable(_LINE_ENDS.sub("\n", mask(text)))
 
 

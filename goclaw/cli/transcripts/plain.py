@@ -26,7 +26,7 @@ class Plain:
         self._cleared_to = 0
 
     def head(self, outline: Outline) -> str:
-        """Which conversation this is."""
+        """Return a line about the conversation."""
         self._cleared_to = outline.cleared_to
         return f"{outline.session}: {outline.rows:,} rows\n"
 

@@ -35,11 +35,11 @@ class ConversationSource(Protocol):
         ...
 
     async def outline(self, last: int = 0) -> Outline:
-        """This one beside its rows, and where its last `last` messages begin."""
+        """Return the session's data beside its rows; `begins` is where its last `last` messages begin."""
         ...
 
     async def page(self, after: int) -> Sequence[TranscriptRow]:
-        """The next rows after `after`; none at the end."""
+        """Return the next rows after `after`; none at the end."""
         ...
 
 
@@ -113,7 +113,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Conver
 
 
 async def known(source: ConversationSource, session: str, last: int = 0) -> Outline:
-    """The outline of a conversation that exists.
+    """Return the outline of a conversation that exists.
 
     Raises:
         StateError: it does not; the message has the nearest name.
@@ -128,7 +128,7 @@ async def known(source: ConversationSource, session: str, last: int = 0) -> Outl
 
 
 async def entries(source: ConversationSource, outline: Outline, *, full: bool) -> AsyncIterator[Entry]:
-    """A transcript from where the outline `begins`: all of it, or what the model is shown."""
+    """Yield a transcript from where the outline `begins`: all of it, or what the model is shown."""
     first = max(outline.begins, 0 if full else outline.shown_from)
     records = list(outline.compactions) if full else [outline.summary] if outline.summary else []
     waiting = sorted((record for record in records if record.first_kept >= first), key=lambda each: each.first_kept)

@@ -21,7 +21,7 @@ class OutputFile(Protocol):
 
 @contextmanager
 def open_target(name: str) -> Iterator[OutputFile]:
-    """The file `name`, which must not exist yet (mode 0600: it holds what was said), or standard output for `-`.
+    """Open the new file `name` (mode 0600: it holds a conversation), or standard output for `-`.
 
     Raises:
         StateError: it exists, or cannot be written. Nothing half-written is left.

@@ -17,7 +17,7 @@ from goclaw.embedders.worker.waiting import EmbeddingRequest, Waiting
 
 
 def main() -> None:
-    """Be what the first frame says."""
+    """Read the setup frame and serve requests."""
     # Unbuffered: Python cannot end, not even to say why, while a thread waits within a buffer.
     source, sink = FileIO(0, closefd=False), _own_output()
     first = read_frame(source)
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _own_output() -> BinaryIO:
-    """Our end of the pipe, under another number: what libraries print goes where errors go."""
+    """Return our end of the pipe, under another number: libraries print to standard error."""
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.stdout = sys.stderr

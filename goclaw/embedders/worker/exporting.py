@@ -57,7 +57,7 @@ class _Pooled(torch.nn.Module):  # type: ignore[misc]  # the extra is not instal
 
 
 def export(model: Path, folder: Path, prefixes: Mapping[str, str]) -> float:
-    """Lay it down in `folder`, whole or not at all. Returns the least cosine to the original's vectors.
+    """Write the model to `folder`, whole or not at all. Returns the least cosine to the original's vectors.
 
     Raises:
         NotExported: it is not of the plain form, or too different afterwards.
@@ -82,7 +82,7 @@ def export(model: Path, folder: Path, prefixes: Mapping[str, str]) -> float:
 
 
 def check_form(model: Path) -> None:
-    """Before anything is loaded.
+    """Check the form before anything is loaded.
 
     Raises:
         NotExported: not a transformer with a pooling behind it, and nothing else but a normalisation; or too large.
@@ -101,7 +101,7 @@ def check_form(model: Path) -> None:
 
 
 def pooling_of(library: SentenceTransformer) -> str:
-    """`mean` or `cls`. Raises NotExported for another one."""
+    """Return `mean` or `cls`. Raises NotExported for another one."""
     pooling = library[1]
     # Another name in each major version of the library.
     mode = str(getattr(pooling, "pooling_mode", "") or pooling.get_pooling_mode_str())
@@ -143,5 +143,5 @@ def _write(network: torch.nn.Module, path: Path) -> None:
 
 
 def unit(vectors: Any) -> Any:
-    """Each row at length one."""
+    """Scale each row to length one."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)

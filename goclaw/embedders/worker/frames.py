@@ -14,7 +14,7 @@ Head = dict[str, Any]
 
 
 def frame(head: Mapping[str, Any], body: bytes = b"") -> bytes:
-    """A frame as bytes."""
+    """Return a frame as bytes."""
     text = json.dumps(head).encode()
     return LENGTHS.pack(len(text), len(body)) + text + body
 
@@ -40,7 +40,7 @@ def head_of(text: bytes) -> Head:
 
 
 def read_frame(source: RawIOBase) -> tuple[Head, bytes] | None:
-    """The next frame; None at the end of the pipe."""
+    """Return the next frame; None at the end of the pipe."""
     if (prefix := _exactly(source, LENGTHS.size)) is None:
         return None
     head, body = lengths(prefix)

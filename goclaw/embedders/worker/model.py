@@ -24,12 +24,12 @@ class Model(Protocol):
         ...
 
     def embed(self, texts: Sequence[str], query: bool) -> Any:
-        """An array with a row of numbers for each text."""
+        """Return an array with a row of numbers for each text."""
         ...
 
 
 def as_bytes(vectors: Any) -> list[bytes]:
-    """Each row as signed bytes, the largest 127. Raises ValueError for what is no number."""
+    """Return each row as signed bytes, the largest 127. Raises ValueError for what is no number."""
     rows = np.asarray(vectors, dtype=np.float32)
     if not np.isfinite(rows).all():
         raise ValueError("the model gave something that is no number")

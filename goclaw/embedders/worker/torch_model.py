@@ -42,7 +42,7 @@ class TorchModel:
 
 
 def load(name: str, **options: str) -> SentenceTransformer:
-    """The library's own model: on the processor, running no code that comes with it."""
+    """Return the library's own model: on the processor, running no code that comes with it."""
     torch.set_num_threads(THREADS)
     torch.set_grad_enabled(False)
     return SentenceTransformer(name, device="cpu", trust_remote_code=False, model_kwargs=options)

@@ -22,7 +22,7 @@ class EmbeddingRequest:
         self.left = deque(sorted(range(len(self.texts)), key=lambda place: len(self.texts[place])))
 
     def take(self, places: int) -> list[int]:
-        """The places of the next texts."""
+        """Return the places of the next texts."""
         return [self.left.popleft() for _ in range(places)]
 
 
@@ -41,7 +41,7 @@ class Waiting:
             self._changed.notify()
 
     def first(self) -> EmbeddingRequest:
-        """The one to work on now. It stays until it is removed; waits for one if need be."""
+        """Return the request to work on now; wait for one if need be. It stays until it is removed."""
         with self._changed:
             while not (self._queries or self._batches):
                 self._changed.wait()
