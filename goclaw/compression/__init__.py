@@ -1,5 +1,5 @@
-"""Shortens what well-known commands say, for models with little room: one file per family of commands.
+"""Shorter output of well-known commands, for models with small windows: one file per family of commands.
 
-It knows texts only: it runs nothing, and keeps nothing. Above: the tools that run commands. What it does not recognise
-stays as it is, line by line.
+It works on texts only: it runs and stores nothing. Above: the tools that run commands. Unrecognised lines stay
+unchanged.
 """

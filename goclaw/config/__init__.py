@@ -1,1 +1,1 @@
-"""The configuration: `schema` says what may be set, `load` reads it and reports what is wrong with it."""
+"""The configuration: `schema` defines the keys, `load` reads the files and reports errors."""

@@ -1,4 +1,4 @@
-"""Checks by doing: each tries the thing itself and says what it found and what helps."""
+"""Checks by doing: each exercises the part itself and returns its findings with remedies."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Embedders: from texts to vectors whose closeness is closeness of meaning. `base` has the seam, `open` what is chosen.
+"""Embedders: texts as vectors, close together for similar meanings. `base` has the seam, `open` the configured choice.
 
 One file per kind; the catalogue names them.
 """

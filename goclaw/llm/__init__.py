@@ -1,1 +1,1 @@
-"""Language models. Nothing of a provider's library crosses this room's border: see `base`."""
+"""Language models. No type of a provider's library leaves this room: see `base`."""

@@ -1,4 +1,4 @@
-"""The network: our own client for services that the operator configured, and the guard for what a model causes."""
+"""The network: the client for services that the operator configured, and the guard for addresses chosen by a model."""
 
 from goclaw.net.client import CONNECT_TIMEOUT, IDLE_TIMEOUT, LOOPBACK_ONLY, check_reachable, is_loopback, open_client
 from goclaw.net.guard import UrlGuard, UrlRefused

@@ -1,1 +1,1 @@
-"""The steps of `goclaw setup`: each asks, tries the answer out, and returns it. Only `writing` writes, at the end."""
+"""The steps of `goclaw setup`: each asks, tests the answer, and returns it. Only `writing` writes, at the end."""

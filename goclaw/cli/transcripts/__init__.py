@@ -1,1 +1,1 @@
-"""`goclaw sessions`: where transcripts are read from (`source`), and what is made of them for people and machines."""
+"""Reading (`source`) and formatting of transcripts for `goclaw sessions`."""
