@@ -31,9 +31,9 @@ async def workspace(
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "file").write_text(SECRET)
     async with Workspace(tmp_path / "workspace", [tmp_path / "state.json"]) as opened:
-        if request.param == "openat2" and opened._reach.workspace_root.by_walk:
+        if request.param == "openat2" and opened._resolver.workspace_root.by_walk:
             pytest.skip("this kernel has no openat2")
-        assert opened._reach.workspace_root.by_walk == (request.param != "openat2")
+        assert opened._resolver.workspace_root.by_walk == (request.param != "openat2")
         yield opened
 
 
@@ -102,7 +102,7 @@ async def test_a_linked_folder_that_leaves_is_refused(target: str, workspace: Wo
 async def test_a_link_that_stays_inside_is_followed_by_openat2(workspace: Workspace) -> None:
     await workspace.write_bytes("real/file", b"one")
     (workspace.root / "link").symlink_to("real/file")
-    if workspace._reach.workspace_root.by_walk:
+    if workspace._resolver.workspace_root.by_walk:
         with pytest.raises(ToolError, match="path traversal detected"):
             await workspace.read_bytes("link")
         return

@@ -20,7 +20,7 @@ from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.resolving import Resolved, resolve
 
 LOOK_SECONDS = 5.0
-"""Between two looks whether the shelf has changed: by the daemon itself, or by `goclaw registry sync`."""
+"""Between two looks whether the catalogue store has changed: by the daemon itself, or by `goclaw registry sync`."""
 _HTTPS, _HTTP = 443, 80
 
 
@@ -35,7 +35,7 @@ class RegistryFinder:
         self._wanted = settings
         self._registry = config.registries.get(settings.registry)
         self._guard = UrlGuard(config.tools.network.allow, config.tools.network.deny)
-        self._shelf = CatalogStore(config.state_dir / FILE)
+        self._store = CatalogStore(config.state_dir / FILE)
         self._file = config.state_dir / FILE
         self._clock = clock
         self._seen: tuple[int, int] = (0, 0)
@@ -45,18 +45,18 @@ class RegistryFinder:
 
         Raises:
             RegistryError: it is nowhere, or where nothing may be called.
-            StateError: the shelf cannot be used.
+            StateError: the catalogue store cannot be used.
         """
         self._seen = await asyncio.to_thread(_stamp, self._file)
         now = self._clock.now()
-        found = await asyncio.to_thread(resolve, self._wanted, self._registry, self._shelf, now, self.place)
+        found = await asyncio.to_thread(resolve, self._wanted, self._registry, self._store, now, self.place)
         guard = None if found.is_trusted or found.settings.url is None else self._guard
         if guard:
             await self._check(found, guard)
         return ServerLocation(found.settings, guard, found.about)
 
     async def news(self) -> None:
-        """Return when the shelf has changed since the last `find`."""
+        """Return when the catalogue store has changed since the last `find`."""
         while await asyncio.to_thread(_stamp, self._file) == self._seen:
             await self._clock.sleep(LOOK_SECONDS)
 

@@ -53,10 +53,10 @@ class FoundFiles:
     """False: time or room ran out."""
 
 
-def find(reach: PathResolver, wanted: FileQuery, *, most: int, seconds: float) -> FoundFiles:
+def find(resolver: PathResolver, wanted: FileQuery, *, most: int, seconds: float) -> FoundFiles:
     """Find at most `most` files, within `seconds`. The folder itself may be ignored: naming it includes it."""
     entries: list[GlobMatch] = []
-    for entry in _files(Tree(reach, ignored=wanted.ignored), wanted, time.monotonic() + seconds):
+    for entry in _files(Tree(resolver, ignored=wanted.ignored), wanted, time.monotonic() + seconds):
         if entry is None or len(entries) >= most:
             return FoundFiles(entries, complete=False)
         entries.append(entry)
@@ -84,8 +84,8 @@ def _files(tree: "Tree", wanted: FileQuery, until: float) -> Iterator[GlobMatch 
 class Tree:
     """The ignore rules of a workspace; each `.gitignore` is read once."""
 
-    def __init__(self, reach: PathResolver, *, ignored: bool) -> None:
-        self.sight = Sight(reach)
+    def __init__(self, resolver: PathResolver, *, ignored: bool) -> None:
+        self.sight = Sight(resolver)
         self._shows_all = ignored
         self._rules: dict[tuple[str, ...], Ignored | None] = {}
 
@@ -105,7 +105,7 @@ class Tree:
     def _rules_in(self, folder: tuple[str, ...]) -> Ignored | None:
         if folder not in self._rules:
             above = self._rules_in(folder[:-1]) if folder else None
-            self._rules[folder] = rules_in(self.sight.reach, folder, above)
+            self._rules[folder] = rules_in(self.sight.resolver, folder, above)
         return self._rules[folder]
 
 

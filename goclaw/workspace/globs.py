@@ -33,16 +33,16 @@ class GlobMatch:
 class Sight:
     """The visibility of files in one listing: the hidden files are looked up once, and only if needed."""
 
-    def __init__(self, reach: PathResolver) -> None:
-        self.reach = reach
+    def __init__(self, resolver: PathResolver) -> None:
+        self.resolver = resolver
 
     @cached_property
     def _forbidden(self) -> set[Inode]:
-        return self.reach.forbidden()
+        return self.resolver.forbidden()
 
     @cached_property
     def _named(self) -> set[Inode]:
-        return self.reach.workspace_root.denied.named()
+        return self.resolver.workspace_root.denied.named()
 
     def shows(self, found: os.stat_result, *, crossed: bool) -> bool:
         """Whether this file may be seen."""
@@ -54,17 +54,17 @@ class Sight:
 
         Links and special files are left out; a folder that is gone or may not be read has no names.
         """
-        reach = self.reach
+        resolver = self.resolver
         try:
-            folder, crossed = reach.folder(below)
+            folder, crossed = resolver.folder(below)
         except OSError:
             return []  # gone, forbidden or no folder: nothing to list
         try:
             with os.scandir(folder) as entries:
                 found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
             found = [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
-            if reach.viewer is not None and reach.workspace_root.notes.are_in(inode_of(os.fstat(folder))):
-                found = [name for name in found if name[0] == reach.viewer]
+            if resolver.viewer is not None and resolver.workspace_root.notes.are_in(inode_of(os.fstat(folder))):
+                found = [name for name in found if name[0] == resolver.viewer]
         finally:
             os.close(folder)
         return sorted(found, key=lambda item: item[0])

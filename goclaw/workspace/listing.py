@@ -23,13 +23,13 @@ class _Folder:
     ignored: Ignored | None
 
 
-def listing(reach: PathResolver, most: int = MAX_PATHS) -> list[str]:
+def listing(resolver: PathResolver, most: int = MAX_PATHS) -> list[str]:
     """Return files and folders (with a `/` at the end) of the workspace, near ones first, at most `most`.
 
     What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
     that may not be seen. Names that no tool would take, with control characters in them, are no paths.
     """
-    sight, found = Sight(reach), list[str]()
+    sight, found = Sight(resolver), list[str]()
     folders, hidden = deque([_Folder("", (), None)]), deque[_Folder]()
     while len(found) < most and (folders or hidden):
         folder = folders.popleft() if folders else hidden.popleft()
@@ -40,9 +40,9 @@ def listing(reach: PathResolver, most: int = MAX_PATHS) -> list[str]:
     return found
 
 
-def listing_of(reach: PathResolver, path: str, most: int) -> list[str]:
+def listing_of(resolver: PathResolver, path: str, most: int) -> list[str]:
     """Return the paths in the folder `path`, ignored or not."""
-    return [found for found, _ in _inside(Sight(reach), _Folder(f"{path}/", (), None), most, whatever=True)]
+    return [found for found, _ in _inside(Sight(resolver), _Folder(f"{path}/", (), None), most, whatever=True)]
 
 
 def _inside(
@@ -52,7 +52,7 @@ def _inside(
     entries = sight.names_in(folder.path.removesuffix("/"), most)
     ignored = folder.ignored
     if not whatever and any(name == ".gitignore" for name, _, _ in entries):
-        ignored = rules_in(sight.reach, folder.names, ignored)
+        ignored = rules_in(sight.resolver, folder.names, ignored)
     for name, is_folder, found in entries:
         if not name.isprintable() or not (is_folder or found):
             continue
@@ -63,17 +63,17 @@ def _inside(
         yield path, _Folder(path, names, ignored) if is_folder else None
 
 
-def rules_in(reach: PathResolver, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
+def rules_in(resolver: PathResolver, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
     """Return the ignore rules of a folder: its own `.gitignore`, and those above."""
-    text = _text(reach, "/".join((*folder, ".gitignore")))
+    text = _text(resolver, "/".join((*folder, ".gitignore")))
     return Ignored(folder, text, above) if text else above
 
 
-def _text(reach: PathResolver, path: str) -> str:
+def _text(resolver: PathResolver, path: str) -> str:
     """Return the beginning of a `.gitignore`; empty when it is a link, a pipe, or not readable."""
     try:
-        with reach.place(path) as place:
-            descriptor, found = reach.open(place, os.O_RDONLY)
+        with resolver.place(path) as place:
+            descriptor, found = resolver.open(place, os.O_RDONLY)
         with os.fdopen(descriptor, "rb") as file:
             return file.read(MAX_CHARACTERS).decode(errors="replace") if stat.S_ISREG(found.st_mode) else ""
     except OSError:

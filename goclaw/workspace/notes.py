@@ -1,7 +1,7 @@
 """The visibility of notes: `memory/users/<key>/` is visible only to the person with that key.
 
 Told by the inodes of the folders above a file, not by its path: another spelling, a link or a folder that is renamed
-meanwhile does not help. Above: `reach`.
+meanwhile does not help. Above: `path_resolver`.
 """
 
 import errno

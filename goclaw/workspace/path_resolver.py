@@ -48,7 +48,7 @@ class WorkspaceRoot:
         os.close(self.folder)
 
 
-def open_ground(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
+def open_root(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
     """Open the folder of a workspace.
 
     Raises:
@@ -58,10 +58,10 @@ def open_ground(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
         folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise StateError(f"the workspace {root} cannot be used: {error.strerror}") from error
-    return ground_at(folder, root, denied)
+    return root_at(folder, root, denied)
 
 
-def ground_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
+def root_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
     """Return the root of an open folder, which is closed when this fails; `root` is its path.
 
     Raises:

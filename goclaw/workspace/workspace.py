@@ -36,7 +36,7 @@ from goclaw.workspace.listing import MAX_PATHS, listing, listing_of
 from goclaw.workspace.locking import locked
 from goclaw.workspace.nearest import nearest
 from goclaw.workspace.openat2 import open_beneath
-from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, ground_at, open_ground
+from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_root, root_at
 from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
 
 ResultT = TypeVar("ResultT")
@@ -70,7 +70,7 @@ class Workspace:
         self._denied = tuple(denied)
         self._locks = locks
         self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
-        self._reach: PathResolver
+        self._resolver: PathResolver
 
     async def __aenter__(self) -> Self:
         """Open the folder.
@@ -78,18 +78,18 @@ class Workspace:
         Raises:
             StateError: it does not exist, cannot be used, or shows one of the folders that are denied.
         """
-        self._reach = PathResolver(await asyncio.to_thread(open_ground, self.root, self._denied))
+        self._resolver = PathResolver(await asyncio.to_thread(open_root, self.root, self._denied))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._reach.workspace_root.close()
+        self._resolver.workspace_root.close()
 
     @property
     def viewer(self) -> str | None:
         """The person whose view this is; None: all persons' notes are visible."""
-        return self._reach.viewer
+        return self._resolver.viewer
 
     def seen_by(self, key: str) -> Self:
         """Return the same workspace, open as long as this one, with the notes of the actor `key` only.
@@ -107,21 +107,21 @@ class Workspace:
         """Open a folder of it as a workspace by itself, with the same viewer; no path leads out of it."""
         place = await self.stat(folder)
         inner = type(self)(self.root / place.path, self._denied, self._locks)
-        workspace_root = await asyncio.to_thread(self._ground_of, place.path)
-        inner._reach = PathResolver(workspace_root, self.viewer)
+        workspace_root = await asyncio.to_thread(self._root_of, place.path)
+        inner._resolver = PathResolver(workspace_root, self.viewer)
         try:
             yield inner
         finally:
             workspace_root.close()
 
-    def _ground_of(self, folder: str) -> WorkspaceRoot:
+    def _root_of(self, folder: str) -> WorkspaceRoot:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
         with in_words(folder):
-            return ground_at(self._reach.folder(folder, os.O_PATH)[0], self.root / folder, self._denied)
+            return root_at(self._resolver.folder(folder, os.O_PATH)[0], self.root / folder, self._denied)
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
-        view._reach = PathResolver(self._reach.workspace_root, viewer)
+        view._resolver = PathResolver(self._resolver.workspace_root, viewer)
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -183,7 +183,7 @@ class Workspace:
 
     async def paths(self, limit: int = MAX_PATHS) -> list[str]:
         """Return files and folders (with a `/` at the end) that a person may want to name; see `listing`."""
-        return await asyncio.to_thread(listing, self._reach, limit)
+        return await asyncio.to_thread(listing, self._resolver, limit)
 
     async def paths_in(self, folder: str, limit: int = MAX_PATHS) -> list[str]:
         """Return the paths in one folder, ignored or not; empty when there is no such folder."""
@@ -241,7 +241,7 @@ class Workspace:
     def _still_there(self) -> None:
         """Check that the path still leads to the opened folder, because programs are started by path."""
         with in_words(str(self.root)):
-            if not os.path.samestat(os.stat(self.root), os.fstat(self._reach.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
+            if not os.path.samestat(os.stat(self.root), os.fstat(self._resolver.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
 
     def _names(self, path: str) -> tuple[str, ...]:
@@ -253,7 +253,7 @@ class Workspace:
 
     def _has(self, name: str) -> bool:
         """Whether something is there, be it a link that leads nowhere."""
-        workspace_root = self._reach.workspace_root
+        workspace_root = self._resolver.workspace_root
         try:
             os.close(
                 open_beneath(workspace_root.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=workspace_root.by_walk)
@@ -263,7 +263,7 @@ class Workspace:
         return True
 
     def _is_link(self, name: str) -> bool:
-        workspace_root = self._reach.workspace_root
+        workspace_root = self._resolver.workspace_root
         try:
             descriptor = open_beneath(
                 workspace_root.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=workspace_root.by_walk
@@ -286,7 +286,7 @@ class Workspace:
 
     def _is_there(self, name: str) -> bool:
         try:
-            with self._reach.place(name) as place:
+            with self._resolver.place(name) as place:
                 return place.found is not None
         except OSError:
             return False
@@ -295,13 +295,13 @@ class Workspace:
     def _file(self, path: str, flags: int) -> Iterator[tuple[int, Stat]]:
         """Yield a descriptor and the status of a regular file or, with O_PATH, a folder."""
         name = self._name(path)
-        with in_words(path), self._reach.place(name) as place:
+        with in_words(path), self._resolver.place(name) as place:
             if place.found is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             folder_too = bool(flags & os.O_PATH)
             # Asked before anything is opened: opening a device may already do something.
             _refuse_kind(place.found, path, folder_too=folder_too)
-            descriptor, found = self._reach.open(place, flags)
+            descriptor, found = self._resolver.open(place, flags)
             try:
                 _refuse_kind(found, path, folder_too=folder_too)
                 yield descriptor, described(place.path, found)
@@ -324,7 +324,7 @@ class Workspace:
             return described
 
     def _walk(self, patterns: tuple[str, ...], limit: int) -> list[GlobMatch]:
-        sight, found = Sight(self._reach), dict[str, GlobMatch]()
+        sight, found = Sight(self._resolver), dict[str, GlobMatch]()
         for pattern in patterns:
             found.update((entry.path, entry) for entry in islice(matches(sight, pattern), limit))
         return list(found.values())[:limit]
@@ -333,11 +333,11 @@ class Workspace:
         with self._file(folder, os.O_PATH) as (_, described):
             if not described.is_folder:
                 raise ToolError(f"not a directory: {folder}")
-        names = Sight(self._reach).names_in("" if described.path == "." else described.path, limit)
+        names = Sight(self._resolver).names_in("" if described.path == "." else described.path, limit)
         return described.path, [(name, None if found is None else found.st_size) for name, _, found in names]
 
     def _find(self, wanted: FileQuery, most: int, seconds: float) -> FoundFiles:
-        return find(self._reach, replace(wanted, folder=self._folder(wanted.folder)), most=most, seconds=seconds)
+        return find(self._resolver, replace(wanted, folder=self._folder(wanted.folder)), most=most, seconds=seconds)
 
     def _folder(self, path: str) -> str:
         found = self._stat(path)
@@ -346,7 +346,7 @@ class Workspace:
         return found.path
 
     def _visible(self, paths: Sequence[str], wanted: FileQuery) -> list[str]:
-        tree, start = Tree(self._reach, ignored=wanted.ignored), names_of(wanted.folder)
+        tree, start = Tree(self._resolver, ignored=wanted.ignored), names_of(wanted.folder)
         return [path for path in paths if self._is_wanted(tree, path, start, wanted)]
 
     def _is_wanted(self, tree: Tree, path: str, start: tuple[str, ...], wanted: FileQuery) -> bool:
@@ -364,7 +364,7 @@ class Workspace:
             return False
 
     def _paths_in(self, folder: str, limit: int) -> list[str]:
-        return listing_of(self._reach, clean(folder, self._roots)[0], limit)
+        return listing_of(self._resolver, clean(folder, self._roots)[0], limit)
 
     def _write(self, path: str, data: bytes, unless_changed: FileStamp | None, *, create_dirs: bool = True) -> Written:
         name = self._name(path)
@@ -373,14 +373,14 @@ class Workspace:
             raise ToolError(f"file not found: {path} (its folder is not there, and create_dirs is false)")
         written = None
         while written is None:
-            with in_words(path), self._reach.making(name) as place:
+            with in_words(path), self._resolver.making(name) as place:
                 _refuse_changed(place, path, unless_changed)  # a look saves writing megabytes for nothing
                 with self._unchanging(place, path, new=unless_changed == ABSENT) as is_same:
                     written = self._replace(place, path, data, unless_changed) if is_same else None
         return written
 
     def _replace(self, place: ResolvedPath, path: str, data: bytes, unless_changed: FileStamp | None) -> Written:
-        with self._old(place, path) as old, self._reach.workspace_root.renaming:
+        with self._old(place, path) as old, self._resolver.workspace_root.renaming:
             atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
         return Written(place.path, len(data), created=old is None)
 
@@ -405,7 +405,7 @@ class Workspace:
             return
         _refuse_kind(place.found, path)
         # Opened for writing so that the file's own permission decides, although the write replaces it.
-        descriptor, found = self._reach.open(place, os.O_WRONLY)
+        descriptor, found = self._resolver.open(place, os.O_WRONLY)
         try:
             _refuse_kind(found, path)
             yield descriptor
@@ -418,13 +418,13 @@ class Workspace:
         while not gone:
             with (
                 in_words(path),
-                self._reach.making(name, through_link=False) as place,
+                self._resolver.making(name, through_link=False) as place,
                 self._unchanging(place, path) as is_same,
             ):
                 gone = is_same and self._unlink(place, path)
 
     def _unlink(self, place: ResolvedPath, path: str) -> bool:
-        with self._old(place, path) as old, self._reach.workspace_root.renaming:
+        with self._old(place, path) as old, self._resolver.workspace_root.renaming:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             os.unlink(place.name, dir_fd=place.folder)
@@ -432,10 +432,10 @@ class Workspace:
         return True
 
     def _keep(self, path: str, data: bytes) -> str:
-        with in_words(path), self._reach.making(self._name(path), through_link=False) as first:
+        with in_words(path), self._resolver.making(self._name(path), through_link=False) as first:
             stem, suffix = PurePosixPath(first.name).stem, PurePosixPath(first.name).suffix
             for number in range(1, _MAX_OF_ONE_NAME + 1):
-                place = first if number == 1 else self._reach.beside(first, f"{stem}-{number}{suffix}")
+                place = first if number == 1 else self._resolver.beside(first, f"{stem}-{number}{suffix}")
                 if atomic.create(place.folder, place.name, data) or self._holds(place, data):
                     return place.path
             raise ToolError(f"there are {_MAX_OF_ONE_NAME} files of that name already: {path}")
@@ -443,7 +443,7 @@ class Workspace:
     def _holds(self, place: ResolvedPath, data: bytes) -> bool:
         """Whether the file is ours to read and has exactly these bytes."""
         try:
-            descriptor, found = self._reach.open(place, os.O_RDONLY)
+            descriptor, found = self._resolver.open(place, os.O_RDONLY)
         except OSError:
             return False
         with os.fdopen(descriptor, "rb") as file:

@@ -125,7 +125,7 @@ async def race(folder: Path, swaps: int) -> Report:
     notes = os.open(scene.root / "memory" / "users" / OTHER, os.O_RDONLY)
     before = scene.protected(notes)
     async with Workspace(scene.root, [scene.state]) as whole:
-        way = "walk" if whole._reach.workspace_root.by_walk else "openat2"
+        way = "walk" if whole._resolver.workspace_root.by_walk else "openat2"
         report, began = Report(swaps, way), time.monotonic()
         with swapping(scene.root, swaps) as left:
             for number in itertools.count():

@@ -96,7 +96,7 @@ async def test_whatever_the_name_somebody_elses_notes_are_not_there(way_in: str,
         for name, use in READING.items():
             said = await answer(use(ann, path))
             hidden = said == f"file not found: {path}"
-            by_link = shared._reach.workspace_root.by_walk and said.startswith("path traversal detected: ")
+            by_link = shared._resolver.workspace_root.by_walk and said.startswith("path traversal detected: ")
             assert hidden or by_link, (name, path, said)
         for name, use in WRITING.items():
             said = await answer(use(ann, path))
