@@ -30,7 +30,7 @@ async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | Non
 
 
 def quoted_error(body: bytes) -> str:
-    """Return the server's error text, bounded and masked, behind a colon; empty where there is none."""
+    """Return the server's error text, bounded and masked, behind a colon; else an empty text."""
     if len(body) > MAX_ERROR:
         return ""
     try:
