@@ -19,6 +19,7 @@ from typing import BinaryIO, TypeVar
 
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError, ToolError
+from goclaw.files import replace_file
 from goclaw.health.faults import disk_error
 from goclaw.supervise import see_through
 
@@ -199,8 +200,8 @@ class Blobs:
         path = self._media / key
         with self._changing:
             # The type first: a key is never seen without it.
-            _write_whole(path.with_suffix(".type"), mime.encode())
-            _write_whole(path, data)
+            replace_file(path.with_suffix(".type"), mime.encode())
+            replace_file(path, data)
             self._stamp(path.with_suffix(".type"), path)
         return key
 
@@ -316,19 +317,6 @@ def _write_all(file: BinaryIO, data: bytes) -> int:
     while left:
         left = left[file.write(left) :]
     return len(data)
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{secrets.token_hex(8)}.tmp")
-    try:
-        with _create(temporary) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

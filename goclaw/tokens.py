@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.clock import Clock
 from goclaw.config.files import shown_path
-from goclaw.config.rewriting import only_writer, replace
 from goclaw.errors import ConfigError
+from goclaw.files import only_writer, replace_file
 from goclaw.supervise import background
 
 log = logging.getLogger(__name__)
@@ -226,6 +226,6 @@ def _change(path: Path, change: Callable[[dict[str, Token]], None]) -> None:
             tokens = dict(read_tokens(path))
             change(tokens)
             kept = {name: token.model_dump() for name, token in tokens.items()}
-            replace(path, json.dumps({"tokens": kept}, indent=2) + "\n")
+            replace_file(path, json.dumps({"tokens": kept}, indent=2) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None

@@ -18,10 +18,10 @@ from goclaw.config.keys import Loc
 from goclaw.config.locate import Located
 from goclaw.config.locate_json import parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
-from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.values import absolute
 from goclaw.errors import ConfigError
 from goclaw.events import AGENT_MARK
+from goclaw.files import only_writer, replace_file
 from goclaw.records import record
 from goclaw.selection import malformed
 from goclaw.supervise import background
@@ -227,7 +227,7 @@ def add_user(
                 raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
             content = json.loads(before.decode("utf-8-sig")) if before is not None else {"users": {}}
             content["users"][key] = entry
-            replace(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+            replace_file(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None
 

@@ -18,6 +18,7 @@ from goclaw.config.schema import Config
 from goclaw.config.sources import MAX_FILE_BYTES
 from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
+from goclaw.files import publish
 from goclaw.records import record
 from goclaw.registries.file import FILE, copy_shelf
 from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
@@ -103,14 +104,9 @@ def _refuse_bad_place(target: Path, config: Config, roots: Sequence[BackupRoot])
 def _publish(archive: Path, target: Path) -> None:
     """Give the finished archive its name, unless another file took it meanwhile."""
     try:
-        target.hardlink_to(archive)
+        publish(archive, target)
     except FileExistsError:
         raise StateError(f"{target} was made by somebody else meanwhile; nothing was written") from None
-    except OSError:
-        # A file system without links (a memory stick). Nothing better than a look is to be had there.
-        if os.path.lexists(target):
-            raise StateError(f"{target} was made by somebody else meanwhile; nothing was written") from None
-        archive.rename(target)
 
 
 class _Collection:

@@ -9,9 +9,10 @@ repeatable). Imports little: every command pays for it.
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from goclaw.files import flush, replace_file
 from goclaw.records import record
 
 JOURNAL = "restore.journal"
@@ -64,14 +65,8 @@ def swap(state_dir: Path, moves: Sequence[Move]) -> None:
     """
     os.sync()
     text = json.dumps([[os.fspath(path) if path else None for path in _paths(move)] for move in moves])
-    unfinished = state_dir / f"{JOURNAL}.tmp"
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(state_dir / JOURNAL)
-    _to_disk([state_dir])
+    replace_file(state_dir / JOURNAL, text, reuse=True)
+    flush(state_dir)
     finish(state_dir)
 
 
@@ -80,9 +75,10 @@ def finish(state_dir: Path) -> None:
     moves = list(_read(state_dir / JOURNAL))
     for move in moves:
         _do(move)
-    _to_disk({move.place.parent for move in moves})
+    for folder in {move.place.parent for move in moves}:
+        flush(folder)
     (state_dir / JOURNAL).unlink()
-    _to_disk([state_dir])
+    flush(state_dir)
 
 
 def _do(move: Move) -> None:
@@ -116,12 +112,3 @@ def _paths(move: Move) -> tuple[Path, Path, Path | None]:
 def _read(journal: Path) -> Iterator[Move]:
     for place, aside, fresh in json.loads(journal.read_text("utf-8")):
         yield Move(Path(place), Path(aside), Path(fresh) if fresh else None)
-
-
-def _to_disk(folders: Iterable[Path]) -> None:
-    for folder in folders:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

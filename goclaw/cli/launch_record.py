@@ -6,7 +6,6 @@ No value of a secret is kept, and none of a variable: only the names of what is 
 import logging
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -18,6 +17,7 @@ from goclaw.config.keys import is_secret
 from goclaw.config.layers import key_kind
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
+from goclaw.files import replace_file
 from goclaw.records import record
 from goclaw.state import running_pid
 
@@ -62,16 +62,11 @@ def started(loaded: Loaded, given: Options) -> LaunchRecord:
 def remember(config: Config, launch: LaunchRecord) -> None:
     """Store the record for `recall`. The caller must hold the lock of the state folder."""
     path = config.state_dir / FILE
-    fresh = path.with_suffix(".new")
     try:
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(_STARTED.to_json(launch))
-        fresh.replace(path)
+        replace_file(path, _STARTED.to_json(launch), fsync=False, reuse=True)
     except OSError as error:
         # Without it `goclaw restart` must be given the options again, no more.
         log.warning("%s cannot be written: %s", path, error.strerror)
-        with suppress(OSError):
-            fresh.unlink(missing_ok=True)
 
 
 def recall(config: Config) -> LaunchRecord | None:

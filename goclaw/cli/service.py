@@ -12,6 +12,7 @@ from goclaw.cli.launch_record import variables
 from goclaw.cli.unit import MARK, NAME, installed, unit_path, unit_text
 from goclaw.config.load import Loaded
 from goclaw.errors import StateError
+from goclaw.files import replace_file
 from goclaw.state import running_pid
 
 app = typer.Typer(
@@ -126,13 +127,10 @@ def _warn_of_variables(loaded: Loaded, known: frozenset[str]) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    fresh = path.with_suffix(".new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(text, "utf-8")
-        fresh.replace(path)
+        replace_file(path, text, mode=0o666, fsync=False)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise StateError(f"{path}: cannot be written: {error.strerror}") from error
 
 

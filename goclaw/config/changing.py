@@ -14,9 +14,9 @@ import yaml
 
 from goclaw.config.load import load_config
 from goclaw.config.reading import plain
-from goclaw.config.rewriting import only_writer, replace
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, ToolError
+from goclaw.files import only_writer, replace_file
 
 CHANGEABLE = (
     "checkpoint.every_turns",
@@ -63,7 +63,7 @@ def set_key(file: Path, dotted: str, value: Any) -> Path | None:
     with _candidate(file, dotted, value) as (file, candidate):
         kept = file.with_name(f"{file.name}{KEPT}") if file.exists() else None
         if kept:
-            replace(kept, _text(file))
+            replace_file(kept, _text(file))
             kept.chmod(file.stat().st_mode & 0o777)
         _put(candidate, file)
     return kept
@@ -118,9 +118,9 @@ def _text(file: Path) -> str:
 
 
 def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, value: Any) -> None:
-    replace(candidate, before)
+    replace_file(candidate, before)
     old = load_config(candidate).config
-    replace(candidate, after)
+    replace_file(candidate, after)
     loaded = load_config(candidate)
     if _others(old, dotted) != _others(loaded.config, dotted):
         raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")

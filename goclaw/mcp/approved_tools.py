@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goclaw.config.rewriting import only_writer, replace
+from goclaw.files import only_writer, replace_file
 from goclaw.mcp.base import Definition
 from goclaw.mcp.words import quoted
 
@@ -90,7 +90,7 @@ class ApprovedTools:
         with only_writer(self._file.parent):
             known = self._read()
             known.setdefault(server, {}).update(plain)
-            replace(self._file, json.dumps(known, indent=1, ensure_ascii=False, sort_keys=True))
+            replace_file(self._file, json.dumps(known, indent=1, ensure_ascii=False, sort_keys=True))
 
     def _look(self) -> None:
         try:

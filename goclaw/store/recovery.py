@@ -12,7 +12,6 @@ damage while the daemon ran. `goclaw doctor` and `goclaw backup` always look at 
 """
 
 import logging
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -26,6 +25,7 @@ import orjson
 
 from goclaw.clock import Clock, RealClock
 from goclaw.errors import StateError
+from goclaw.files import flush
 from goclaw.health.faults import disk_error, is_damage
 from goclaw.records import record
 from goclaw.store.migrations import STEPS, migrate
@@ -120,7 +120,7 @@ def finish(path: Path) -> None:
             (scratch / path.name).rename(path)
         _beside(path, _MARK).unlink(missing_ok=True)
         plan.rename(_beside(aside, ".json"))
-        _flush(path.parent)
+        flush(path.parent)
     if scratch.exists():
         shutil.rmtree(scratch)
 
@@ -195,13 +195,13 @@ def _set_aside(path: Path, found: str, now: float) -> Salvage:
             shutil.copyfile(_beside(path, ending), _beside(damaged, ending))
     migrate(fresh)
     kept, incomplete = salvage(damaged, fresh, now)
-    _flush(fresh)
+    flush(fresh)
     aside = _free(path, f".damaged-{_stamp(now)}")
     plan = {"aside": aside.name, "found": found, "kept": kept, "incomplete": incomplete}
     (scratch / "plan").write_bytes(orjson.dumps(plan))
-    _flush(scratch / "plan")
+    flush(scratch / "plan")
     (scratch / "plan").rename(_beside(path, _PLAN))
-    _flush(path.parent)
+    flush(path.parent)
     finish(path)
     return _report(_beside(aside, ".json"))
 
@@ -227,14 +227,6 @@ def _free(path: Path, ending: str) -> Path:
 
 def _stamp(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-import os
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from goclaw import files
 from goclaw.health.faults import disk_error
 from goclaw.supervise import see_through
 
@@ -67,22 +67,6 @@ class JsonFile:
         self._written = written
 
     def _replace(self, content: bytes, flush: bool) -> None:  # to_thread takes positions
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            if flush:
-                file.flush()
-                os.fsync(file.fileno())
-        fresh.replace(self._path)
+        files.replace_file(self._path, content, fsync=flush, reuse=True)
         if flush:
-            _flush_folder(self._path.parent)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Have the names in a folder on disk, too."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            files.flush(self._path.parent)

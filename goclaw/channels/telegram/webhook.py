@@ -7,9 +7,9 @@ Telegram's or of a proxy's, which no repetition mends: it is logged and acknowle
 
 import hmac
 import logging
-import os
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.clock import Backoff
 from goclaw.errors import StateError
+from goclaw.files import create_file
 
 log = logging.getLogger(__name__)
 
@@ -168,15 +169,10 @@ def kept_secret(state_dir: Path) -> str:
     path = state_dir / "secrets" / SECRET_FILE
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except FileExistsError:
-            secret = path.read_text("ascii").strip()
-        else:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(secret := secrets.token_urlsafe(32))
-                file.flush()
-                os.fsync(file.fileno())
+        if not path.exists():
+            with suppress(FileExistsError), create_file(path) as file:
+                file.write(secrets.token_urlsafe(32).encode())
+        secret = path.read_text("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: the webhook's secret can be neither read nor made: {error}") from error
     if not secret:

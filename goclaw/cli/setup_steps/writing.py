@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from goclaw.config.policies import ADMIN
 from goclaw.config.schema import ProviderSettings
 from goclaw.config.sources import SECRET_FILES
 from goclaw.errors import ConfigError, StateError
+from goclaw.files import create_file
 from goclaw.records import record
 from goclaw.state import make_private
 from goclaw.users import Users, add_user
@@ -179,28 +179,14 @@ def new_files(files: Mapping[Path, str]) -> Iterator[None]:
         for path, text in files.items():
             try:
                 _make_folders(path.parent, undo)
-                _make(path, text, undo)
+                with create_file(path) as file:
+                    file.write(text.encode())
+                undo.callback(path.unlink)
             except OSError as error:
                 why = "is there already" if error.errno == errno.EEXIST else error.strerror
                 raise StateError(f"{shown_path(path)}: cannot be written: {why}; nothing was changed") from None
         yield
         undo.pop_all()
-
-
-def _make(path: Path, text: str, undo: ExitStack) -> None:
-    # Files of tempfile have mode 0600.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        # A link, because a renamed file would take the place of one that appeared meanwhile.
-        os.link(temporary, path)
-        undo.callback(path.unlink)
-    finally:
-        temporary.unlink()
 
 
 def _make_folders(folder: Path, undo: ExitStack) -> None:
