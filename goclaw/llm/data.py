@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from goclaw.config.schema import ModelOptions
+from goclaw.config.servers import SERVERS
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
-from goclaw.llm.compat import SERVERS
 from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
 from goclaw.records import record
 

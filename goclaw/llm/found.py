@@ -7,9 +7,8 @@ import os
 from collections.abc import Mapping
 
 from goclaw import catalog
-from goclaw.config import servers
 from goclaw.config.schema import Config
-from goclaw.llm.compat import SERVERS
+from goclaw.config.servers import SERVERS
 from goclaw.llm.open import BEST_ANTHROPIC, BEST_OPENAI, Probe, has_key
 from goclaw.net.ollama import OllamaServer
 from goclaw.records import record
@@ -59,7 +58,7 @@ def key_variable(provider: str) -> str | None:
     if provider == "anthropic":
         return ANTHROPIC_KEY
     if provider in SERVERS:
-        return servers.SERVERS[provider].key_variable
+        return SERVERS[provider].key_variable
     return None if provider in catalog.PROVIDERS else f"{provider.upper().replace('-', '_')}_API_KEY"
 
 

@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from goclaw import catalog, plugins
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
+from goclaw.config.servers import SERVERS
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
-from goclaw.llm.compat import SERVERS
 from goclaw.llm.data import either, facts, prepare
 from goclaw.net.addresses import parsed
 from goclaw.net.ollama import OllamaServer, ollama_url, probe

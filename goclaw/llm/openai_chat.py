@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, and every server that speaks them (`compat.SERVERS`). Streaming only.
+"""OpenAI's chat completions, and every server that speaks them (`config.servers`). Streaming only.
 
 Data that a server must get back with its answer (thinking, the extra fields of a tool call) travel as `Native` with the
 server's name (schema 1: `{"reasoning": text, "extra": {call id: {field: value}}}`).
@@ -14,11 +14,10 @@ from typing import Any
 
 import orjson
 
-from goclaw.config import servers
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.config.servers import SERVERS, KnownServer
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
-from goclaw.llm.compat import SERVERS, CompatibleServer
 from goclaw.llm.data import KnownModel
 from goclaw.llm.encoded import (
     RESULTS_SEEN,
@@ -56,7 +55,7 @@ class OpenAIChatModel(KnownModel):
     def __init__(
         self,
         spec: str,
-        server: CompatibleServer,
+        server: KnownServer,
         base_url: str,
         key: str | None,
         options: ModelOptions,
@@ -190,13 +189,13 @@ def open_openai_chat(
         ConfigError: there is no key (one is not needed with an own `base_url`).
     """
     name = spec.partition(":")[0]
-    server, place = SERVERS[name], servers.SERVERS[name]
+    server = SERVERS[name]
     key = settings.api_key.get_secret_value() if settings.api_key else None
-    if key is None and place.key_variable:
-        key = os.environ.get(place.key_variable)
-    if not key and place.key_variable and not settings.base_url:
-        raise ConfigError(f"{spec}: no key; set {place.key_variable} or providers.{name}.api_key")
-    return OpenAIChatModel(spec, server, settings.base_url or place.base_url, key, options, ports)
+    if key is None and server.key_variable:
+        key = os.environ.get(server.key_variable)
+    if not key and server.key_variable and not settings.base_url:
+        raise ConfigError(f"{spec}: no key; set {server.key_variable} or providers.{name}.api_key")
+    return OpenAIChatModel(spec, server, settings.base_url or server.base_url, key, options, ports)
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.config.schema import ModelOptions
+from goclaw.config.servers import SERVERS
 from goclaw.llm import anthropic, ollama, openai_chat
-from goclaw.llm.compat import SERVERS
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
 from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from tests.lanes import repeats

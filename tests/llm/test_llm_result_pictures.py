@@ -9,10 +9,10 @@ import orjson
 import pytest
 
 from goclaw.config.schema import ModelOptions
+from goclaw.config.servers import SERVERS
 from goclaw.errors import ToolError
 from goclaw.llm import anthropic, ollama, openai_chat
 from goclaw.llm.base import Request
-from goclaw.llm.compat import SERVERS
 from goclaw.llm.encoded import Encode, EncodedMessages, EncodedTools, results_first, with_conversation
 from goclaw.llm.estimate import PER_IMAGE, estimate_message
 from goclaw.messages import (

@@ -4,11 +4,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw.config import servers
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.config.servers import SERVERS
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
-from goclaw.llm.compat import SERVERS
 from goclaw.llm.openai_chat import PROVIDER, OpenAIChatModel
 from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from tests.llm.asking import TOOLS, ask, saying
@@ -206,11 +205,11 @@ async def test_an_empty_answer_is_sent_as_empty_text(fake: FakeProvider, ports: 
     assert [message.get("content") for message in fake.asked[0].body["messages"]] == ["hi", "", "still there?"]
 
 
-@pytest.mark.parametrize("server", sorted(name for name, row in servers.SERVERS.items() if row.key_variable))
+@pytest.mark.parametrize("server", sorted(name for name, row in SERVERS.items() if row.key_variable))
 async def test_without_its_key_a_server_cannot_be_opened(
     ports: ModelPorts, monkeypatch: pytest.MonkeyPatch, server: str
 ) -> None:
-    variable = str(servers.SERVERS[server].key_variable)
+    variable = str(SERVERS[server].key_variable)
     monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ConfigError, match=variable):
         PROVIDER.open(f"{server}:x", ProviderSettings(), ModelOptions(), ports)

@@ -2,9 +2,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from goclaw.config import servers
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.llm.compat import SERVERS
+from goclaw.config.servers import SERVERS
 from goclaw.llm.listed import snapshot
 from goclaw.llm.open import open_model
 from goclaw.net import is_loopback
@@ -15,16 +14,12 @@ from tests.llm.wires import OPENAI
 
 @pytest.mark.parametrize("name", sorted(SERVERS))
 def test_a_row_is_consistent(name: str) -> None:
-    row, place = SERVERS[name], servers.SERVERS[name]
-    address = urlsplit(place.base_url)
-    assert not place.base_url.endswith("/")
+    row = SERVERS[name]
+    address = urlsplit(row.base_url)
+    assert not row.base_url.endswith("/")
     assert row.local is is_loopback(address.hostname or "")
-    assert row.local is (place.key_variable is None)
+    assert row.local is (row.key_variable is None)
     assert address.scheme == ("http" if row.local else "https")
-
-
-def test_each_server_has_an_address_and_each_address_its_row() -> None:
-    assert SERVERS.keys() == servers.SERVERS.keys()
 
 
 @pytest.mark.parametrize("name", sorted(name for name, row in SERVERS.items() if row.data_id))
