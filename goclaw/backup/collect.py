@@ -20,7 +20,7 @@ from goclaw.config.without_secrets import without_secrets
 from goclaw.errors import StateError
 from goclaw.files import publish
 from goclaw.records import record
-from goclaw.registries.file import FILE, copy_shelf
+from goclaw.registries.file import FILE, copy_catalog
 from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
 from goclaw.store.migrations import migrate
 
@@ -134,7 +134,7 @@ class _Collection:
 
     def add_registries(self, copy: Path) -> None:
         """Add what is published in this gateway's registry, and the pins of all others: neither exists elsewhere."""
-        if copy_shelf(self._config.state_dir / FILE, copy):
+        if copy_catalog(self._config.state_dir / FILE, copy):
             self._packer.add_path(REGISTRIES, copy)
             copy.unlink()
 

@@ -32,7 +32,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, StateError
 from goclaw.records import record
-from goclaw.registries.file import check_shelf
+from goclaw.registries.file import check_catalog
 from goclaw.state import open_state
 from goclaw.store.backup import check_database
 from goclaw.store.migrations import migrate
@@ -159,7 +159,7 @@ class _Restoring:
         if not new.exists():
             return
         new.chmod(0o600)
-        check_shelf(new)
+        check_catalog(new)
         place = self._here.state_dir / REGISTRIES
         # As with the logs of the database: of a write that was cut it would undo what another file never had.
         self.ready.empty(place.with_name(f"{place.name}-journal"))

@@ -18,7 +18,7 @@ from goclaw.net import open_client
 from goclaw.registries.base import RegistryError
 from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.file import check_shelf
+from goclaw.registries.file import check_catalog
 
 SECONDS = 10.0
 """Time limit of one registry: half of that of the whole check."""
@@ -70,7 +70,7 @@ def _file(path: Path) -> Iterator[Finding]:
     if not path.exists():
         return
     try:
-        check_shelf(path)
+        check_catalog(path)
     except StateError as error:
         remedy = "`goclaw restore` a backup, or move it away: what was published here has to be published again then"
         yield Finding("registries", "problem", str(error), remedy)

@@ -132,7 +132,7 @@ def _parts(text: str) -> Iterator[str]:
     for blanked in dict.fromkeys(text.translate(_BETWEEN_PIECES).split()):
         piece = blanked.strip(_AROUND_PIECES)[:MAX_PART]
         if len(piece) < PART_LENGTH or (piece.isalpha() and piece[1:].islower()):
-            continue  # most words: told without a regular expression, in a tenth of the time
+            continue  # most words: recognised without a regular expression, in a tenth of the time
         if _PART.search(piece) or _HUMP_INSIDE.search(piece):
             yield piece
 

@@ -28,7 +28,7 @@ from goclaw.registries.base import (
     version_order,
 )
 from goclaw.registries.file import FILE as FILE  # importers of the store find it here
-from goclaw.registries.file import ShelfFile
+from goclaw.registries.file import CatalogFile
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class ForeignName(StateError):
     """The name belongs to another publisher."""
 
 
-class FullShelf(StateError):
+class CatalogFull(StateError):
     """The store is full."""
 
 
@@ -144,7 +144,7 @@ class CatalogStore:
     """The file at `path`; it need not exist, and reading makes none. Methods raise `StateError` if it is unusable."""
 
     def __init__(self, path: Path) -> None:
-        self._file = ShelfFile(path)
+        self._file = CatalogFile(path)
 
     def publish(self, document: Mapping[str, Any], by: str, now: float) -> bool:
         """Store a version in this gateway's own registry; return whether it is new. An existing one is left unchanged.
@@ -153,7 +153,7 @@ class CatalogStore:
             ValueError: it is not an entry.
             ChangedEntry: this version had another content.
             ForeignName: another user published this name first, of any kind and however capitalized.
-            FullShelf: other gateways would refuse a larger catalogue.
+            CatalogFull: other gateways would refuse a larger catalogue.
         """
         read = packed(document)
         entry, new = read.entry, _new(read, CatalogRow(document, now))
@@ -370,7 +370,7 @@ def _refuse_full(connection: sqlite3.Connection, new: _New) -> None:
     ).fetchone()
     pins = connection.execute("SELECT count(*) FROM pins WHERE registry = ?", (OWN,)).fetchone()[0]
     if number >= MAX_ENTRIES or size + len(new.canonical) > MAX_BYTES or pins >= MAX_PINS:
-        raise FullShelf(
+        raise CatalogFull(
             f"this registry has {number:,} versions of {size >> 20} MB together, and no more fit "
             f"({MAX_ENTRIES:,}, {MAX_BYTES >> 20} MB): withdraw old ones"
         )

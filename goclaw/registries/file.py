@@ -40,7 +40,7 @@ file, no other opens it."""
 _UNAVAILABLE = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR)
 
 
-class ShelfFile:
+class CatalogFile:
     """The file at `path`; it need not exist. Both methods raise `StateError` if it cannot be used."""
 
     def __init__(self, path: Path) -> None:
@@ -97,29 +97,29 @@ class ShelfFile:
         return bool(found == SCHEMA_VERSION)
 
 
-def copy_shelf(source: Path, target: Path) -> bool:
+def copy_catalog(source: Path, target: Path) -> bool:
     """Copy the file to the new file `target` (mode 0600), and check it; return whether there was one.
 
     Raises:
         StateError: it is damaged, of a newer GoClaw, or the disk is full.
     """
-    with ShelfFile(source).reading() as connection:
+    with CatalogFile(source).reading() as connection:
         if connection is None:
             return False
         connection.execute("COMMIT")
         target.touch(mode=0o600, exist_ok=False)
         connection.execute("VACUUM INTO ?", (str(target),))
-    check_shelf(target)
+    check_catalog(target)
     return True
 
 
-def check_shelf(path: Path) -> None:
+def check_catalog(path: Path) -> None:
     """Check every page of a file that is not in use.
 
     Raises:
         StateError: it is damaged, no file of registries, or of a newer GoClaw.
     """
-    with ShelfFile(path).reading() as connection:
+    with CatalogFile(path).reading() as connection:
         if connection is None:
             raise StateError(f"{path.name} is no file of registries")
         found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]

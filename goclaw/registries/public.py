@@ -82,7 +82,7 @@ def _usable(value: Any, read: Any) -> Iterator[Any]:
     for each in value if isinstance(value, list) else ():
         try:
             yield read(_section(each))
-        except ValueError:  # ours, or that of what is none
+        except ValueError:  # not a server, or no entry
             continue
 
 

@@ -44,7 +44,7 @@ class Resolved:
 
 
 def resolve(
-    settings: FromRegistrySettings, registry: RegistrySettings | None, shelf: CatalogStore, now: float, place: str
+    settings: FromRegistrySettings, registry: RegistrySettings | None, store: CatalogStore, now: float, place: str
 ) -> Resolved:
     """Return the server that the line at `place` means now. Reads the store and blocks.
 
@@ -54,7 +54,7 @@ def resolve(
     """
     if registry is None:
         raise RegistryError(f"the registry {settings.registry} is not configured (registries.{settings.registry})")
-    kept = _chosen(settings, registry, shelf, now, place)
+    kept = _chosen(settings, registry, store, now, place)
     entry = kept.entry
     about = f"{entry.name} {entry.version} of the registry {settings.registry}"
     if settings.sha256 and kept.sha256 != settings.sha256:
@@ -69,13 +69,13 @@ def resolve(
 
 
 def _chosen(
-    settings: FromRegistrySettings, registry: RegistrySettings, shelf: CatalogStore, now: float, place: str
+    settings: FromRegistrySettings, registry: RegistrySettings, store: CatalogStore, now: float, place: str
 ) -> StoredEntry:
     """Return the version to use."""
-    name, sync = settings.registry, shelf.sync(settings.registry)
-    versions = [each for kind in SERVING for each in shelf.versions(name, kind, settings.toolset)]
+    name, sync = settings.registry, store.sync(settings.registry)
+    versions = [each for kind in SERVING for each in store.versions(name, kind, settings.toolset)]
     if not versions:
-        raise RegistryError(_nothing(settings, shelf, sync))
+        raise RegistryError(_nothing(settings, store, sync))
     if settings.version:
         chosen = next((each for each in versions if each.entry.version == settings.version), None)
         if chosen is None:
@@ -92,12 +92,12 @@ def _chosen(
     return versions[0]
 
 
-def _nothing(settings: FromRegistrySettings, shelf: CatalogStore, sync: Sync) -> str:
+def _nothing(settings: FromRegistrySettings, store: CatalogStore, sync: Sync) -> str:
     """Return why there is nothing of that name."""
     name = settings.registry
     if not sync.synced_at:
         return f"the catalogue of the registry {name} was not fetched yet{_because(sync)}"
-    if agents := shelf.versions(name, EntryKind.AGENT, settings.toolset):
+    if agents := store.versions(name, EntryKind.AGENT, settings.toolset):
         toolsets = ", ".join(agents[0].entry.toolsets) or "none"
         return f"{settings.toolset} of the registry {name} is an agent; name one of its toolsets: {toolsets}"
     return (

@@ -38,7 +38,7 @@ MAX_LOGGED = 20
 
 
 async def sync(
-    name: str, settings: RegistrySettings, shelf: CatalogStore, http: aiohttp.ClientSession, clock: Clock
+    name: str, settings: RegistrySettings, store: CatalogStore, http: aiohttp.ClientSession, clock: Clock
 ) -> TakenOver:
     """Fetch the catalogue of a registry and store it, with the result of the fetch (`CatalogStore.sync`).
 
@@ -46,19 +46,19 @@ async def sync(
         RegistryError: the fetch failed; the stored entries stay.
         StateError: the store cannot be used.
     """
-    own = await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16))
-    known = (await asyncio.to_thread(shelf.sync, name)).etag
+    own = await asyncio.to_thread(store.fact, ID, secrets.token_hex(16))
+    known = (await asyncio.to_thread(store.sync, name)).etag
     mark = _mark(settings)
     etag = known.removeprefix(mark) if known.startswith(mark) else ""
     try:
         found = await RegistryClient(name, settings, http, clock).listing(etag, chooser(settings.federation))
     except RegistryError as error:
-        await asyncio.to_thread(shelf.tried, name, clock.now(), str(error))
+        await asyncio.to_thread(store.tried, name, clock.now(), str(error))
         raise
     if found is None:
-        await asyncio.to_thread(shelf.tried, name, clock.now())
-        return TakenOver(len(await asyncio.to_thread(shelf.lines, name)))
-    return await asyncio.to_thread(_take, shelf, name, found, own, clock.now(), mark)
+        await asyncio.to_thread(store.tried, name, clock.now())
+        return TakenOver(len(await asyncio.to_thread(store.lines, name)))
+    return await asyncio.to_thread(_take, store, name, found, own, clock.now(), mark)
 
 
 def chooser(federation: FederationSettings) -> Wanted:
@@ -80,12 +80,12 @@ def problem_of(taken: TakenOver) -> str:
     return f"{named}{f'; and {more} more' if more > 0 else ''}. What was fetched first stays in use"
 
 
-async def keep_synced(name: str, settings: RegistrySettings, shelf: CatalogStore, ports: SyncPorts) -> None:
+async def keep_synced(name: str, settings: RegistrySettings, store: CatalogStore, ports: SyncPorts) -> None:
     """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and report each result."""
     while True:
         pause, problem, changed = settings.sync_interval, "", False
         try:
-            taken = await sync(name, settings, shelf, ports.http, ports.clock)
+            taken = await sync(name, settings, store, ports.http, ports.clock)
         except (RegistryError, StateError) as error:
             wanted = (error.retry_after if isinstance(error, RegistryError) else None) or 0.0
             pause, problem = max(min(pause, FAILED_PAUSE), min(wanted, MAX_PAUSE)), str(error)
@@ -98,20 +98,20 @@ async def keep_synced(name: str, settings: RegistrySettings, shelf: CatalogStore
 
 async def _keep_all(ports: SyncPorts) -> None:
     """Keep all registries in sync, each at its own pace. An unforeseen fault affects one registry only."""
-    shelf = CatalogStore(ports.state / FILE)
+    store = CatalogStore(ports.state / FILE)
     async with asyncio.TaskGroup() as group:
         for name, settings in ports.registries.items():
-            work = partial(keep_synced, name, settings, shelf, ports)
+            work = partial(keep_synced, name, settings, store, ports)
             group.create_task(keep_running(f"registry {name}", work, ports.clock), name=f"registry {name}")
 
 
 @uncollected()
-def _take(shelf: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
+def _take(store: CatalogStore, name: str, found: RegistryCatalog, own: str, now: float, mark: str) -> TakenOver:
     etag = mark + found.etag if found.etag and not found.refused else ""
-    taken = shelf.take(name, found.listed.without(own), now, etag)
+    taken = store.take(name, found.listed.without(own), now, etag)
     taken = TakenOver(taken.entries, (*found.refused, *taken.refused), taken.changed)
     if problem := problem_of(taken):
-        shelf.tried(name, now, problem)
+        store.tried(name, now, problem)
     return taken
 
 

@@ -24,7 +24,7 @@ TAKEN = "This was taken before the break; its answer was lost."
 
 
 class ReplyDeadline:
-    """Waits for something to be heard, and gives up."""
+    """A time limit for the next event."""
 
     def __init__(self, give_up: Callable[[], None]) -> None:
         self._give_up = give_up

@@ -96,7 +96,7 @@ def test_a_file_with_more_or_less_in_it_than_ours_is_refused(
         connection.execute(trick)
     with pytest.raises(StateError, match="is no file of registries"):
         home.back_up()
-    monkeypatch.setattr(collect, "copy_shelf", shutil.copy)
+    monkeypatch.setattr(collect, "copy_catalog", shutil.copy)
     home.back_up()
     (home.state / FILE).unlink()
     with pytest.raises(StateError, match="is no file of registries"):

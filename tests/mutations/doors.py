@@ -150,7 +150,7 @@ BUGS: list[Bug] = [
         "a name of ours is the newest of somebody elsewhere",
         "class registry: dependency confusion",
         "goclaw/servers/registry/catalogue.py",
-        "{name.lower(): OWN for _, name in self._shelf.owned()}",
+        "{name.lower(): OWN for _, name in self._store.owned()}",
         "{}",
         "tests/servers/registry/test_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
     ),

@@ -16,7 +16,7 @@ import pytest
 from goclaw.errors import StateError
 from goclaw.registries import catalog_store as shelf_module
 from goclaw.registries.base import EntryKind, digest
-from goclaw.registries.catalog_store import OWN, CatalogRow, CatalogStore, ChangedEntry, ForeignName, FullShelf
+from goclaw.registries.catalog_store import OWN, CatalogFull, CatalogRow, CatalogStore, ChangedEntry, ForeignName
 from tests import house
 
 
@@ -114,7 +114,7 @@ def test_what_no_client_would_fetch_is_not_published(shelf: CatalogStore, monkey
     monkeypatch.setattr(shelf_module, "MAX_ENTRIES", 2)
     for version in ("1.0.0", "1.0.1"):
         shelf.publish(document(version=version), "tui:ann", 1.0)
-    with pytest.raises(FullShelf, match="withdraw old ones"):
+    with pytest.raises(CatalogFull, match="withdraw old ones"):
         shelf.publish(document(version="1.0.2"), "tui:ann", 1.0)
     shelf.withdraw(EntryKind.TOOLSET, "data-tools", "1.0.0", "tui:ann")
     assert shelf.publish(document(version="1.0.2"), "tui:ann", 1.0)
@@ -277,11 +277,11 @@ KILLED = """
 import sys
 from pathlib import Path
 from goclaw.registries.catalog_store import CatalogRow, CatalogStore
-shelf = CatalogStore(Path(sys.argv[1]))
+store = CatalogStore(Path(sys.argv[1]))
 for turn in range(10_000):
     version = f"{turn}.0.0"
     like = {"kind": "toolset", "version": version, "description": "x" * 2_000}
-    shelf.take("corp", [CatalogRow({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
+    store.take("corp", [CatalogRow({**like, "name": f"n{number}"}, 1.0) for number in range(50)], 1.0)
     print(turn, flush=True)
 """
 

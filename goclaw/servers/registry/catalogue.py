@@ -43,8 +43,8 @@ class Catalogue:
     """A reader of the catalogue store. All methods block (call them in a thread) and raise `StateError` as the store
     does."""
 
-    def __init__(self, shelf: CatalogStore, shared: Sequence[str]) -> None:
-        self._shelf = shelf
+    def __init__(self, store: CatalogStore, shared: Sequence[str]) -> None:
+        self._store = store
         self._sources = (OWN, *shared)
         self._index: Index | None = None
         self._reading = threading.Lock()
@@ -80,7 +80,7 @@ class Catalogue:
         newest = index.newest.get((kind, name))
         lines = [newest] if version == LATEST and newest else _lines_of(index, kind, name)
         for line in lines:
-            if version in (LATEST, line.key[2]) and (document := self._shelf.documents([line])[0]) is not None:
+            if version in (LATEST, line.key[2]) and (document := self._store.documents([line])[0]) is not None:
                 return _item(index, line, document)
         return None
 
@@ -89,7 +89,7 @@ class Catalogue:
         items: list[dict[str, Any]] = []
         wanted = list(_fitting(lines))
         parts = taken = 0
-        for line, document in zip(wanted, self._shelf.documents(wanted), strict=True):
+        for line, document in zip(wanted, self._store.documents(wanted), strict=True):
             if document is not None:  # else it was withdrawn a moment ago
                 parts += values(document)
                 if items and parts > PAGE_VALUES:
@@ -100,18 +100,18 @@ class Catalogue:
 
     def _current(self) -> Index:
         with self._reading:
-            revision = self._shelf.revision()
+            revision = self._store.revision()
             if self._index is None or self._index.revision != revision:
                 self._index = self._read(revision)
             return self._index
 
     def _read(self, revision: str) -> Index:
         # By name alone: users of `data-tools` do not say whether it is a toolset or an MCP server.
-        of = {name.lower(): OWN for _, name in self._shelf.owned()}
+        of = {name.lower(): OWN for _, name in self._store.owned()}
         newest: dict[Name, StoredLine] = {}
         chosen: list[StoredLine] = []
         for source in self._sources:
-            for line in self._shelf.lines(source):
+            for line in self._store.lines(source):
                 name = line.key[:2]
                 if of.setdefault(name[1].lower(), source) != source:
                     continue

@@ -35,9 +35,9 @@ async def open_registry(
         StateError: the port is taken, or `registry.db` cannot be used.
     """
     settings, caps = config.registry_server, caps or ListenerLimits()
-    shelf = CatalogStore(config.state_dir / FILE)
+    store = CatalogStore(config.state_dir / FILE)
     names = [name.lower() for name in settings.hosts]
-    about = About(await asyncio.to_thread(shelf.fact, ID, secrets.token_hex(16)), next(iter(names), "goclaw"))
+    about = About(await asyncio.to_thread(store.fact, ID, secrets.token_hex(16)), next(iter(names), "goclaw"))
     place = Endpoint(
         "the registry",
         "registry_server.port",
@@ -48,7 +48,7 @@ async def open_registry(
     application = guarded(place, caps, refused)
     shared = [name for name, each in config.registries.items() if each.federation.share]
     visitors = Visitors(settings, users, tokens, clock, audit)
-    Pages(about, shelf, Catalogue(shelf, shared), visitors, clock, audit).add_to(application)
+    Pages(about, store, Catalogue(store, shared), visitors, clock, audit).add_to(application)
     async with open_listener(place, application, caps) as port:
         yield port
 

@@ -19,7 +19,7 @@ from goclaw.errors import StateError
 from goclaw.records import record
 from goclaw.redact import printable
 from goclaw.registries.base import Entry, EntryKind, entry_of
-from goclaw.registries.catalog_store import CatalogStore, ChangedEntry, ForeignName, FullShelf
+from goclaw.registries.catalog_store import CatalogFull, CatalogStore, ChangedEntry, ForeignName
 from goclaw.servers.listener import HEADERS, MAX_LOGGED
 from goclaw.servers.registry.catalogue import PAGE_ENTRIES, Catalogue
 from goclaw.servers.registry.refusal import RequestRefused
@@ -34,7 +34,7 @@ _NO_ENTRY = "there is no such entry here"
 _STATUS: Mapping[type[StateError], HTTPStatus] = {
     ChangedEntry: HTTPStatus.CONFLICT,
     ForeignName: HTTPStatus.FORBIDDEN,
-    FullShelf: HTTPStatus.INSUFFICIENT_STORAGE,
+    CatalogFull: HTTPStatus.INSUFFICIENT_STORAGE,
 }
 
 
@@ -56,14 +56,14 @@ class Pages:
     def __init__(
         self,
         about: About,
-        shelf: CatalogStore,
+        store: CatalogStore,
         catalogue: Catalogue,
         visitors: Visitors,
         clock: Clock,
         audit: Callable[[AuditEntry], None],
     ) -> None:
         self._about = about
-        self._shelf = shelf
+        self._store = store
         self._catalogue = catalogue
         self._visitors = visitors
         self._clock = clock
@@ -154,7 +154,7 @@ class Pages:
         visitor = await self._visitors.known(request)  # rights may have been removed while the body came
 
         def keep() -> bool:
-            return self._shelf.publish(_document(body, _address(request)), visitor.user, self._clock.now())
+            return self._store.publish(_document(body, _address(request)), visitor.user, self._clock.now())
 
         is_new = await self._change("publish", visitor, request, keep)
         return _json({}, HTTPStatus.CREATED if is_new else HTTPStatus.OK)
@@ -168,7 +168,7 @@ class Pages:
             if kind not in set(EntryKind):
                 return False
             by = None if visitor.is_admin else visitor.user
-            return self._shelf.withdraw(EntryKind(kind), name, version, by)
+            return self._store.withdraw(EntryKind(kind), name, version, by)
 
         if not await self._change("withdraw", visitor, request, remove):
             raise RequestRefused(HTTPStatus.NOT_FOUND, _NO_ENTRY)
