@@ -67,7 +67,7 @@ class ServerState:
         """Return the open connection.
 
         Raises:
-            ToolError: there is none now; the message says why.
+            ToolError: it is not connected now; the message says why.
         """
         if self.link is None or self.link.broken.is_set():
             raise ToolError(f"the MCP server {self.name} is not connected: {self.state}")

@@ -44,7 +44,7 @@ def moment(at: float) -> datetime:
 
 @record
 class NamedTime:
-    """A time named in a query; a part left open is None."""
+    """A time named in a query; None marks a part left open."""
 
     year: int | None = None
     month: int | None = None

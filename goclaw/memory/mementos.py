@@ -61,7 +61,7 @@ class Mementos:
         """Return the text of a memento.
 
         Raises:
-            ToolError: there is none of that name, or it is not text.
+            ToolError: the name is unknown, or it is not text.
         """
         data = await self._workspace.read_bytes(await self._existing(name), MAX_BYTES)
         return data.decode("utf-8", errors="replace")
@@ -95,7 +95,7 @@ class Mementos:
         """Delete a memento.
 
         Raises:
-            ToolError: there is none of that name.
+            ToolError: the name is unknown.
         """
         path = await self._existing(name)
         await self._place.check(path)

@@ -187,7 +187,7 @@ def _known(connection: sqlite3.Connection) -> tuple[int, float, dict[str, tuple[
 
 
 def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
-    """Return the searchable part of a row; its text is empty if there is none."""
+    """Return the searchable part of a row; its text may be empty."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:
         # An agent's instructions come from the user or agent that started it.

@@ -267,7 +267,7 @@ class CatalogStore:
         return str(rows[0][0]) if rows else ""
 
     def fact(self, name: str, value: str) -> str:
-        """Return the value stored under a name; if there is none, store `value` and return it."""
+        """Return the value stored under a name; store and return `value` if missing."""
         with self._file.writing() as connection:
             found = connection.execute(
                 "INSERT INTO facts VALUES (:name, :value) ON CONFLICT DO UPDATE SET value = value RETURNING value",

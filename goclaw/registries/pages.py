@@ -133,7 +133,7 @@ def listed_in(page: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def cursor_of(value: Any) -> str:
-    """Return the cursor of the next page; empty: there is none. Raises ValueError."""
+    """Return the cursor of the next page; empty: this is the last. Raises ValueError."""
     if value is None or value == "":
         return ""
     if not isinstance(value, str | int) or len(text := str(value)) > MAX_CURSOR:

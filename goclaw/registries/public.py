@@ -82,7 +82,7 @@ def _usable(value: Any, read: Any) -> Iterator[Any]:
     for each in value if isinstance(value, list) else ():
         try:
             yield read(_section(each))
-        except ValueError:  # not a server, or no entry
+        except ValueError:  # `_Unusable`, or an invalid section
             continue
 
 

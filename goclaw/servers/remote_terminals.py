@@ -175,7 +175,7 @@ def network_of(address: str) -> str:
 
 
 def shown_token(request: web.Request) -> str:
-    """Return the token that a request shows; empty where there is none, or more than one."""
+    """Return the token that a request shows; empty without one, or with more than one."""
     shown = request.headers.getall("Authorization", [])
     found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
     return found[1] if found else ""

@@ -85,7 +85,7 @@ def parse(line: bytes) -> LogLine | None:
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
-    """Return the record in a line; None if there is none."""
+    """Return the record in a line; None if it is invalid."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -90,7 +90,7 @@ class Switching:
         await self._incoming.lost(reason)
 
     async def refused(self, reason: str) -> None:
-        """Return to the previous session, because the person has no access to this one; at the start there is none."""
+        """Return to the previous session, because the person has no access to this one; none exists at the start."""
         session, sentence = self._link.session, f"{reason[0].upper()}{reason[1:]}."
         if not self._home:
             self.refusal = StateError(reason)

@@ -63,7 +63,7 @@ class ClientCall:
 
 
 Who = Callable[[Context], ClientCall]
-"""Finds the caller of a request. Raises MCPError where there is none."""
+"""Finds the caller of a request. Raises MCPError without one."""
 
 
 class McpExport:

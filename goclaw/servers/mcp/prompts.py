@@ -45,7 +45,7 @@ class PromptOffer:
         """Return the messages of a prompt.
 
         Raises:
-            MCPError: there is none of that name for the actor, or the arguments are invalid.
+            MCPError: the name is unknown to the actor, or the arguments are invalid.
         """
         prompt = self._find(actor, params.name)
         rule = "" if prompt else "not there, or not for the actor"
