@@ -1,9 +1,8 @@
-"""The regular expressions that `search` takes: what ripgrep and Python's `re` both have, written for each of them.
+"""Regular expressions of `search`, checked and written for ripgrep.
 
 Literals, `.`, `^`, `$`, `|`, groups, `[…]` with ranges, `\\d \\w \\s` and their opposites, `\\b`, and `* + ? {n,m}`,
-lazy or not. No look-around, back references, flags or named groups: ripgrep's engine, which never takes long, has none.
-A search works line by line, so nothing here matches the end of a line. `\\w` is a letter, a number or `_` of any
-script; where a `\\b` is beside a combining mark, the two may differ.
+lazy or not; no look-around, back references, flags or named groups. A pattern is not handed on as it is: to ripgrep
+`\\<`, `{`, `[` in brackets, `&&` and `a)(b` mean something else, and it would find that without a word.
 """
 
 from goclaw.errors import InvalidInput
@@ -14,28 +13,16 @@ _MAX_REPEATED, _MAX_BYTES, _DEEPEST = 100, 500, 50
 """Of one `{n}`; of all that is repeated, written out; of groups in groups."""
 _META = frozenset("\\.+*?()|[]{}^$")
 _META_IN_CLASS = frozenset("\\]^-[&~")
-_SPACES = " \t\x0b\x0c\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
-_CLASSES = {"d": ("\\d", "\\d"), "w": ("\\w", "\\p{L}\\p{N}_"), "s": (_SPACES, _SPACES)}
-"""What stands in brackets for each, for Python and for ripgrep."""
-_NO_END = "\r\n"
+_CLASSES = frozenset("dwsDWS")
 _HELP = "to search for it as it is, put \\ before it"
 
 
-@record
-class Expression:
-    """One expression for each engine; both mean the same."""
-
-    python: str
-    """For a text whose lines end in LF, without flags but case."""
-    ripgrep: str
-    """For ripgrep with `--crlf`."""
-
-
-def expression(pattern: str) -> Expression:
-    """The expression.
+def expression(pattern: str) -> str:
+    """The pattern as ripgrep takes it with `--crlf`.
 
     Raises:
-        InvalidInput: it is none, or more than both engines have; the message says what, and what helps.
+        InvalidInput: it is no regular expression, or has what is not supported; the message names the place and the
+            remedy.
     """
     if not pattern:
         raise InvalidInput('field "pattern": expected at least 1 character(s)')
@@ -49,35 +36,22 @@ def expression(pattern: str) -> Expression:
         raise reader.wrong(f"there is no ( for this ); {_HELP}")
     if found.size > _MAX_BYTES:
         raise InvalidInput('field "pattern": it repeats too much; use smaller numbers in { }')
-    return Expression(found.python, found.ripgrep)
+    return found.text
 
 
-def literal(text: str) -> Expression:
+def literal(text: str) -> str:
     """The expression for exactly this text."""
-    return expression("".join(f"\\{character}" if character in _META else character for character in text))
+    return expression("".join(_escaped(character) for character in text))
 
 
 @record
 class _Piece:
-    """A part of an expression, for both engines."""
+    """A part of an expression."""
 
-    python: str
-    ripgrep: str
+    text: str
     size: int = 1
     repeats: bool = True
     """Whether it may be repeated."""
-
-
-def _same(text: str, *, repeats: bool = True) -> _Piece:
-    return _Piece(text, text, repeats=repeats)
-
-
-_ATOMS = {
-    ".": _same(f"[^{_NO_END}]"),
-    # Both take a lone CR for the end of a line.
-    "^": _Piece(f"(?<![^{_NO_END}])", "^", repeats=False),
-    "$": _Piece(f"(?![^{_NO_END}])", "$", repeats=False),
-}
 
 
 class _Reader:
@@ -103,21 +77,13 @@ class _Reader:
         while self._peek() == "|":
             self._at += 1
             branches.append(self._sequence(depth))
-        return _Piece(
-            "|".join(branch.python for branch in branches),
-            "|".join(branch.ripgrep for branch in branches),
-            sum(branch.size for branch in branches),
-        )
+        return _Piece("|".join(branch.text for branch in branches), sum(branch.size for branch in branches))
 
     def _sequence(self, depth: int) -> _Piece:
         pieces: list[_Piece] = []
         while not self.is_at_end and self._peek() not in "|)":
             pieces.append(self._repeated(self._atom(depth)))
-        return _Piece(
-            "".join(piece.python for piece in pieces),
-            "".join(piece.ripgrep for piece in pieces),
-            sum(piece.size for piece in pieces),
-        )
+        return _Piece("".join(piece.text for piece in pieces), sum(piece.size for piece in pieces))
 
     def _atom(self, depth: int) -> _Piece:
         character = self._next()
@@ -131,7 +97,11 @@ class _Reader:
             case "*" | "+" | "?":
                 self._at -= 1
                 raise self.wrong(f"there is nothing to repeat before {character}; {_HELP}")
-        return _ATOMS.get(character) or _same(_escaped(character))
+            case "^" | "$":
+                return _Piece(character, repeats=False)
+            case ".":
+                return _Piece(character)
+        return _Piece(_escaped(character))
 
     def _group(self, depth: int) -> _Piece:
         if self._peek() == "?":
@@ -142,18 +112,13 @@ class _Reader:
         if self._peek() != ")":
             raise self.wrong("a ) is missing; for a ( as it is, put \\ before it")
         self._at += 1
-        return _Piece(f"(?:{inner.python})", f"(?:{inner.ripgrep})", inner.size)
+        return _Piece(f"(?:{inner.text})", inner.size)
 
     def _escape(self) -> _Piece:
         character = self._next("there is nothing behind the \\")
-        if character.lower() in _CLASSES:
-            python, ripgrep = _CLASSES[character.lower()]
-            if character.islower():
-                return _Piece(f"[{python}]", f"[{ripgrep}]")
-            return _Piece(f"[^{python}{_NO_END}]", f"[^{ripgrep}{_NO_END}]")
-        if character == "b":
-            return _same("\\b", repeats=False)
-        return _same(_escaped(self._plain(character)))
+        if character == "b" or character in _CLASSES:
+            return _Piece(f"\\{character}", repeats=character != "b")
+        return _Piece(_escaped(self._plain(character)))
 
     def _plain(self, character: str) -> str:
         """What an escaped character means that is no class."""
@@ -176,7 +141,7 @@ class _Reader:
             text += "?"
         if self._peek() in ("*", "+") or self._peek() == "?":
             raise self.wrong("one sign of repetition after another; put ( ) around the first")
-        return _Piece(f"{piece.python}{text}", f"{piece.ripgrep}{text}", piece.size * most)
+        return _Piece(f"{piece.text}{text}", piece.size * most)
 
     def _quantifier(self) -> tuple[str, int] | None:
         """The sign of repetition that stands here, and how much it makes of what is before; none: the brace is one."""
@@ -199,33 +164,19 @@ class _Reader:
     def _class(self) -> _Piece:
         is_negated = self._peek() == "^"
         self._at += is_negated
-        python, ripgrep, without = "", "", list[tuple[str, str]]()
-        is_first = True
-        while is_first or self._peek() != "]":
+        members: list[str] = []
+        while not members or self._peek() != "]":
             item = self._next("a ] is missing; for a [ as it is, put \\ before it")
             if item == "[" and self._peek() in (":", ".", "="):
                 raise self.wrong("[:…:] is not known here; use \\w, \\d, \\s or ranges like a-z")
-            if item == "\\" and (name := self._peek()) and name.lower() in _CLASSES:
+            name = self._peek()
+            if item == "\\" and name in _CLASSES:
                 self._at += 1
-                if name.islower():
-                    python, ripgrep = python + _CLASSES[name][0], ripgrep + _CLASSES[name][1]
-                else:
-                    without.append(_CLASSES[name.lower()])
+                members.append(f"\\{name}")
             else:
-                members = self._range(item)
-                python, ripgrep = python + members, ripgrep + members
-            is_first = False
+                members.append(self._range(item))
         self._at += 1
-        if is_negated and without:
-            raise self.wrong("\\D, \\W and \\S cannot stand in [^…]")
-        if is_negated:
-            return _Piece(f"[^{python}{_NO_END}]", f"[^{ripgrep}{_NO_END}]")
-        parts = [(f"[{python}]", f"[{ripgrep}]")] if python else []
-        parts += [(f"[^{one}{_NO_END}]", f"[^{other}{_NO_END}]") for one, other in without]
-        if len(parts) == 1:
-            return _Piece(*parts[0])
-        ones, others = ("|".join(each) for each in zip(*parts, strict=True))
-        return _Piece(f"(?:{ones})", f"(?:{others})", len(parts))
+        return _Piece(f"[{'^' if is_negated else ''}{''.join(members)}]")
 
     def _range(self, item: str) -> str:
         """One member of a class, or a range of them."""
@@ -243,7 +194,7 @@ class _Reader:
         if item != "\\":
             return item
         character = self._next("there is nothing behind the \\")
-        if character.lower() in _CLASSES:
+        if character in _CLASSES:
             raise self.wrong(f"\\{character} cannot end a range")
         return self._plain(character)
 

@@ -1,36 +1,32 @@
-"""A search of one file that is too large for memory: it is streamed through the engine.
+"""A search of one file that is too large for memory: ripgrep reads the open file itself.
 
-`engines` has the rest: ripgrep reads the open file itself, our own engine gets it block by block. Where it stands is
-told, never what; the lines that are shown are read once more, a window at a time.
+It tells where something stands, never what; the lines that are shown are read once more, a window at a time.
 """
 
-import asyncio
 import codecs
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from goclaw.errors import ToolError
-from goclaw.tools.engines import MAX_IN_FILE, LineMatches, Query, Spot, known_hits, look_in_file, worker
 from goclaw.tools.lines import MAX_LINE, skip
+from goclaw.tools.ripgrep import LineMatches, Query, known_hits, look_in_file
 from goclaw.tools.text import is_wide
 from goclaw.workspace import Opened, Workspace
 
 _SAMPLE = 8192
-_BLOCK = 4 << 20
-"""Bytes that our own engine scans at once, in whole lines."""
 
 
 async def search_large(query: Query, workspace: Workspace, path: str) -> LineMatches:
     """Return the matching lines of a file of any size, as far as the time allows.
 
     Raises:
-        ToolError: it is UTF-16, of which only what fits into the memory is searched.
+        ToolError: it is UTF-16, of which only what fits into the memory is searched; or ripgrep is not installed.
     """
     descriptor = await workspace.use(path, lambda opened: _stream(path, opened, query.largest))
     if descriptor is None:
         return known_hits({}, complete=True)
     try:
-        return await look_in_file(query, descriptor, path) or await _scan(query, descriptor, path)
+        return await look_in_file(query, descriptor, path)
     finally:
         os.close(descriptor)
 
@@ -48,38 +44,6 @@ def _stream(path: str, opened: Opened, largest: int) -> int | None:
     descriptor = os.dup(opened.file.fileno())
     os.lseek(descriptor, len(codecs.BOM_UTF8) if sample.startswith(codecs.BOM_UTF8) else 0, os.SEEK_SET)
     return descriptor
-
-
-async def _scan(query: Query, descriptor: int, path: str) -> LineMatches:
-    spots: list[Spot] = []
-    before, complete = 0, False
-    try:
-        async with asyncio.timeout(query.seconds), worker(query) as look:
-            blocks = _blocks(descriptor)
-            while (block := await asyncio.to_thread(next, blocks, None)) is not None:
-                found = await look(block.replace(b"\r\n", b"\n"))
-                spots += [(before + line, column) for line, column in found]
-                if len(spots) >= MAX_IN_FILE:
-                    break
-                before += block.count(b"\n")
-            complete = True
-    except TimeoutError:
-        pass  # what was found until then counts
-    return known_hits({path: spots[:MAX_IN_FILE]}, complete=complete)
-
-
-def _blocks(descriptor: int) -> Iterator[bytes]:
-    """Yield the file in blocks of whole lines; a line longer than a block is cut."""
-    rest = b""
-    while block := os.read(descriptor, _BLOCK):
-        whole, end, rest = (rest + block).rpartition(b"\n")
-        if end:
-            yield whole + end
-        elif len(rest) >= _BLOCK:
-            yield rest
-            rest = b""
-    if rest:
-        yield rest
 
 
 def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, bytes]:

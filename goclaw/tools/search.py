@@ -1,7 +1,7 @@
 """The `search` tool: a regular expression in the files of the workspace.
 
-`engines` says where it stands. What is shown is read through the workspace, so that nothing is shown that `read` would
-not read.
+ripgrep says where it stands (`tools.ripgrep`). What is shown is read through the workspace, so that nothing is shown
+that `read` would not read.
 """
 
 import asyncio
@@ -14,14 +14,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.specs import Annotations, Example, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.arguments import Folder, Ignored
-from goclaw.tools.engines import LineMatches, Query, Spot, search_folder, search_text, searchable
-from goclaw.tools.expression import Expression, expression, literal
+from goclaw.tools.expression import expression, literal
 from goclaw.tools.glob import globs
 from goclaw.tools.large_search import lines_at, search_large
+from goclaw.tools.ripgrep import (
+    NO_RIPGREP,
+    LineMatches,
+    Query,
+    Spot,
+    find_ripgrep,
+    search_folder,
+    search_text,
+    searchable,
+)
 from goclaw.tools.search_order import ordered
 from goclaw.tools.text import decoded
 from goclaw.workspace import FileQuery, Opened, Stat
@@ -98,6 +107,7 @@ def _shown_file(file: FoundFile) -> Iterator[str]:
         before = line.number
 
 
+@offered(needs=lambda config: "" if find_ripgrep() else NO_RIPGREP)
 @tool(
     side_effect=SideEffect.READ_ONLY,
     tags=("filesystem", "read"),
@@ -135,7 +145,7 @@ async def search(
     excluded = [each for text in exclude for each in globs(text.rstrip("/"), "exclude")]
     only = globs(glob, "glob") if glob is not None else ()
     try:
-        found: Expression | None = expression(pattern)
+        found: str | None = expression(pattern)
     except InvalidInput:
         if "|" not in pattern:
             raise
@@ -252,7 +262,7 @@ class _Finder:
         return files, looked_at
 
 
-def _of_term(term: str) -> Expression:
+def _of_term(term: str) -> str:
     try:
         return expression(term)
     except InvalidInput:

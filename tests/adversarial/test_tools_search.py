@@ -11,7 +11,7 @@ import pytest
 
 from goclaw.sandbox.reading import can_confine, running_confined
 from goclaw.testing import Bench, open_bench
-from goclaw.tools import engines
+from goclaw.tools import ripgrep
 from goclaw.tools.search import search
 from tests.tables import table
 from tests.tools.file_support import around
@@ -27,13 +27,13 @@ HEAVY = ["(a+)+$", "(.*a){40}$", "(\\w+\\s?)+!$"]
 """Expressions that a backtracking engine does not come back from."""
 
 
-@pytest.fixture(params=["ripgrep", "our own"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to find lines."""
-    if request.param == "our own":
-        monkeypatch.setattr(engines, "ripgrep", lambda: None)
-    elif engines.ripgrep() is None:
-        pytest.skip("there is no ripgrep for this machine")
+@pytest.fixture(params=["walks", "gets the texts"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of ripgrep, with Landlock and without it."""
+    if request.param == "gets the texts":
+        monkeypatch.setattr(ripgrep, "can_confine", lambda: False)
+    elif not can_confine():
+        pytest.skip("the kernel has no Landlock")
     return str(request.param)
 
 
@@ -56,10 +56,10 @@ def exchange(bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, goal: Pat
                 folder.unlink()
                 kept.rename(folder)
 
-    monkeypatch.setattr(engines, "running_confined", racing)
+    monkeypatch.setattr(ripgrep, "running_confined", racing)
 
 
-@pytest.mark.skipif(not can_confine() or engines.ripgrep() is None, reason="ripgrep is not used here")
+@pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")
 @pytest.mark.promise("P-paths-inside")
 async def test_a_folder_exchanged_for_a_link_tells_nothing_of_what_is_behind_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -78,7 +78,7 @@ async def test_a_folder_exchanged_for_a_link_tells_nothing_of_what_is_behind_it(
     assert told == [f"nothing matches {guess}" for guess in guesses]
 
 
-@pytest.mark.skipif(not can_confine() or engines.ripgrep() is None, reason="ripgrep is not used here")
+@pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")
 @pytest.mark.promise("P-memory-own-notes")
 async def test_ripgrep_cannot_read_the_notes_of_others_by_any_name(
     around: Surroundings, monkeypatch: pytest.MonkeyPatch
@@ -88,14 +88,14 @@ async def test_ripgrep_cannot_read_the_notes_of_others_by_any_name(
     around.write("memory/shared.md", f"{SECRET} of all\n")
     around.write("sub/n.md", "1\n")
     root = around.the_workspace.root
-    readable = engines._readable(root, ANNA.key)
-    program = engines.ripgrep()
+    readable = ripgrep._readable(root, ANNA.key)
+    program = ripgrep.find_ripgrep()
     assert readable and program
-    assert not [each for each in engines._readable(root, "") or () if "users" in each], "whoever is nobody has no notes"
+    assert not [each for each in ripgrep._readable(root, "") or () if "users" in each], "whoever is nobody has no notes"
     (root / "sub" / "n.md").unlink()
     (root / "sub" / "n.md").symlink_to("../memory/users/telegram:9/n.md")
     argv = [program, "--no-config", "--hidden", "--no-messages", "-l", "-L", "--", SECRET, "./", "sub/n.md"]
-    told, complete = await engines._walk(argv, root, readable, 20)
+    told, complete = await ripgrep._walk(argv, root, readable, 20)
     assert complete
     assert sorted(told.decode().split()) == ["./memory/shared.md", f"./memory/users/{ANNA.key}/n.md"]
 
@@ -125,7 +125,7 @@ async def test_what_is_confined_ends_with_whoever_reads_it(tmp_path: Path) -> No
 
 
 @table("option", OPTIONS)
-async def test_no_argument_becomes_an_option(option: str, engine: str, tmp_path: Path) -> None:
+async def test_no_argument_becomes_an_option(option: str, way: str, tmp_path: Path) -> None:
     async with open_bench(tmp_path, *TOOLS) as bench:
         (bench.folder / "a.txt").write_text(f"here is {option} as it is\n")
         (bench.folder / option.replace("/", "_")).write_text("needle\n")
@@ -143,7 +143,7 @@ async def test_no_argument_becomes_an_option(option: str, engine: str, tmp_path:
 
 @pytest.mark.parametrize("pattern", HEAVY)
 async def test_an_expression_that_takes_for_ever_takes_its_time_and_no_more(
-    pattern: str, engine: str, tmp_path: Path
+    pattern: str, way: str, tmp_path: Path
 ) -> None:
     async with open_bench(tmp_path, search, tools={"search": {"timeout": 1}}) as bench:
         (bench.folder / "a.txt").write_text("a" * 5_000 + "\n")
@@ -152,7 +152,7 @@ async def test_an_expression_that_takes_for_ever_takes_its_time_and_no_more(
     assert result.is_error or "matching line" in result.content or "nothing matches" in result.content
 
 
-async def test_names_that_steer_a_terminal_are_shown_as_what_they_are(engine: str, tmp_path: Path) -> None:
+async def test_names_that_steer_a_terminal_are_shown_as_what_they_are(way: str, tmp_path: Path) -> None:
     names = ["\x1b[2Ja.txt", "b\u202etxt.exe", "c\nd.txt", "e\udcff.txt"]
     async with open_bench(tmp_path, *TOOLS) as bench:
         for name in names:
@@ -169,7 +169,7 @@ async def test_names_that_steer_a_terminal_are_shown_as_what_they_are(engine: st
 
 
 async def test_settings_of_ripgrep_in_the_workspace_or_the_environment_change_nothing(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rc").write_text("--pre=/bin/false\n--max-count=0\n")
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(tmp_path / "rc"))

