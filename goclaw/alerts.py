@@ -62,7 +62,7 @@ class AlertDesk:
         self._facts = facts
         self._clock = clock
         self._open: dict[str, str] = {}
-        self._told: dict[str, AlertState] = {}
+        self._reported: dict[str, AlertState] = {}
         self._ended_early: dict[str, float] | None = {}
         """Faults that ended before the reports of earlier runs were loaded."""
         self._news = asyncio.Event()
@@ -79,8 +79,8 @@ class AlertDesk:
         self._open.pop(key, None)
         if self._ended_early is not None:
             self._ended_early[key] = self._clock.now()
-        elif (told := self._told.get(key)) and told.ended is None:
-            told.ended = self._clock.now()
+        elif (reported := self._reported.get(key)) and reported.ended is None:
+            reported.ended = self._clock.now()
             self._news.set()
 
     def open(self) -> Mapping[str, str]:
@@ -98,7 +98,7 @@ class AlertDesk:
                 if due := [key for key in self._open if self._is_due(key)]:
                     text = self._announce(due)
                     # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
-                    tasks.create_task(self._reach_somebody(text, outbox, channels), name="telling an administrator")
+                    tasks.create_task(self._reach_admin(text, outbox, channels), name="telling an administrator")
                     await self._clock.sleep(GATHER_SECONDS)
                 else:
                     await self._remember()
@@ -106,10 +106,10 @@ class AlertDesk:
     async def _restore(self) -> None:
         if self._ended_early is None:
             return  # `run` failed and runs again: what it reported already stays reported
-        self._told = _read(await self._facts.fact(FACT))
+        self._reported = _read(await self._facts.fact(FACT))
         for key, ended in self._ended_early.items():
-            if (told := self._told.get(key)) and told.ended is None:
-                told.ended = ended
+            if (reported := self._reported.get(key)) and reported.ended is None:
+                reported.ended = ended
         self._ended_early = None
 
     async def _remind(self) -> None:
@@ -119,23 +119,23 @@ class AlertDesk:
 
     def _is_due(self, key: str) -> bool:
         """Whether an open fault has to be reported; one that came back too soon counts as never ended."""
-        told, now = self._told.get(key), self._clock.now()
-        if told is None or now - told.at >= AGAIN_SECONDS:
+        reported, now = self._reported.get(key), self._clock.now()
+        if reported is None or now - reported.at >= AGAIN_SECONDS:
             return True
-        if told.ended is not None and now - told.ended > SETTLE_SECONDS:
+        if reported.ended is not None and now - reported.ended > SETTLE_SECONDS:
             return True
-        told.ended = None
+        reported.ended = None
         return False
 
     def _announce(self, due: Sequence[str]) -> str:
         """Show faults in watched sessions; return the message about them."""
         text = _message([self._open[key] for key in due])
         for key in due:
-            self._told[key] = AlertState(self._clock.now())
+            self._reported[key] = AlertState(self._clock.now())
         self._bus.notice(text)
         return text
 
-    async def _reach_somebody(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
+    async def _reach_admin(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
         for address in self._addresses():
             if address.channel in channels and await self._reach(address, text, outbox, channels[address.channel]):
                 return
@@ -173,12 +173,12 @@ class AlertDesk:
 
     def _worth_remembering(self) -> dict[str, list[float | None]]:
         now = self._clock.now()
-        self._told = {
-            key: told
-            for key, told in self._told.items()
-            if now - told.at < AGAIN_SECONDS and (told.ended is None or now - told.ended <= SETTLE_SECONDS)
+        self._reported = {
+            key: reported
+            for key, reported in self._reported.items()
+            if now - reported.at < AGAIN_SECONDS and (reported.ended is None or now - reported.ended <= SETTLE_SECONDS)
         }
-        return {key: [told.at, told.ended] for key, told in self._told.items()}
+        return {key: [reported.at, reported.ended] for key, reported in self._reported.items()}
 
 
 def _read(known: Any) -> dict[str, AlertState]:

@@ -69,15 +69,15 @@ IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
 
-async def nobody_told(inbound: Inbound, error: StateError) -> None:
+async def ignore_unstored(inbound: Inbound, error: StateError) -> None:
     """Do nothing about a message that could not be stored."""
 
 
-async def nobody_let_in(inbound: Inbound) -> None:
+async def ignore_stranger(inbound: Inbound) -> None:
     """Ignore a stranger's message."""
 
 
-async def nothing_kept(key: str) -> bytes:
+async def no_blobs(key: str) -> bytes:
     """Raise ToolError: no blobs are kept."""
     raise ToolError(f"no such media: {key}")
 
@@ -100,15 +100,15 @@ class GatewayPorts:
     limits: LimitSettings
     outbox: Outbox
     transcripts: Transcripts
-    refused: Callable[[Inbound, StateError], Awaitable[None]] = nobody_told
+    refused: Callable[[Inbound, StateError], Awaitable[None]] = ignore_unstored
     """Called with a message that could not be stored, and is not acknowledged."""
-    load_blob: Callable[[str], Awaitable[bytes]] = nothing_kept
+    load_blob: Callable[[str], Awaitable[bytes]] = no_blobs
     """The bytes under a key; raises ToolError."""
     for_agents: Collection[str] = ()
     """Commands that an agent may give for the person it works for."""
     memory: MemoryQueries | None = None
     """Answers what terminals ask of memory; None: memory is off."""
-    stranger: Callable[[Inbound], Awaitable[None]] = nobody_let_in
+    stranger: Callable[[Inbound], Awaitable[None]] = ignore_stranger
     """Called with a stranger's message before it is dropped."""
 
 

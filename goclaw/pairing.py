@@ -85,7 +85,7 @@ class Pairing:
         self._ports = ports
         self._asking: dict[str, PairingRequest] | None = None
         """By code; None: not read from the store yet."""
-        self._told: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
+        self._reminded: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
         """Monotonic time of the last message with the code, by key."""
         self._rests: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
         """Monotonic time until which no new code is made, by key."""
@@ -116,9 +116,9 @@ class Pairing:
             return
         async with self._one:
             asking = await self._code_for(actor, address)
-            if asking is None or not self._is_time_to_tell(actor.key):
+            if asking is None or not self._is_time_to_remind(actor.key):
                 return
-            await self._ports.promise(Delivery(f"{inbound.id}:pairing", address, _told(asking.code)))
+            await self._ports.promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
 
     async def list(self) -> Sequence[PairingRequest]:
         """Return open requests, the oldest first."""
@@ -224,18 +224,18 @@ class Pairing:
 
     async def _close(self, asking: PairingRequest) -> None:
         await self._keep({code: each for code, each in (await self._open()).items() if code != asking.code})
-        self._told.pop(asking.key, None)
+        self._reminded.pop(asking.key, None)
 
     async def _keep(self, asking: dict[str, PairingRequest]) -> None:
         """Write the requests to disk before a code is sent."""
         await self._ports.learn(FACT, [asdict(each) for each in asking.values()])
         self._asking = asking
 
-    def _is_time_to_tell(self, key: str) -> bool:
+    def _is_time_to_remind(self, key: str) -> bool:
         now = self._ports.clock.monotonic()
-        if key in self._told and now - self._told[key] < REMIND_SECONDS:
+        if key in self._reminded and now - self._reminded[key] < REMIND_SECONDS:
             return False
-        self._told[key] = now
+        self._reminded[key] = now
         return True
 
     def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
@@ -251,7 +251,7 @@ def shown(asking: PairingRequest, now: float) -> str:
     return f"{asking.code[:4]}-{asking.code[4:]}  {asking.key}{called}, {minutes} min left"
 
 
-def _told(code: str) -> str:
+def _code_message(code: str) -> str:
     return (
         "I do not know you. If the person who runs this bot expects you, give them this code within an hour: "
         f"{code[:4]}-{code[4:]}"

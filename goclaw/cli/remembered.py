@@ -35,9 +35,9 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
         actor = Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
         if asked.order == "reindex" and config.memory.enabled:
             await _use_all(environment, users, actor)
-        desk = MemoryQueries(environment.memory, Access(users, config), environment.workspace, config.memory)
+        queries = MemoryQueries(environment.memory, Access(users, config), environment.workspace, config.memory)
         question = MemoryQuery(asked.order, asked.query, asked.user, asked.everybody, asked.limit, asked.wanted)
-        return await desk.answer(actor, question)
+        return await queries.answer(actor, question)
 
 
 async def _use_all(environment: Environment, users: Users, owner: Actor) -> None:

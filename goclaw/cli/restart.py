@@ -40,7 +40,7 @@ def restart(context: typer.Context) -> None:
 def _restart_service(loaded: Loaded, given: Options) -> None:
     if given.overrides or (given.config and installed() != unit_text(loaded)):
         raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
-    systemd.tell("restart", NAME)
+    systemd.control("restart", NAME)
 
 
 def _restart_in_background(config: Config, given: Options) -> None:

@@ -65,14 +65,14 @@ def remove() -> None:
         return
     works = systemd.answers()
     if works:
-        systemd.tell("disable", "--now", NAME)
+        systemd.control("disable", "--now", NAME)
     path.unlink()
     if works:
-        systemd.tell("daemon-reload")
+        systemd.control("daemon-reload")
         # Otherwise a daemon that ended badly is listed as failed forever.
         systemd.forget()
     else:
-        _unlink_wish(path)
+        _remove_enable_link(path)
         say("this user's systemd cannot be reached from here; what it runs now goes on until `goclaw stop`")
     say(f"{path}: removed. Conversations and configuration are as they were")
 
@@ -136,12 +136,12 @@ def _write(path: Path, text: str) -> None:
 
 def _start(*, changed: bool) -> None:
     """Let systemd read the unit, and start it; one that ran as it was before is started anew."""
-    systemd.tell("daemon-reload")
+    systemd.control("daemon-reload")
     runs = systemd.main_pid() is not None
     try:
-        systemd.tell("enable", "--now", NAME)
+        systemd.control("enable", "--now", NAME)
         if changed and runs:
-            systemd.tell("restart", NAME)
+            systemd.control("restart", NAME)
     except StateError as error:
         raise StateError(
             f"{error}\nthe unit is installed and systemd goes on trying; `goclaw logs` and "
@@ -149,7 +149,7 @@ def _start(*, changed: bool) -> None:
         ) from error
 
 
-def _unlink_wish(path: Path) -> None:
+def _remove_enable_link(path: Path) -> None:
     """Remove the link made by `systemctl enable`, where systemctl cannot."""
     link = path.parent / "default.target.wants" / NAME
     if link.is_symlink() and link.readlink() in (path, Path("..") / NAME):

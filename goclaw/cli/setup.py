@@ -82,7 +82,11 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     async with open_client() as http:
         answers = await _ask(Scene(dialogue, loaded, http, RealClock()), given)
     report = writing.write(answers, place, loaded)
-    dialogue.say("\n".join(_told(report, [*writing.caveats(answers, place, _load(said))], _next(said, loaded, report))))
+    dialogue.say(
+        "\n".join(
+            _last_lines(report, [*writing.caveats(answers, place, _load(said))], _next_command(said, loaded, report))
+        )
+    )
 
 
 async def _ask(scene: Scene, given: Given) -> SetupAnswers:
@@ -100,7 +104,7 @@ def _named() -> Path | None:
     return Path(os.environ[LOCATION]) if os.environ.get(LOCATION) else None
 
 
-def _told(report: writing.SetupReport, caveats: Sequence[str], following: str) -> list[str]:
+def _last_lines(report: writing.SetupReport, caveats: Sequence[str], following: str) -> list[str]:
     """Return the last lines."""
     lines = ["", *(["Written:", *(f"   {line}" for line in report.written)] if report.written else ["Nothing new."])]
     if report.left:
@@ -110,7 +114,7 @@ def _told(report: writing.SetupReport, caveats: Sequence[str], following: str) -
     return [*lines, "", f"Next: `{following}`"]
 
 
-def _next(said: Options, loaded: Loaded, report: writing.SetupReport) -> str:
+def _next_command(said: Options, loaded: Loaded, report: writing.SetupReport) -> str:
     """Return the command that puts the answers into force."""
     config = f" --config {said.config}" if said.config else ""
     has_news = bool(report.written or report.left)

@@ -42,7 +42,7 @@ def bring_up(loaded: Loaded, given: Options) -> None:
     """
     refuse_secrets(loaded)
     if runs_as_service(loaded, given):
-        systemd.tell("start", NAME)
+        systemd.control("start", NAME)
     else:
         asyncio.run(start_in_background(loaded.config, given))
 

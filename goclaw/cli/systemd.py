@@ -22,7 +22,7 @@ def answers() -> bool:
     return is_installed() and _run("systemctl", "--user", "show", "--property=Version").returncode == 0
 
 
-def tell(*arguments: str) -> None:
+def control(*arguments: str) -> None:
     """Run `systemctl --user …`.
 
     Raises:

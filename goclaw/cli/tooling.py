@@ -48,13 +48,13 @@ class Toolbox:
         self.access = access
         self.users = users
         self.environment = environment
-        self._shelf = ToolListing(dispatcher.registry, sources)
+        self._listing = ToolListing(dispatcher.registry, sources)
         self._approve = approve
         self._calls = 0
 
     def tools(self, user: str | None) -> list[ListedTool]:
         """Return the tools that `user` (None: the owner of the state folder) may use."""
-        return self._shelf.of(_actor(user))
+        return self._listing.of(_actor(user))
 
     async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
         """Run one call; an error's content is `{"error": "…"}`."""
@@ -70,9 +70,9 @@ class Toolbox:
             address=Address(LOCAL, actor.key),
             deliver=_nowhere,
             emit=lambda event: None,
-            approve=partial(self._consent, actor) if actor.owner else _nobody_approves,
-            ask=_nobody_answers,
-            keep_todos=_keep_nowhere,
+            approve=partial(self._consent, actor) if actor.owner else _refuse_approval,
+            ask=_no_answer,
+            keep_todos=_discard_todos,
             turn="cli",
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
@@ -89,15 +89,15 @@ def _actor(user: str | None) -> Actor:
     return Actor(user, "cli")
 
 
-async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
+async def _refuse_approval(wanted: ApprovalRequest) -> Consent:
     raise ToolError(f"approval required: {wanted.reason}")
 
 
-async def _nobody_answers(question: Question, step: str) -> str | None:
+async def _no_answer(question: Question, step: str) -> str | None:
     raise ToolError("nobody can be asked on the command line")
 
 
-async def _keep_nowhere(todos: Sequence[Todo]) -> None:
+async def _discard_todos(todos: Sequence[Todo]) -> None:
     """Do not store a todo list: a single call has no session."""
 
 

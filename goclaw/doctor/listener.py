@@ -13,7 +13,7 @@ from goclaw.net import open_client
 from goclaw.servers.listener import HEADERS
 from goclaw.state import running_pid
 
-NOBODY = "goclaw-doctor.invalid"
+UNUSED_HOST = "goclaw-doctor.invalid"
 """A host name that no client uses: a listener of ours refuses it, and logs nothing."""
 ASKED_SECONDS = 5.0
 
@@ -56,7 +56,7 @@ async def is_ours(http: aiohttp.ClientSession, host: str, port: int, path: str) 
     """
     async with (
         asyncio.timeout(ASKED_SECONDS),
-        http.get(f"http://{reachable(host)}:{port}{path}", headers={"Host": NOBODY}) as response,
+        http.get(f"http://{reachable(host)}:{port}{path}", headers={"Host": UNUSED_HOST}) as response,
     ):
         is_marked = all(response.headers.get(name) == value for name, value in HEADERS.items())
         return response.status == HTTPStatus.MISDIRECTED_REQUEST and is_marked

@@ -76,9 +76,9 @@ def _file(path: Path) -> Iterator[Finding]:
         yield Finding("registries", "problem", str(error), remedy)
 
 
-async def _asked(name: str, settings: RegistrySettings, shelf: CatalogStore, http: aiohttp.ClientSession) -> Finding:
+async def _asked(name: str, settings: RegistrySettings, catalog: CatalogStore, http: aiohttp.ClientSession) -> Finding:
     clock = RealClock()
-    known = await asyncio.to_thread(shelf.sync, name)
+    known = await asyncio.to_thread(catalog.sync, name)
     fetched = f"fetched {ago(clock.now() - known.synced_at)}" if known.synced_at else "not fetched yet"
     once = settings.model_copy(
         update={"retry": RetrySettings(max=0), "timeout": min(settings.timeout, SECONDS), "auth": settings.auth}

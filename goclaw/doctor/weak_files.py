@@ -21,7 +21,7 @@ _COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
 """Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
 _ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
 """Names of backups as on docs/backup.md."""
-_ANYBODY = stat.S_IWGRP | stat.S_IWOTH
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def weak_files(config: Config, users: Sequence[User], config_file: Path | None) -> Iterator[Finding]:
@@ -62,7 +62,7 @@ def _ways_in(folders: Iterable[Path]) -> Iterator[Finding]:
             found = folder.stat()
         except OSError:
             continue
-        if found.st_mode & _ANYBODY and not found.st_mode & stat.S_ISVTX:
+        if found.st_mode & _WRITABLE_BY_OTHERS and not found.st_mode & stat.S_ISVTX:
             mode = stat.S_IMODE(found.st_mode)
             yield weak(
                 f"{folder}: others can replace what lies in it (mode {mode:o})", f"`chmod go-w {folder}`", "problem"

@@ -53,7 +53,7 @@ class _Job:
     texts: Sequence[str]
     query: bool
     vectors: "asyncio.Future[list[bytes]]"
-    told: float | None = None
+    sent_at: float | None = None
     """Time when it was sent to the present process."""
 
 
@@ -64,7 +64,7 @@ class _Run:
     small: bool = False
     """Whether it runs the small form."""
     ready: bool = False
-    heard: float = 0.0
+    last_frame_at: float = 0.0
     outgrown: bool = False
 
 
@@ -87,7 +87,7 @@ class LocalEmbedder:
         self._backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         self._not_before = float("-inf")
         self._trouble = ""
-        self._told_of_memory = False
+        self._warned_of_memory = False
 
     @property
     def name(self) -> str:
@@ -125,7 +125,7 @@ class LocalEmbedder:
             try:
                 await self._make_export()
                 setup = await self._setup("serve")
-                self._run = _Run(small=bool(setup["export"]), heard=self._clock.monotonic())
+                self._run = _Run(small=bool(setup["export"]), last_frame_at=self._clock.monotonic())
                 async with self._worker(setup) as worker:
                     await self._serve(worker)
             except EmbeddingError as error:
@@ -134,22 +134,22 @@ class LocalEmbedder:
     async def _serve(self, worker: Worker) -> None:
         """Work with one process until it is not needed, or has grown too large."""
         for job in self._jobs.values():
-            job.told = None
-        async with background(self._hear(worker), "answers of the embedder's process") as hearing:
-            while not (self._run.outgrown or hearing.done()):
+            job.sent_at = None
+        async with background(self._receive(worker), "answers of the embedder's process") as receiving:
+            while not (self._run.outgrown or receiving.done()):
                 self._changed.clear()
-                await self._tell(worker)
+                await self._send(worker)
                 if not await self._changes_within(self._patience()):
                     if not self._jobs and self._run.ready:
                         return
                     raise EmbeddingError("the embedder's process does not answer; it was ended")
 
-    async def _hear(self, worker: Worker) -> None:
+    async def _receive(self, worker: Worker) -> None:
         """Handle the process's frames until it is too large. It ends with an error, or when it is stopped."""
         try:
             while not self._run.outgrown:
-                head, body = await worker.hear()
-                self._run.heard = self._clock.monotonic()
+                head, body = await worker.receive()
+                self._run.last_frame_at = self._clock.monotonic()
                 self._weigh(int(head["used"]))
                 if not self._model.is_here:
                     self._model = await asyncio.to_thread(locate, self._model.title, self._python.packages)
@@ -160,13 +160,13 @@ class LocalEmbedder:
         finally:
             self._changed.set()
 
-    async def _tell(self, worker: Worker) -> None:
+    async def _send(self, worker: Worker) -> None:
         if not self._run.ready:
             return  # who waits for a query is often gone when it is
         for number, job in sorted(self._jobs.items(), key=lambda each: not each[1].query):
-            if job.told is None and number in self._jobs:
-                job.told = self._clock.monotonic()
-                await worker.tell({"number": number, "texts": list(job.texts), "query": job.query})
+            if job.sent_at is None and number in self._jobs:
+                job.sent_at = self._clock.monotonic()
+                await worker.send({"number": number, "texts": list(job.texts), "query": job.query})
 
     def _answer(self, job: _Job, body: bytes) -> None:
         if job.vectors.done():
@@ -189,8 +189,8 @@ class LocalEmbedder:
                 "raise it, or choose a smaller model in memory.embedder"
             )
         self._run.outgrown = True
-        if not self._told_of_memory:
-            self._told_of_memory = True
+        if not self._warned_of_memory:
+            self._warned_of_memory = True
             log.info("the embedder's process had %d MB of the %d that it may; begun anew when needed", megabytes, cap)
 
     def _patience(self) -> float:
@@ -198,11 +198,11 @@ class LocalEmbedder:
         now = self._clock.monotonic()
         if not self._run.ready:
             seconds = LOADING_SECONDS if self._model.is_here else FETCHING_SECONDS
-            return self._run.heard + seconds - now
-        told = [job.told for job in self._jobs.values() if job.told is not None]
-        if told:
-            return max(self._run.heard, min(told)) + ANSWER_SECONDS - now
-        return self._run.heard + self._settings.embedder_idle - now
+            return self._run.last_frame_at + seconds - now
+        sent = [job.sent_at for job in self._jobs.values() if job.sent_at is not None]
+        if sent:
+            return max(self._run.last_frame_at, min(sent)) + ANSWER_SECONDS - now
+        return self._run.last_frame_at + self._settings.embedder_idle - now
 
     async def _changes_within(self, seconds: float) -> bool:
         async def change() -> None:
@@ -233,7 +233,7 @@ class LocalEmbedder:
         try:
             await asyncio.to_thread(_make_room, self._export.parent, self._clock.now() - MAKING_SECONDS)
             async with self._worker(await self._setup("export")) as worker:
-                head = await self._heard_within(worker, LOADING_SECONDS)
+                head = await self._frame_within(worker, LOADING_SECONDS)
         except (EmbeddingError, OSError) as error:
             log.info("no small form of %s: %s; the original serves", self._model.title, error)
         else:
@@ -242,16 +242,16 @@ class LocalEmbedder:
             else:
                 log.info("made a small form of %s, least cosine %.3f", self._model.title, head["closeness"])
 
-    async def _heard_within(self, worker: Worker, seconds: float) -> Head:
-        heard: list[Head] = []
+    async def _frame_within(self, worker: Worker, seconds: float) -> Head:
+        frames: list[Head] = []
 
-        async def hear() -> None:
-            heard.append((await worker.hear())[0])
+        async def receive() -> None:
+            frames.append((await worker.receive())[0])
 
-        async with background(hear(), "the embedder's small form") as hearing:
-            if not await ends_within(hearing, self._clock, seconds):
+        async with background(receive(), "the embedder's small form") as receiving:
+            if not await ends_within(receiving, self._clock, seconds):
                 raise EmbeddingError(f"it was not done within {seconds:g} s")
-        return heard[0]
+        return frames[0]
 
     def _worker(self, setup: Head) -> AbstractAsyncContextManager[Worker]:
         return open_worker(self._python.path, setup, offline=self._model.is_here)

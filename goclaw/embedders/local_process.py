@@ -55,7 +55,7 @@ class Worker:
         self._process = process
         self._errors: deque[bytes] = deque(maxlen=4)
 
-    async def tell(self, head: Head) -> None:
+    async def send(self, head: Head) -> None:
         """Send a frame. Raises EmbeddingError when the process has ended."""
         try:
             self._input.write(frame(head))
@@ -63,7 +63,7 @@ class Worker:
         except (ConnectionError, RuntimeError):
             raise await self._death() from None
 
-    async def hear(self) -> tuple[Head, bytes]:
+    async def receive(self) -> tuple[Head, bytes]:
         """Return the next frame. Raises EmbeddingError when the process has ended, or says something else."""
         try:
             head, body = lengths(await self._output.readexactly(LENGTHS.size))
@@ -115,7 +115,7 @@ async def open_worker(python: str, setup: Head, *, offline: bool) -> AsyncIterat
     worker = Worker(process)
     try:
         async with background(worker.listen_to_errors(), "errors of the embedder's process"):
-            await worker.tell(setup)
+            await worker.send(setup)
             yield worker
     finally:
         if process.returncode is None:

@@ -140,7 +140,7 @@ def without_lost(message: PicturedT, found: Container[str]) -> PicturedT:
     """Return the message without the pictures that were not found; it says that there were some."""
     kept = tuple(image for image in message.images if image.blob in found)
     lost = [NO_LONGER_KEPT] * (len(message.images) - len(kept))
-    return replace(_told(message, lost), images=kept) if lost else message
+    return replace(_with_lines(message, lost), images=kept) if lost else message
 
 
 def unseen(message: PicturedT) -> PicturedT:
@@ -148,11 +148,11 @@ def unseen(message: PicturedT) -> PicturedT:
     if not message.images:
         return message
     if isinstance(message, ToolResult):
-        return replace(_told(message, [NOT_SEEN]), images=())
+        return replace(_with_lines(message, [NOT_SEEN]), images=())
     return replace(message, text=f"{NOT_SEEN}\n{message.text}".strip(), images=())  # a reminder may stand at the end
 
 
-def _told(message: PicturedT, lines: Sequence[str]) -> PicturedT:
+def _with_lines(message: PicturedT, lines: Sequence[str]) -> PicturedT:
     if isinstance(message, ToolResult):
         return replace(message, content="\n".join([message.content, *lines]).strip())
     return replace(message, text="\n".join([message.text, *lines]).strip())

@@ -159,7 +159,7 @@ class Database:
         """Why the last write failed; None when it did not."""
         self.watcher: Callable[[DiskError | None], None] | None = None
         """Called when trouble begins or changes, and with None when it has ended."""
-        self.written: Callable[[], None] = _nobody_reads_on
+        self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
 
     async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
@@ -268,7 +268,7 @@ class Database:
             await self.write()
 
 
-def _nobody_reads_on() -> None:
+def _ignore_commit() -> None:
     """Do nothing after a commit."""
 
 

@@ -173,13 +173,13 @@ class Forgetting:
 
     async def delete(self, session: str, first_kept: int, at: float, *others: BoundStatement, owed: Owed) -> int:
         """Delete the rows of a session before `first_kept`, together with other statements; returns how many."""
-        debt = await self.owed() | owed | await self._files(session, first_kept)
+        left = await self.owed() | owed | await self._files(session, first_kept)
         done = await self._database.write(
             _MARK(session="", turn="", step="", role="user", text="", created_at=at),
             _FORGET_MESSAGES(of_session=session, first_kept=first_kept),
             _FORGET_OLD_MARKS(),
             *others,
-            self._settings.learning(OWED, _OWED.to_data(debt)),
+            self._settings.learning(OWED, _OWED.to_data(left)),
             durable=True,
         )
         return done[1].rowcount

@@ -36,8 +36,12 @@ ON_THEIR_WAY = Statement(
         deliveries.c.state != "sent", deliveries.c.state != "failed", func.instr(deliveries.c.body, HAS_MEDIA) > 0
     )
 )
-_heard = select(steps.c.turn).where(and_(steps.c.turn == inbox.c.id, steps.c.name == "user", steps.c.state == "done"))
-_OLDEST_UNHEARD = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done", ~_heard.exists()))
+_is_processed = select(steps.c.turn).where(
+    and_(steps.c.turn == inbox.c.id, steps.c.name == "user", steps.c.state == "done")
+)
+_OLDEST_UNPROCESSED = Statement(
+    select(func.min(inbox.c.received_at)).where(inbox.c.state != "done", ~_is_processed.exists())
+)
 
 
 class NeededMedia:
@@ -55,7 +59,7 @@ class NeededMedia:
 
     async def oldest_unheard(self) -> float | None:
         """Return the time of the oldest message whose files may be being fetched: no row refers to them yet."""
-        found: float | None = (await self._database.read(_OLDEST_UNHEARD()))[0][0]
+        found: float | None = (await self._database.read(_OLDEST_UNPROCESSED()))[0][0]
         return found
 
 

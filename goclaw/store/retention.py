@@ -44,7 +44,7 @@ _OLD_COMPACTIONS = Statement(
         *(compactions.c.id != func.coalesce(kept.scalar_subquery(), 0) for kept in (_shown, _real)),
     )
 )
-_NO_DEBT = Statement(
+_CANCEL_RETRY = Statement(
     # Nothing is left that a better summary could be made of.
     update(compactions)
     .where(compactions.c.session == bindparam("of_session"), compactions.c.first_kept <= bindparam("first_kept"))
@@ -109,7 +109,7 @@ class Retention:
         else:
             others = [
                 _OLD_COMPACTIONS(of_session=session, before=before),
-                _NO_DEBT(of_session=session, first_kept=first_kept),
+                _CANCEL_RETRY(of_session=session, first_kept=first_kept),
                 _OLD_CHECKPOINTS(of_session=session, before=before),
             ]
         rows = await self._forgetting.delete(session, first_kept, at, *others, owed=Owed(memory=first < first_kept))

@@ -35,7 +35,7 @@ _AGENTS = Statement(select(usage.c.session).where(_ITS_AGENTS).distinct())
 _OF_PERSON = Statement(
     select(*_SUMS).where(usage.c.person == bindparam("person"), usage.c.created_at >= bindparam("since"))
 )
-_NOBODY = Statement(
+_FORGET_PERSON = Statement(
     update(usage).where(usage.c.person != "", usage.c.created_at < bindparam("before")).values(person="")
 )
 _OF_SESSION = Statement(select(*_SUMS).where(usage.c.session == bindparam("session")))
@@ -130,7 +130,7 @@ class Spending:
 
     async def forget_people(self, before: float) -> None:
         """Remove the person from rows before a moment."""
-        await self._database.write(_NOBODY(before=before))
+        await self._database.write(_FORGET_PERSON(before=before))
 
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
         """Return sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""

@@ -22,8 +22,10 @@ _OF = Statement(
     .where(tasks.c.session == bindparam("of_session"), tasks.c.person == bindparam("of_person"))
     .order_by(tasks.c.began_at)
 )
-_UNTOLD = Statement(select(tasks).where(tasks.c.state != "running", tasks.c.told.is_(False)).order_by(tasks.c.began_at))
-_TELL = Statement(update(tasks).where(tasks.c.id == bindparam("task")).values(told=True))
+_UNREPORTED = Statement(
+    select(tasks).where(tasks.c.state != "running", tasks.c.told.is_(False)).order_by(tasks.c.began_at)
+)
+_MARK_REPORTED = Statement(update(tasks).where(tasks.c.id == bindparam("task")).values(told=True))
 _PRUNE = Statement(delete(tasks).where(tasks.c.state != "running", tasks.c.ended_at < bindparam("before")))
 
 
@@ -55,12 +57,12 @@ class TaskRows:
 
     async def untold(self) -> list[dict[str, Any]]:
         """Return ended tasks of all people whose end was not reported to the model."""
-        return [dict(row) for row in await self._database.read(_UNTOLD())]
+        return [dict(row) for row in await self._database.read(_UNREPORTED())]
 
     async def tell(self, task_ids: Sequence[str]) -> None:
         """Record that their ends were reported to the model."""
         if task_ids:
-            await self._database.write(*(_TELL(task=task_id) for task_id in task_ids))
+            await self._database.write(*(_MARK_REPORTED(task=task_id) for task_id in task_ids))
 
     async def prune(self, before: float) -> None:
         """Forget what ended before a moment."""
