@@ -51,6 +51,8 @@ class Facts:
     broad: tuple[int, ...]
     """Lines of handlers that catch everything and do not end by raising it again."""
     imports: tuple[Import, ...]
+    docstrings: tuple[tuple[int, str], ...]
+    """Line and text of every docstring, those of attributes included."""
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -81,6 +83,7 @@ def facts(path: Path) -> Facts:
     """Return what there is in a file."""
     tree = tree_of(path)
     made, calls, broad = list[Function](), list[Call](), list[int]()
+    docstrings = list[tuple[int, str]]()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made.append(Function(node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno))
@@ -88,7 +91,10 @@ def facts(path: Path) -> Facts:
             calls.append(Call(_dotted(node.func), node.lineno, tuple(map(_constant, node.args))))
         elif isinstance(node, ast.ExceptHandler) and _catches_everything(node.type) and not _raises_again(node):
             broad.append(node.lineno)
-    return Facts(tuple(made), tuple(calls), tuple(broad), tuple(_imports(tree, _package(path), "")))
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            docstrings.append((node.lineno, node.value.value))
+    found = tuple(_imports(tree, _package(path), ""))
+    return Facts(tuple(made), tuple(calls), tuple(broad), found, tuple(docstrings))
 
 
 def _dotted(called: ast.expr) -> str:

@@ -67,6 +67,13 @@ FORBIDDEN_WORDS = [
     "/root" + "/",
 ]
 
+MAX_SHARE = 0.01
+"""Docstrings of the package that may use a banned phrase: quotations, mostly."""
+BANNED_PHRASES = re.compile(
+    r"\A\s*What |\b(nobody|whoever|somebody|everybody|anybody)\b|\bis none\b|\bfor ever\b|\bwhat\b[^.]{0,60}\bof it\b",
+    re.IGNORECASE,
+)
+
 
 def test_no_file_is_longer_than_one_sitting() -> None:
     lengths = {house.name_of(path): len(path.read_text("utf-8").splitlines()) for path in house.python_files(*OURS)}
@@ -158,6 +165,33 @@ def test_every_silenced_check_says_which_and_why() -> None:
         if (match := silenced.search(text)) and not reasoned.match(text[match.start() :])
     ]
     assert bare == []
+
+
+def test_docstrings_are_plain_technical_english() -> None:
+    """A docstring names the thing itself: it does not paraphrase it as what somebody does or what becomes of it."""
+    docstrings = [
+        (f"{house.name_of(path)}:{line}", text)
+        for path in house.python_files("goclaw")
+        for line, text in house.facts(path).docstrings
+    ]
+    banned = [f"{place}: {text.strip().splitlines()[0]}" for place, text in docstrings if BANNED_PHRASES.search(text)]
+    assert len(banned) <= MAX_SHARE * len(docstrings), "\n".join(banned)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_banned"),
+    [
+        ("What came of it.", True),
+        ("Tell whoever asks.", True),
+        ("Keep it for ever.", True),
+        ("The name; empty where there is none.", True),
+        ("Say what is left of it.", True),
+        ("Return what is left.", False),
+        ("Keep it forever.", False),
+    ],
+)
+def test_banned_phrases_are_found(text: str, is_banned: bool) -> None:
+    assert bool(BANNED_PHRASES.search(text)) is is_banned
 
 
 def test_no_test_sleeps() -> None:
