@@ -68,11 +68,17 @@ def _state_files(config: Config) -> Iterator[os.stat_result]:
     state = config.state_dir.expanduser()
     for folder in (state, state / "secrets"):
         for path in folder.iterdir() if folder.is_dir() else ():
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode):
+            if (found := _stat(path, follow=False)) and stat.S_ISREG(found.st_mode):
                 yield found
-    if config.users_path.is_file():
-        yield config.users_path.stat()
+    if (found := _stat(config.users_path)) and stat.S_ISREG(found.st_mode):
+        yield found
+
+
+def _stat(path: Path, *, follow: bool = True) -> os.stat_result | None:
+    try:
+        return path.stat(follow_symlinks=follow)
+    except FileNotFoundError:
+        return None  # the daemon replaces its files by renaming new ones
 
 
 def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:

@@ -1,7 +1,7 @@
 """What a command of one user sees of the others, and how it reaches the network."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -151,6 +151,20 @@ async def test_a_second_name_of_a_state_file_is_refused(shared: Surroundings) ->
     (state / "backup").mkdir()
     (state / "backup/users.json").hardlink_to(state / "users.json")  # elsewhere a second name harms nobody
     assert await run(shared, "ls copy", BOB) == "ls: cannot access 'copy': No such file or directory\nexit code: 2"
+
+
+async def test_a_state_file_that_is_replaced_at_that_moment_stops_no_command(
+    shared: Surroundings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed, state = Path.iterdir, shared.config.state_dir
+
+    def with_a_name_that_is_gone(folder: Path) -> Iterator[Path]:
+        yield from listed(folder)
+        if folder == state:
+            yield folder / "telegram-grown.json.new"
+
+    monkeypatch.setattr(Path, "iterdir", with_a_name_that_is_gone)
+    assert await run(shared, "echo done", BOB) == "done\nexit code: 0"
 
 
 async def test_the_broker_says_that_it_cannot_do_that(around: Surroundings) -> None:
