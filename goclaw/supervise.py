@@ -60,7 +60,7 @@ async def _end(task: "asyncio.Task[Any]") -> None:
         task.result()
 
 
-async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -> bool:
+async def ends_within(task: "asyncio.Future[Any]", clock: Clock, seconds: float) -> bool:
     """Whether a task ends within so many seconds of the clock's time. It goes on if not, and if the caller ends."""
     timer = asyncio.ensure_future(clock.sleep(seconds))
     try:
@@ -68,6 +68,15 @@ async def ends_within(task: "asyncio.Task[Any]", clock: Clock, seconds: float) -
     finally:
         timer.cancel()
     return task.done()
+
+
+async def set_within(event: asyncio.Event, clock: Clock, seconds: float) -> bool:
+    """Wait for an event, at most so many seconds of the clock's time; returns whether it is set."""
+    waiter = asyncio.ensure_future(event.wait())
+    try:
+        return await ends_within(waiter, clock, seconds)
+    finally:
+        waiter.cancel()
 
 
 async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:

@@ -47,7 +47,11 @@ async def start_in_background(config: Config, given: Options) -> None:
 async def _end_second(process: "subprocess.Popen[bytes]") -> None:
     # Left alone, it would take the folder as soon as the daemon that holds it is stopped.
     process.terminate()
-    await asyncio.to_thread(process.wait)
+    try:
+        await asyncio.to_thread(process.wait, STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        await asyncio.to_thread(process.wait)
 
 
 def _program(given: Options) -> list[str]:

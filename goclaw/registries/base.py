@@ -36,9 +36,9 @@ _SEMANTIC = re.compile(
 
 
 class RegistryError(GoclawError):
-    """A fault of a registry; the message has its name, the reason and the remedy, and no token.
+    """A fault of a registry; the message has its name, the reason and the remedy, never a token.
 
-    `retry_after`: seconds before which a retry is useless. `status`: the HTTP status of its refusal; 0: there is none.
+    `retry_after`: seconds before which a retry is useless. `status`: the HTTP status of its refusal; 0: no response.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, status: int = 0) -> None:

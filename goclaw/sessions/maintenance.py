@@ -117,7 +117,7 @@ class MaintenanceQueue:
         context_window = (await ports.models.agent(key)).context_window
         if is_small(context_window):
             if not ports.contexts.busy:
-                await self._unless_somebody_writes(self._one_thing(session, actor, last_row, context_window))
+                await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
         if due := await ports.flush.claim(session, actor, context_window):
             await self._take_notes(session, actor, due)
@@ -150,7 +150,7 @@ class MaintenanceQueue:
             return partial(self._checkpoint, session, last_row, context_window)
         return None
 
-    async def _unless_somebody_writes(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> None:
         """Run `work`; cancel it when a message arrives that the same model may have to answer."""
         async with background(work, "work beside the turns") as self._yielding:
             await asyncio.wait({self._yielding})

@@ -42,10 +42,10 @@ _NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
 
 
 def model_of(schema: Mapping[str, Any], name: str, where: str) -> type[BaseModel]:
-    """The model of a tool's arguments.
+    """Return the Pydantic model of a tool's arguments.
 
     Raises:
-        ValueError: the schema is none, or says what no model can; the message names `where`.
+        ValueError: the schema is invalid, or uses a keyword that a model cannot express; the message names `where`.
     """
     made: type[BaseModel] = _model(schema, name, where, {"__config__": STRICT})
     return made

@@ -1,8 +1,8 @@
-"""ripgrep finds the lines of a search. It says where something stands, never what.
+"""Finds the lines of a search with ripgrep, which reports positions only; callers read the text through the workspace.
 
-What stands there is read through the workspace by whoever shows it. But where it stands tells something as well: so
-ripgrep walks a folder only where Landlock confines it to the workspace, and a link that is put in place of a folder
-meanwhile leads it nowhere. Elsewhere it opens nothing: the workspace reads the files, and a pipe takes their texts.
+A position is information too, so ripgrep walks a folder only where Landlock confines it to the workspace, and a
+symbolic link that replaces a folder meanwhile leads nowhere. Elsewhere ripgrep opens nothing: the workspace reads the
+files and feeds their text through a pipe.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ class Query:
 
 @record
 class LineMatches:
-    """Where it stands, by paths relative to the workspace; some of them may be nobody's to see (`visible`)."""
+    """Matching lines by path relative to the workspace; the caller drops hidden paths (`visible`)."""
 
     counts: Mapping[str, int]
     """Matching lines of each file."""

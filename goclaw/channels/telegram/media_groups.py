@@ -18,9 +18,9 @@ from goclaw.bounded import BoundedDict
 from goclaw.channels.telegram import json_file
 from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
 from goclaw.channels.telegram.render import units
-from goclaw.channels.telegram.waiting import set_within
 from goclaw.clock import Clock
 from goclaw.errors import DiskError
+from goclaw.supervise import set_within
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class MediaGroup:
         """Return when it has ended."""
         quiet = TEXT_SECONDS if self.name.startswith(TEXTS) else QUIET_SECONDS
         while not self.closed.is_set() and (left := self.last_at + quiet - clock.monotonic()) > 0:
-            await set_within(clock, left, self.closed)
+            await set_within(self.closed, clock, left)
         self.closed.set()
 
 

@@ -18,8 +18,8 @@ from telegram.warnings import PTBUserWarning
 from goclaw.channels.telegram.health import PollHealth, is_webhook
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
-from goclaw.channels.telegram.waiting import done_within
 from goclaw.clock import Backoff, Clock
+from goclaw.supervise import ends_within, set_within
 
 log = logging.getLogger(__name__)
 
@@ -170,11 +170,7 @@ class Poller:
         if self._receipts.settled.is_set():
             self._looks.reset()
             return
-        settled = asyncio.ensure_future(self._receipts.settled.wait())
-        try:
-            in_time = await done_within(self._clock, self._looks.next(), settled)
-        finally:
-            settled.cancel()
+        in_time = await set_within(self._receipts.settled, self._clock, self._looks.next())
         if in_time:
             self._looks.reset()
         self._began_at = -GAP  # this was the pause
@@ -216,7 +212,7 @@ class Poller:
         """Return an answer; cancel the request when the watchdog's time is over."""
         poll = asyncio.ensure_future(asking)
         try:
-            if not await done_within(self._clock, max(SILENCE - self._silence(), MAX_POLL), poll):
+            if not await ends_within(poll, self._clock, max(SILENCE - self._silence(), MAX_POLL)):
                 raise Stalled
             return poll.result()
         finally:
