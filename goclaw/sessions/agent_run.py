@@ -4,31 +4,19 @@ An agent has the person's rights, limited by its own selection of tools and thos
 spent waiting for people, /pause and /stop are shared with all ancestors.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 
 from goclaw.agent.policy import RunPolicy
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.engine.base import Turn
-from goclaw.events import Question, TurnEvent
 from goclaw.messages import ToolCall
 from goclaw.records import record
+from goclaw.sessions.approvals import ExternalCaller
 from goclaw.sessions.pausing import Gate
 from goclaw.sessions.state import Session
-from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.workspace import Workspace
-
-
-@record
-class ExternalCaller:
-    """A caller outside any session, such as an MCP client (see `sessions.external_runs`)."""
-
-    approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
-    """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
-    ask: Callable[[Question, str], Awaitable[str | None]]
-    emit: Callable[[TurnEvent], None]
-    """Shows it what is done for it."""
 
 
 @record

@@ -4,7 +4,7 @@ One object per turn. A consent holds for exactly the call that was shown (`Conse
 again right before running the call (`Consent.lapsed`).
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -13,10 +13,9 @@ from goclaw.audit import AuditEntry
 from goclaw.clock import Clock
 from goclaw.engine.base import Turn
 from goclaw.errors import ToolError
-from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question
+from goclaw.events import ALLOW, ALWAYS, DENY, Actor, Question, TurnEvent
 from goclaw.messages import ToolCall
 from goclaw.records import record
-from goclaw.sessions.agent_run import ExternalCaller
 from goclaw.sessions.questions import Questions, RecordedAnswer
 from goclaw.sessions.wording import SHOWN_INPUT, asking_text, is_long, whole_call
 from goclaw.store.approvals import ApprovalRule, ApprovalRules
@@ -161,6 +160,17 @@ class TurnQuestions:
                 tags=self.ports.access.tags(wanted.call.name),
             )
         )
+
+
+@record
+class ExternalCaller:
+    """A caller outside any session, such as an MCP client (see `sessions.external_runs`)."""
+
+    approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
+    """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
+    ask: Callable[[Question, str], Awaitable[str | None]]
+    emit: Callable[[TurnEvent], None]
+    """Shows it what is done for it."""
 
 
 @record

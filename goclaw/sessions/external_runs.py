@@ -23,7 +23,8 @@ from goclaw.errors import ToolError
 from goclaw.events import Inbound
 from goclaw.messages import ToolResult
 from goclaw.records import record
-from goclaw.sessions.agent_run import AgentRun, ExternalCaller, SharedRun
+from goclaw.sessions.agent_run import AgentRun, SharedRun
+from goclaw.sessions.approvals import ExternalCaller
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Contexts
 from goclaw.supervise import background
