@@ -16,9 +16,7 @@ from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import (
     Basis,
     CompactionGoal,
-    CompactionPorts,
     Summarizer,
-    SummaryPorts,
     SummarySource,
     compact,
 )
@@ -91,6 +89,18 @@ async def measure_bookkeeping(options: Options) -> list[Figure]:
     return [Figure(f"compacting {MESSAGES:,} messages, p50", "ms", percentile(times[1:], 50), 50, detail=detail)]
 
 
+class Progress:
+    """Books nothing, and fails where a source does."""
+
+    clock = RealClock()
+
+    async def spent(self, finished: Finished) -> None:
+        pass
+
+    def failed(self, source: SummarySource, reason: str) -> None:
+        raise RuntimeError(f"no summary by {source}: {reason}")
+
+
 async def _bookkeeping(transcripts: Transcripts, session: str) -> float:
     window, model = Window.of(*await transcripts.context(session)), Summarising()
 
@@ -102,16 +112,10 @@ async def _bookkeeping(transcripts: Transcripts, session: str) -> float:
     async def originals(before: int) -> Basis:
         raise NotImplementedError  # only for what a stub stands for
 
-    async def spent(done: Finished) -> None:
-        pass
-
-    def failed(source: SummarySource, reason: str) -> None:
-        raise RuntimeError(f"no summary by {source}: {reason}")
-
-    ports = CompactionPorts(keep, originals, SummaryPorts(RealClock(), spent, failed))
     job = CompactionGoal(window.tokens(0), 0, budget=model.context_window // 2)
     began = time.perf_counter()
-    await compact(window, [Summarizer(SummarySource.LLM, model)], CompactionSettings(), job, ports)
+    summarizers = [Summarizer(SummarySource.LLM, model)]
+    await compact(window, summarizers, CompactionSettings(), job, Progress(), keep=keep, originals=originals)
     return 1000 * (time.perf_counter() - began - model.seconds)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
+from typing import Protocol
 
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
@@ -17,14 +18,13 @@ from goclaw.context.room import reserve
 from goclaw.context.summary import (
     MAX_SUMMARY,
     Material,
-    Spent,
     SummaryFailed,
     cut_summary,
     told,
     write_summary,
 )
 from goclaw.context.window import Window, from_outside
-from goclaw.llm.base import ChatModel
+from goclaw.llm.base import ChatModel, Finished
 from goclaw.llm.estimate import estimate_text
 from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage, outside_sources
 from goclaw.records import record
@@ -79,25 +79,19 @@ class ReadyCheckpoint:
     """Row of the last message that it covers."""
 
 
-@record
-class SummaryPorts:
-    """The services that writing a summary uses."""
+class SummaryProgress(Protocol):
+    """Follows one search for a summary."""
 
-    clock: Clock
-    spent: Spent
-    failed: Callable[[SummarySource, str], None]
-    """A source gave no summary, and why."""
+    @property
+    def clock(self) -> Clock: ...
 
+    async def spent(self, finished: Finished) -> None:
+        """Book an answer of a model."""
+        ...
 
-@record
-class CompactionPorts:
-    """The services that a compaction uses."""
-
-    keep: Callable[[StoredCompaction], Awaitable[bool]]
-    """Stores the result and shortens the window; False: the context was cleared or forgotten meanwhile."""
-    originals: Callable[[int], Awaitable[Basis]]
-    """From the store: what a stub stands for, up to a row (not included)."""
-    summary: SummaryPorts
+    def failed(self, source: SummarySource, reason: str) -> None:
+        """Record that a source gave no summary, and why."""
+        ...
 
 
 @record
@@ -135,9 +129,22 @@ async def compact(
     summarizers: Sequence[Summarizer],
     settings: CompactionSettings,
     job: CompactionGoal,
-    ports: CompactionPorts,
+    progress: SummaryProgress,
+    *,
+    keep: Callable[[StoredCompaction], Awaitable[bool]],
+    originals: Callable[[int], Awaitable[Basis]],
 ) -> StoredCompaction | None:
-    """Compact `window` in place; None when there is nothing that could be left out, or it was cleared meanwhile."""
+    """Compact `window` in place; None when there is nothing that could be left out, or it was cleared meanwhile.
+
+    Args:
+        window: the context.
+        summarizers: the models to ask, first choice first.
+        settings: how much to keep, and how long to wait.
+        job: how far to shorten the window.
+        progress: follows the search for a summary.
+        keep: stores the result and shortens the window; False: the context was cleared or forgotten meanwhile.
+        originals: returns what a stub stands for, up to a row (not included), from the store.
+    """
     entries = list(window.entries)
     if job.first_kept:
         split = next((index for index, entry in enumerate(entries) if entry.row >= job.first_kept), 0)
@@ -150,8 +157,10 @@ async def compact(
         split, source, summary = await _by_checkpoint(window.summary, entries, job, split, job.checkpoint)
     if not summary and summarizers:
         wanted = SummaryRequest(settings.timeout_seconds, job.instructions, job.longest_summary)
-        basis = await _basis(window, entries, split, ports)
-        source, summary = await summarized(basis, summarizers, wanted, ports.summary)
+        older = [entry.message for entry in entries[:split]]
+        # A stub is never summarised again: the store has the messages behind it.
+        basis = await originals(entries[split].row) if window.owed else Basis(window.summary, older)
+        source, summary = await summarized(basis, summarizers, wanted, progress)
     if source is SummarySource.EMERGENCY and job.first_kept:
         return None  # optional compaction: messages without a summary stay
     if source is SummarySource.EMERGENCY:
@@ -165,11 +174,11 @@ async def compact(
         first_kept=entries[split].row,
         tokens_before=job.tokens_before,
         tokens_after=int(window.scale * (job.overhead + estimate_text(f"{from_outside(outside)}{summary}") + kept)),
-        at=ports.summary.clock.now(),
+        at=progress.clock.now(),
         retry_owed=source is SummarySource.EMERGENCY,
         outside=outside,
     )
-    return compaction if await ports.keep(compaction) else None
+    return compaction if await keep(compaction) else None
 
 
 @record
@@ -187,7 +196,7 @@ class SummaryRequest:
 
 
 async def summarized(
-    basis: Basis, summarizers: Sequence[Summarizer], wanted: SummaryRequest, ports: SummaryPorts
+    basis: Basis, summarizers: Sequence[Summarizer], wanted: SummaryRequest, progress: SummaryProgress
 ) -> tuple[SummarySource, str]:
     """Return the first summary written in time; the source is EMERGENCY where no source wrote one.
 
@@ -196,18 +205,18 @@ async def summarized(
     """
     texts = await asyncio.to_thread(lambda: [told(message) for message in basis.messages])
     material = Material(basis.summary, texts, wanted.wish, wanted.longest, wanted.in_one)
-    ends = ports.clock.monotonic() + wanted.seconds
+    ends = progress.clock.monotonic() + wanted.seconds
     found: list[str] = []
     # Beside the model, which takes longer in any case.
     async with background(_note_names(basis.messages, found), "names in a conversation") as noting:
         for number, summarizer in enumerate(summarizers, 1):
             share = wanted.seconds
             if wanted.somebody_waits:
-                left = max(0.0, ends - ports.clock.monotonic())
+                left = max(0.0, ends - progress.clock.monotonic())
                 share = left if number == len(summarizers) else left * FIRST_SHARE
             try:
                 async with asyncio.timeout(share):
-                    text = await write_summary(material, summarizer.model, ports.spent)
+                    text = await write_summary(material, summarizer.model, progress.spent)
             except SummaryFailed as error:
                 reason = str(error)
             except TimeoutError:
@@ -215,7 +224,7 @@ async def summarized(
             else:
                 await noting
                 return summarizer.source, await asyncio.to_thread(_bounded, text, basis.summary, found, wanted.longest)
-            ports.failed(summarizer.source, reason)
+            progress.failed(summarizer.source, reason)
     return SummarySource.EMERGENCY, ""
 
 
@@ -248,13 +257,6 @@ def split_at(entries: Sequence[ContextEntry], keep_percent: int, min_messages: i
     while 0 < split < len(entries) and isinstance(entries[split].message, ToolResult):
         split -= 1
     return split
-
-
-async def _basis(window: Window, entries: Sequence[ContextEntry], split: int, ports: CompactionPorts) -> Basis:
-    """Return the material of a summary. A stub is never summarised again: the store has the messages behind it."""
-    if window.owed:
-        return await ports.originals(entries[split].row)
-    return Basis(window.summary, [entry.message for entry in entries[:split]])
 
 
 async def _by_checkpoint(

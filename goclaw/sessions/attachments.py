@@ -5,22 +5,20 @@ A file that cannot be fetched or opened becomes a line of text: a turn never fai
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from goclaw.blobs import Blobs, image_type
+from goclaw.blobs import image_type
 from goclaw.channels.base import Channel
-from goclaw.clock import Clock
-from goclaw.config.schema import MediaSettings
 from goclaw.context.untrusted_content import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
-from goclaw.records import record
 from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import picture_name, recording_name, safe_name
 from goclaw.sessions.filetypes import sound_type, text_of
+from goclaw.toolkit.base import ToolEnvironment
+from goclaw.toolkit.registry import Registry
 from goclaw.transcribers.base import Recording, Transcriber
-from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -45,25 +43,22 @@ _KINDS: Mapping[str, str] = {
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
-@record
-class AttachmentPorts:
-    """The services that opening attachments uses."""
-
-    blobs: Blobs
-    channels: Mapping[str, Channel]
-    clock: Clock
-    may: Callable[[Actor, str], bool]
-    """Whether an actor may use a tool."""
-    settings: MediaSettings
-    transcriber: Transcriber | None
-    workspace: Callable[[Actor], Awaitable[Workspace]]
-
-
 class Attachments:
     """Opens what came with messages."""
 
-    def __init__(self, ports: AttachmentPorts) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        environment: ToolEnvironment,
+        *,
+        channels: Mapping[str, Channel],
+        registry: Registry,
+        transcriber: Transcriber | None,
+    ) -> None:
+        self._environment = environment
+        self._settings = environment.config.media
+        self._channels = channels
+        self._registry = registry
+        self._transcriber = transcriber
 
     async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
         """Return the message with all its attachments, after what was overheard before it.
@@ -88,7 +83,7 @@ class Attachments:
         return UserMessage(text, tuple(images), foreign)
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
-        channel = self._ports.channels.get(name)
+        channel = self._channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
         for pause in PAUSES:
@@ -97,7 +92,7 @@ class Attachments:
             except DeliveryError as error:
                 if error.permanent:
                     raise
-                await self._ports.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
+                await self._environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
         return await channel.fetch(attachment)
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
@@ -107,14 +102,14 @@ class Attachments:
         # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
         # that is shown something else refuses this conversation from then on.
         mime = image_type(data) if attachment.name else attachment.mime
-        return Image(await self._ports.blobs.put(data, mime), mime) if mime is not None else None
+        return Image(await self._environment.blobs.put(data, mime), mime) if mime is not None else None
 
     async def _picture(self, actor: Actor, attachment: Attachment, image: Image, data: bytes) -> str:
         """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
 
         Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
         """
-        if not self._ports.may(actor, WRITE):
+        if self._registry.find(WRITE, actor) is None:
             return ""
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
         return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
@@ -136,7 +131,7 @@ class Attachments:
         if text is None:
             return [(f"[{head}, {attachment.mime}: {place}]", "")]
         text = mask_known(text)
-        shown, limit = text, self._ports.settings.text_characters
+        shown, limit = text, self._settings.text_characters
         if len(text) > limit:
             shown = text[:limit]
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
@@ -163,7 +158,7 @@ class Attachments:
         return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:
-        transcriber, seconds = self._ports.transcriber, self._ports.settings.transcriber_seconds
+        transcriber, seconds = self._transcriber, self._settings.transcriber_seconds
         if transcriber is None:
             raise TranscriptionError(HOW_TO_TRANSCRIBE)
         try:
@@ -173,15 +168,15 @@ class Attachments:
             raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
 
     def _bounded(self, words: str) -> str:
-        limit = self._ports.settings.text_characters
+        limit = self._settings.text_characters
         return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
 
     async def _save(self, actor: Actor, name: str, data: bytes) -> str:
         """Put a file into the sender's workspace; says where it is, or why it is nowhere."""
-        if not self._ports.may(actor, WRITE):
+        if self._registry.find(WRITE, actor) is None:
             return f"not kept, because its sender may not use the tool {WRITE}"
         try:
-            workspace = await self._ports.workspace(actor)
+            workspace = await self._environment.workspace(actor)
             return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
         except (ToolError, StateError) as error:
             return f"could not be saved: {error}"

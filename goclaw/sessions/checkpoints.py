@@ -3,9 +3,9 @@
 import asyncio
 import logging
 
+from goclaw.clock import Clock
 from goclaw.config.schema import CheckpointSettings, CompactionSettings
 from goclaw.context.checkpoint import CHECKPOINT, reached, write_checkpoint
-from goclaw.context.compaction import ReadyCheckpoint
 from goclaw.context.room import filled, is_small
 from goclaw.context.summary import Material, told
 from goclaw.messages import UserMessage
@@ -17,17 +17,26 @@ log = logging.getLogger(__name__)
 
 
 class Checkpoints:
-    """Decides when one is due, has it written, and finds it again."""
+    """Decides when one is due, and has it written."""
 
-    def __init__(self, settings: CheckpointSettings, compaction: CompactionSettings, store: CheckpointStore) -> None:
+    def __init__(
+        self,
+        settings: CheckpointSettings,
+        compaction: CompactionSettings,
+        *,
+        store: CheckpointStore,
+        compactor: Compactor,
+        clock: Clock,
+    ) -> None:
         self._settings = settings
         self._compaction = compaction
         self._store = store
+        self._compactor = compactor
+        self._clock = clock
 
-    async def latest(self, session: str) -> ReadyCheckpoint | None:
-        """Return the newest one, as a compaction takes it."""
-        stored = await self._store.latest(session)
-        return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
+    async def enough_said(self, session: str, row: int) -> bool:
+        """Whether the minimum of people's messages came after a row."""
+        return await self._store.turns_since(session, row) >= self._settings.every_turns
 
     async def is_due(self, session: Session, context_window: int) -> bool:
         """Whether the conversation has crossed a mark, or enough was said, since the last one."""
@@ -44,12 +53,9 @@ class Checkpoints:
             # None of this cycle: what was said before the compaction has its summary.
             turns = sum(isinstance(entry.message, UserMessage) for entry in entries)
             return bool(entries) and (mark(tokens) > 0 or turns >= self._settings.every_turns)
-        turns = await self._store.turns_since(session.key, last.covers_to)
-        return mark(tokens) > mark(last.tokens) or turns >= self._settings.every_turns
+        return mark(tokens) > mark(last.tokens) or await self.enough_said(session.key, last.covers_to)
 
-    async def make(
-        self, session: Session, covers_to: int, context_window: int, compactor: Compactor, now: float
-    ) -> bool:
+    async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
         """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
         window = session.window
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
@@ -58,14 +64,16 @@ class Checkpoints:
         before, tokens = window.summary, window.tokens(session.overhead)
         texts = await asyncio.to_thread(lambda: [told(message) for message in messages])
         material = Material(before, texts, in_one=is_small(context_window))
-        async with compactor.attempt(session.key, "checkpoint") as attempt:
+        async with self._compactor.attempt(session.key, "checkpoint") as attempt:
             written = await attempt.first(
-                lambda model: write_checkpoint(material, model, attempt.ports.spent),
-                compactor.full_timeout,
+                lambda model: write_checkpoint(material, model, attempt.spent),
+                self._compactor.full_timeout,
                 main_model=self._settings.main_model,
             )
         if written is None:
             return False
-        await self._store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
+        await self._store.add(
+            session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), self._clock.now())
+        )
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True

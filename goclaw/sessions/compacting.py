@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from functools import partial
 
+from goclaw.bus import Bus
 from goclaw.clock import Clock
 from goclaw.config.agents import CompressSettings, HistorySettings
 from goclaw.config.schema import CompactionSettings
+from goclaw.context.checkpoint import CHECKPOINT
 from goclaw.context.compaction import (
     Basis,
     CompactionGoal,
-    CompactionPorts,
     ReadyCheckpoint,
     SummarySource,
     compact,
@@ -26,12 +27,12 @@ from goclaw.context.room import KEPT_SHARE, SUMMARY_SHARE, is_small, room
 from goclaw.context.summary import ANSWER_SHARE
 from goclaw.context.window import as_read
 from goclaw.errors import ConfigError
-from goclaw.events import Notice, TurnEvent
-from goclaw.llm.base import Finished
-from goclaw.records import record
+from goclaw.events import Actor, Notice
+from goclaw.hooks.base import HookEvent, Hooks
 from goclaw.sessions.models import Models
-from goclaw.sessions.state import VIEW, Session
-from goclaw.sessions.summaries import HEALTH, AttemptPorts, SummaryAttempt
+from goclaw.sessions.state import VIEW, Contexts, Session
+from goclaw.sessions.summaries import HEALTH, Book, SummaryAttempt
+from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 from goclaw.store.transcripts import LAST_ROW, StoredCompaction, Transcripts
@@ -43,45 +44,48 @@ FEWEST_KEPT = 2
 """Messages that /compact keeps at least: the last question and its answer."""
 LEAST_FREED = 0.10
 """Share of the tokens that a compaction must free; otherwise compacting again at once would loop."""
+THE_DAEMON = Actor("", "daemon")
+"""The actor of a compaction that no turn runs."""
 NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
-
-
-@record
-class CompactorPorts:
-    """The services that compaction uses."""
-
-    clock: Clock
-    models: Models
-    publish: Callable[[TurnEvent], None]
-    settings: CompactionSettings
-    spent: Callable[[str, Purpose, Finished], Awaitable[None]]
-    """Books an answer of a summariser to a session."""
-    stored: Settings
-    transcripts: Transcripts
-    checkpoint: Callable[[str], Awaitable[ReadyCheckpoint | None]]
-    """The session's latest checkpoint that still stands for a part of its context."""
-    beginning: Callable[[Session, int], Awaitable[None]]
-    """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
-    instructed: Callable[[Session, str], Awaitable[str]]
-    """Returns the instructions for a summary after the operator's hooks."""
-    repeats: Callable[[str], Awaitable[bool]]
-    """Whether the demo model answers in a session."""
 
 
 class Compactor:
     """Compacts conversations. One object for all of them: they share the health of the summary chain."""
 
-    def __init__(self, ports: CompactorPorts) -> None:
-        self._ports = ports
-        settings = ports.settings
-        self.health = CompactionHealth(ports.clock, settings.failure_threshold, settings.reset_minutes)
-        self._others_health = CompactionHealth(ports.clock, settings.failure_threshold, settings.reset_minutes)
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        *,
+        clock: Clock,
+        bus: Bus,
+        models: Models,
+        contexts: Contexts,
+        transcripts: Transcripts,
+        checkpoints: CheckpointStore,
+        stored: Settings,
+        hooks: Hooks,
+        book: Book,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._bus = bus
+        self._models = models
+        self._contexts = contexts
+        self._transcripts = transcripts
+        self._checkpoints = checkpoints
+        self._stored = stored
+        self._hooks = hooks
+        self._book = book
+        self.beginning: list[Callable[[Session, int], Awaitable[None]]] = []
+        """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
+        self.health = CompactionHealth(clock, settings.failure_threshold, settings.reset_minutes)
+        self._others_health = CompactionHealth(clock, settings.failure_threshold, settings.reset_minutes)
         """Of the model that a history policy names: what it does says nothing about `models.summary`."""
         self._storing: set[asyncio.Task[bool]] = set()
 
     async def restore(self) -> None:
         """Take up the health of an earlier run."""
-        self.health.restore(await self._ports.stored.fact(HEALTH))
+        self.health.restore(await self._stored.fact(HEALTH))
 
     async def make_room(
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
@@ -105,7 +109,7 @@ class Compactor:
         else:
             session.window.fit_results(context_window)
             await self._shorten(session, context_window, too_long=too_long, alone=alone)
-        if too_long or is_full(session.window.tokens(session.overhead), context_window, self._ports.settings):
+        if too_long or is_full(session.window.tokens(session.overhead), context_window, self._settings):
             await self._fit_summary(session, context_window)
 
     async def _shorten(self, session: Session, context_window: int, *, too_long: bool, alone: bool) -> None:
@@ -157,7 +161,7 @@ class Compactor:
         """Summarise what is before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
             session.compacting = True
-            self._ports.publish(Notice(session.key, "summarising earlier turns"))
+            self._bus.publish(Notice(session.key, "summarising earlier turns"))
             try:
                 async with self.attempt(session.key, model=compress.model or "") as attempt:
                     done = await self._compact(session, attempt, "", context_window, first_kept=first_kept)
@@ -167,7 +171,7 @@ class Compactor:
 
     def _is_due(self, session: Session, context_window: int) -> bool:
         tokens = session.window.tokens(session.overhead)
-        return is_due(session.window, tokens, context_window, self._ports.settings)
+        return is_due(session.window, tokens, context_window, self._settings)
 
     async def _thin(self, session: Session) -> bool:
         """Show older results of tools in short, if that frees enough to be worth a new prefix in the cache."""
@@ -179,7 +183,7 @@ class Compactor:
         freed = window.see(view, at_least=LEAST_FREED * window.tokens(session.overhead))
         if not freed:
             return False
-        await self._ports.stored.set(session.key, VIEW, asdict(view))
+        await self._stored.set(session.key, VIEW, asdict(view))
         log.info("older results of tools are shown in short: about %d tokens freed", freed)
         return True
 
@@ -201,7 +205,7 @@ class Compactor:
         context_window = context_window or await self.context_window(session.key)
         async with session.lock:
             session.compacting, size = True, _size(session)
-            self._ports.publish(Notice(session.key, "compacting the context"))
+            self._bus.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
@@ -212,7 +216,7 @@ class Compactor:
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
-            self._ports.publish(Notice(session.key, text))
+            self._bus.publish(Notice(session.key, text))
         if attempt.is_new_trouble and session.tell:
             await session.tell(self.health.told.name.lower(), attempt.news)
         return text
@@ -242,13 +246,14 @@ class Compactor:
         forced: bool = False,
         first_kept: int = 0,
     ) -> StoredCompaction | None:
-        settings, window, cleared = self._ports.settings, session.window, session.cleared
+        settings, window, cleared = self._settings, session.window, session.cleared
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
-        await self._ports.beginning(session, context_window)
-        instructions = await self._ports.instructed(session, instructions)
+        for prepare in self.beginning:
+            await prepare(session, context_window)
+        instructions = await self._instructed(session, instructions)
         wants_checkpoint = settings.prefer_checkpoint and not instructions and not first_kept
-        checkpoint = await self._ports.checkpoint(session.key) if wants_checkpoint else None
+        checkpoint = await self._checkpoint(session.key) if wants_checkpoint else None
         longest = self.longest_summary(session, context_window)
         job = CompactionGoal(
             tokens_before=window.tokens(session.overhead),
@@ -267,15 +272,29 @@ class Compactor:
             task.add_done_callback(self._storing.discard)
             return await goes_on(task)
 
-        ports = CompactionPorts(keep, partial(self.originals, session), attempt.ports)
-        done = await compact(window, () if alone else await attempt.summarizers(), settings, job, ports)
+        summarizers = () if alone else await attempt.summarizers()
+        originals = partial(self.originals, session)
+        done = await compact(window, summarizers, settings, job, attempt, keep=keep, originals=originals)
         if done is not None and not alone:
             attempt.ended(SummarySource(done.source))
         return done
 
+    async def _checkpoint(self, session: str) -> ReadyCheckpoint | None:
+        """Return the newest checkpoint of a session."""
+        stored = await self._checkpoints.latest(session)
+        return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
+
+    async def _instructed(self, session: Session, instructions: str) -> str:
+        """Return the instructions for a summary, with what hooks make of them and add to them."""
+        if not self._hooks.any_for("before_compaction"):
+            return instructions
+        event = HookEvent("before_compaction", session.key, session.actor or THE_DAEMON, text=instructions)
+        answer = await self._hooks.fire(event)
+        return "\n".join(filter(None, (instructions if answer.text is None else answer.text, answer.context)))
+
     async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
         """Return the stored context before a row: the last real summary, and all messages since."""
-        summary, stored = await self._ports.transcripts.originals(session.key, before)
+        summary, stored = await self._transcripts.originals(session.key, before)
         shown = (message for message in stored if not session.window.view.leaves_out(message.row))
         return Basis(summary, [as_read(message) for message in shown])
 
@@ -283,13 +302,13 @@ class Compactor:
         """Return estimated tokens of the messages that a compaction leaves beside a summary of so many."""
         scale = session.window.scale
         if is_small(context_window):
-            left = room(context_window, session.fixed, self._ports.settings) // KEPT_SHARE
+            left = room(context_window, session.fixed, self._settings) // KEPT_SHARE
             return max(0, int(left / scale) - summary)
         return max(0, int(context_window // 2 / scale) - session.overhead)
 
     def longest_summary(self, session: Session, context_window: int) -> int:
         """Return estimated tokens that a summary may have in a window of so many tokens."""
-        left = room(context_window, session.fixed, self._ports.settings)
+        left = room(context_window, session.fixed, self._settings)
         return int(min(context_window // ANSWER_SHARE, left // SUMMARY_SHARE) / max(1.0, session.window.scale))
 
     async def _keep(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
@@ -297,30 +316,39 @@ class Compactor:
         window, first_kept = session.window, compaction.first_kept
         if session.cleared != cleared or not window.holds(first_kept):
             return False
-        await self._ports.transcripts.add_compaction(session.key, compaction)
+        await self._transcripts.add_compaction(session.key, compaction)
         window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
         return True
 
     async def context_window(self, session: str) -> int:
         """Return the tokens that the model can read that answers in a session."""
         try:
-            return (await self._ports.models.agent(session)).context_window
+            return (await self._models.agent(session)).context_window
         except ConfigError:
-            return self._ports.settings.reserve_tokens
+            return self._settings.reserve_tokens
 
     @property
     def full_timeout(self) -> float:
         """Seconds that an answer may take while no person waits."""
-        return self._ports.settings.full_timeout_seconds
+        return self._settings.full_timeout_seconds
 
     def attempt(
         self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = ""
     ) -> SummaryAttempt:
         """Return a search for a summary; see `SummaryAttempt`. `model`: is asked in place of `models.summary`."""
-        given = self._ports
-        ports = AttemptPorts(given.clock, given.models, given.publish, given.spent, given.stored, given.repeats)
-        health = self._others_health if model else self.health
-        return SummaryAttempt(session, purpose, health, ports, aloud=aloud, model=model)
+        return SummaryAttempt(
+            session,
+            purpose,
+            self._others_health if model else self.health,
+            clock=self._clock,
+            bus=self._bus,
+            models=self._models,
+            contexts=self._contexts,
+            stored=self._stored,
+            book=self._book,
+            aloud=aloud,
+            model=model,
+        )
 
 
 def _is_useless(done: StoredCompaction, size: int) -> bool:

@@ -4,7 +4,7 @@ Tokens are those of prompts and answers as providers count them, cached ones inc
 zero dollars, and the message about a reached cap says so.
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from goclaw.errors import LimitReached
 from goclaw.llm.base import MAX_TOKENS, Finished, Usage
 from goclaw.llm.open import cost
 from goclaw.records import record
+from goclaw.sessions.state import Contexts
 from goclaw.sessions.status import dollars
 from goclaw.store.database import BoundStatement
 from goclaw.store.spending import Purpose, Spending, Spent
@@ -30,8 +31,7 @@ class Costs:
     spending: Spending
     config: Config
     clock: Clock
-    person_of: Callable[[str], Awaitable[str]]
-    """For whom a session worked last: what is done beside its turns is done for them."""
+    contexts: Contexts
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """Return the row about an answer, to be written with its step."""
@@ -49,7 +49,7 @@ class Costs:
 
     async def book(self, session: str, purpose: Purpose, done: Finished) -> None:
         """Book an answer that belongs to no step of a turn: a summary, a checkpoint, notes."""
-        person = await self.person_of(session)
+        person = (await self.contexts.session(session)).person  # for whom it worked last
         await self.spending.keep(self.row(session, "", purpose, done, person))
 
     async def check(self, session: str, turn: str, person: str, rules: TurnRules) -> None:

@@ -20,10 +20,6 @@ class DemoTurns:
         self._contexts = contexts
         self._stored = stored
 
-    async def repeats(self, key: str) -> bool:
-        """Whether the demo answers in a session: a summary of what it repeats would be none."""
-        return (await self._contexts.session(key)).demo is not None
-
     async def before_request(
         self, session: Session, turn: str, spec: str, tell: Callable[[str], Awaitable[None]]
     ) -> None:

@@ -111,7 +111,7 @@ class Flush:
         material = Material(due.summary, texts, in_one=due.in_one)
         async with compactor.attempt(session.key, "flush") as attempt:
             answer = await attempt.first(
-                lambda model: ask_about(material, model, SYSTEM, ORDER, attempt.ports.spent, shortest=1),
+                lambda model: ask_about(material, model, SYSTEM, ORDER, attempt.spent, shortest=1),
                 compactor.full_timeout,
                 main_model=self._settings.main_model,
             )

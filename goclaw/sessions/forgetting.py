@@ -10,10 +10,11 @@ import secrets
 from collections.abc import Awaitable, Callable
 
 from goclaw.blobs import Blobs
+from goclaw.bus import Bus
 from goclaw.clock import Clock
 from goclaw.errors import StateError
-from goclaw.events import SessionForgotten, TurnEvent
-from goclaw.records import record
+from goclaw.events import SessionForgotten
+from goclaw.memory.base import MemoryPort
 from goclaw.sessions.models import Models
 from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.state import Contexts
@@ -28,25 +29,6 @@ CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Characters of codes, without I, O, 0 and 1: people type them."""
 CODE_LENGTH = 6
-
-
-@record
-class ForgettingPorts:
-    """The services that deletion uses."""
-
-    blobs: Blobs
-    clock: Clock
-    contexts: Contexts
-    end_external_runs: Callable[[str], Awaitable[None]]
-    """Ends the agents of a session that work for external callers."""
-    forgetting: Forgetting
-    memory: Callable[[], Awaitable[bool]]
-    """`MemoryPort.forget`."""
-    models: Models
-    overheard: Overheard
-    publish: Callable[[TurnEvent], None]
-    retention: Retention
-    tasks: Tasks
 
 
 class Codes:
@@ -73,19 +55,45 @@ class Codes:
 class Forgetter:
     """Does it. One order at a time."""
 
-    def __init__(self, ports: ForgettingPorts, days: int | None) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        days: int | None,
+        *,
+        blobs: Blobs,
+        bus: Bus,
+        clock: Clock,
+        contexts: Contexts,
+        end_external_runs: Callable[[str], Awaitable[None]],
+        forgetting: Forgetting,
+        memory: MemoryPort,
+        models: Models,
+        overheard: Overheard,
+        retention: Retention,
+        tasks: Tasks,
+    ) -> None:
+        """`days`: the age of what is deleted; None: nothing is. `end_external_runs`: see `external_runs`."""
         self._days = days
+        self._blobs = blobs
+        self._bus = bus
+        self._clock = clock
+        self._contexts = contexts
+        self._end_external_runs = end_external_runs
+        self._forgetting = forgetting
+        self._memory = memory
+        self._models = models
+        self._overheard = overheard
+        self._retention = retention
+        self._tasks = tasks
         self._lock = asyncio.Lock()
-        self.codes = Codes(ports.clock)
+        self.codes = Codes(clock)
 
     async def extent(self, session: str) -> Extent:
         """Return how much a deletion would remove."""
-        return await self._ports.forgetting.extent(session)
+        return await self._forgetting.extent(session)
 
     async def unfinished(self, session: str) -> bool:
         """Whether messages of the session wait for an answer, or answers for their chat."""
-        return await self._ports.forgetting.unfinished(session) > 0
+        return await self._forgetting.unfinished(session) > 0
 
     async def forget(self, session: str) -> tuple[int, bool]:
         """Delete a conversation with those of its subagents; none of their turns may run (`Engine.alone`).
@@ -94,10 +102,10 @@ class Forgetter:
         a database file with active readers, are retried at the next start and once a day.
         """
         async with self._lock:
-            await self._ports.tasks.forget(session)
-            await self._ports.end_external_runs(session)
+            await self._tasks.forget(session)
+            await self._end_external_runs(session)
             rows = 0
-            for agent in await self._ports.forgetting.agents_of(session):
+            for agent in await self._forgetting.agents_of(session):
                 rows += await self._forget(agent)
             rows += await self._forget(session)
             log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
@@ -105,11 +113,11 @@ class Forgetter:
 
     async def _forget(self, session: str) -> int:
         try:
-            rows = await self._ports.forgetting.forget(session, self._ports.clock.now())
+            rows = await self._forgetting.forget(session, self._clock.now())
         finally:
-            self._ports.contexts.forget(session, gone=True)
-            self._ports.models.forget(session)
-        self._ports.publish(SessionForgotten(session))
+            self._contexts.forget(session, gone=True)
+            self._models.forget(session)
+        self._bus.publish(SessionForgotten(session))
         return rows
 
     async def prune(self) -> None:
@@ -120,38 +128,37 @@ class Forgetter:
             await self._finish()
 
     async def _prune(self, days: int) -> None:
-        ports, now = self._ports, self._ports.clock.now()
+        now = self._clock.now()
         before = now - days * DAY
         rows = sessions = 0
-        for session in await ports.retention.sessions(before):
-            pruned = await ports.retention.prune(session, before, now)
-            ports.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
+        for session in await self._retention.sessions(before):
+            pruned = await self._retention.prune(session, before, now)
+            self._contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
             rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
-        await ports.overheard.prune(before)
-        await ports.retention.empty_receipts(before)
+        await self._overheard.prune(before)
+        await self._retention.empty_receipts(before)
         if rows:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
 
     async def _finish(self) -> bool:
         """Do what is owed; True when nothing is left."""
-        ports = self._ports
-        owed = await ports.forgetting.owed()
+        owed = await self._forgetting.owed()
         if not owed:
             return True
         # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
-        now, open_since = ports.clock.now(), await ports.forgetting.oldest_open_turn()
+        now, open_since = self._clock.now(), await self._forgetting.oldest_open_turn()
         until = now if open_since is None else min(now, open_since)
-        left = await ports.blobs.remove_media(owed.media - await ports.forgetting.referred_media(), until)
-        await ports.blobs.remove_outputs(owed.outputs)
-        rewritten = not owed.rewrite or await ports.forgetting.rewrite()
+        left = await self._blobs.remove_media(owed.media - await self._forgetting.referred_media(), until)
+        await self._blobs.remove_outputs(owed.outputs)
+        rewritten = not owed.rewrite or await self._forgetting.rewrite()
         remembered = owed.memory and not await self._forgotten_in_memory()
         remaining = Owed(frozenset(left), rewrite=not rewritten, memory=remembered)
-        await ports.forgetting.owe(remaining)
+        await self._forgetting.owe(remaining)
         return not remaining
 
     async def _forgotten_in_memory(self) -> bool:
         try:
-            return await self._ports.memory()
+            return await self._memory.forget()
         except StateError as error:
             log.warning("the memory index has not forgotten yet: %s", error)
             return False

@@ -1,4 +1,4 @@
-"""Calls of the operator's hooks in a conversation: at its beginning, for messages in and out, for compactions.
+"""Calls of the operator's hooks in a conversation: at its beginning, and for messages in and out.
 
 What they make of a message is a part of the step that stores it: a turn resumed after a crash has the stored
 message and calls no hook again.
@@ -12,12 +12,11 @@ from goclaw.agent.prompt import CONTEXT_END, envelope
 from goclaw.context.untrusted_content import harmless
 from goclaw.context.window import Window
 from goclaw.errors import MessageDenied
-from goclaw.events import Actor, Inbound
+from goclaw.events import Inbound
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import AssistantMessage, Foreign, Provenance, SourceKind, UserMessage
 from goclaw.records import record
 from goclaw.sessions.attachments import unopened
-from goclaw.sessions.state import Session
 
 log = logging.getLogger(__name__)
 
@@ -25,8 +24,6 @@ WITHHELD = "[A hook of the operator keeps this answer back.]"
 """Replaces an answer that was held back, in the transcript and for the model."""
 A_HOOK = "a hook of the operator"
 UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
-NOBODY = Actor("", "daemon")
-"""The actor of a compaction that no turn runs."""
 
 
 @record
@@ -78,15 +75,6 @@ class Hooking:
         if not self.hooks.any_for(point):
             return HookAnswer()
         return await self.hooks.fire(HookEvent(point, inbound.session, inbound.actor, text=text))
-
-
-async def instructed(hooks: Hooks, session: Session, instructions: str) -> str:
-    """Return the instructions for a compaction, with what hooks make of them and add to them."""
-    if not hooks.any_for("before_compaction"):
-        return instructions
-    event = HookEvent("before_compaction", session.key, session.actor or NOBODY, text=instructions)
-    answer = await hooks.fire(event)
-    return "\n".join(filter(None, (instructions if answer.text is None else answer.text, answer.context)))
 
 
 def context_of(inbound: Inbound, message: UserMessage | None) -> str:

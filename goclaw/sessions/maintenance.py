@@ -16,7 +16,6 @@ from goclaw.clock import Clock
 from goclaw.context.room import is_small
 from goclaw.errors import ConfigError, StateError
 from goclaw.events import Actor
-from goclaw.records import record
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.flush import Due, Flush
@@ -39,29 +38,30 @@ BESIDE = "beside"
 SUMMARY, NOTES = "summary", "notes"
 
 
-@record
-class MaintenancePorts:
-    """The services that background work uses."""
-
-    checkpoints: Checkpoints
-    clock: Clock
-    compactor: Compactor
-    contexts: Contexts
-    summary_retries: SummaryRetries
-    flush: Flush
-    models: Models
-    stored: Settings
-    turns_since: Callable[[str, int], Awaitable[int]]
-    """Returns the number of people's messages after a row of a session."""
-    every_turns: int
-    """Minimum number of messages between two background requests in a small window."""
-
-
 class MaintenanceQueue:
     """A queue of conversations to look at."""
 
-    def __init__(self, ports: MaintenancePorts) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        *,
+        checkpoints: Checkpoints,
+        clock: Clock,
+        compactor: Compactor,
+        contexts: Contexts,
+        flush: Flush,
+        models: Models,
+        stored: Settings,
+        summary_retries: SummaryRetries,
+    ) -> None:
+        self._checkpoints = checkpoints
+        self._clock = clock
+        self._compactor = compactor
+        self._contexts = contexts
+        self._flush = flush
+        self._models = models
+        self._stored = stored
+        self._summary_retries = summary_retries
+        compactor.beginning.append(self._compacting)
         self._waiting: dict[str, tuple[Actor, int]] = {}
         self._due: deque[tuple[Session, Actor, Due]] = deque()
         self._news = asyncio.Event()
@@ -82,7 +82,7 @@ class MaintenanceQueue:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._ports.clock.sleep(QUIET_SECONDS)
+            await self._clock.sleep(QUIET_SECONDS)
             await self.catch_up()
 
     def make_way(self) -> None:
@@ -90,11 +90,11 @@ class MaintenanceQueue:
         if self._yielding is not None:
             self._yielding.cancel()
 
-    async def compacting(self, session: Session, context_window: int) -> None:
+    async def _compacting(self, session: Session, context_window: int) -> None:
         """Claim the notes of a conversation before a part of it leaves the context; they are taken later."""
         if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
-        if due := await self._ports.flush.claim(session, session.actor, context_window):
+        if due := await self._flush.claim(session, session.actor, context_window):
             self._due.append((session, session.actor, due))
             self._news.set()
 
@@ -112,32 +112,31 @@ class MaintenanceQueue:
 
     async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
         """Do what is due for a conversation."""
-        ports = self._ports
-        session = await ports.contexts.session(key)
-        context_window = (await ports.models.agent(key)).context_window
+        session = await self._contexts.session(key)
+        context_window = (await self._models.agent(key)).context_window
         if is_small(context_window):
-            if not ports.contexts.busy:
+            if not self._contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
-        if due := await ports.flush.claim(session, actor, context_window):
+        if due := await self._flush.claim(session, actor, context_window):
             await self._take_notes(session, actor, due)
-        if await ports.checkpoints.is_due(session, context_window):
+        if await self._checkpoints.is_due(session, context_window):
             await self._checkpoint(session, last_row, context_window)
 
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         """A summary or notes, in turns where both are due, if it is long enough since the last one."""
-        ports, key = self._ports, session.key
-        last = (await ports.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
-        if await ports.turns_since(key, last["row"]) < ports.every_turns:
+        key = session.key
+        last = (await self._stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        if not await self._checkpoints.enough_said(key, last["row"]):
             return
         purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
         if work is None or last["for"] == SUMMARY:
-            due = await ports.flush.claim(session, actor, context_window)
+            due = await self._flush.claim(session, actor, context_window)
             if due is not None:
                 purpose, work = NOTES, partial(self._take_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
-            await ports.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await self._stored.set(key, BESIDE, {"row": last_row, "for": purpose})
             await work()
 
     async def _summary(
@@ -145,8 +144,8 @@ class MaintenanceQueue:
     ) -> Callable[[], Awaitable[None]] | None:
         """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
         if session.window.owed:
-            return partial(self._ports.summary_retries.pay_now, session.key)
-        if await self._ports.checkpoints.is_due(session, context_window):
+            return partial(self._summary_retries.pay_now, session.key)
+        if await self._checkpoints.is_due(session, context_window):
             return partial(self._checkpoint, session, last_row, context_window)
         return None
 
@@ -160,12 +159,11 @@ class MaintenanceQueue:
         """With what was left out of a context meanwhile, where no summary stands for it."""
         if not session.window.owed:
             return due
-        basis = await self._ports.compactor.originals(session)
+        basis = await self._compactor.originals(session)
         return replace(due, summary=basis.summary, messages=basis.messages)
 
     async def _checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
-        ports = self._ports
-        await ports.checkpoints.make(session, last_row, context_window, ports.compactor, ports.clock.now())
+        await self._checkpoints.make(session, last_row, context_window)
 
     async def _take_notes(self, session: Session, actor: Actor, due: Due) -> None:
-        await self._ports.flush.take_notes(session, actor, due, self._ports.compactor, self._ports.clock.now())
+        await self._flush.take_notes(session, actor, due, self._compactor, self._clock.now())

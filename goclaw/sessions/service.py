@@ -39,16 +39,16 @@ from goclaw.sessions.agent_run import AgentRun, SharedRun
 from goclaw.sessions.agent_selection import AgentSelector
 from goclaw.sessions.agents import AgentPorts, Agents
 from goclaw.sessions.artifacts import files_of
-from goclaw.sessions.attachments import AttachmentPorts, Attachments
+from goclaw.sessions.attachments import Attachments
 from goclaw.sessions.checkpoints import Checkpoints
-from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.demo_turns import DemoTurns
 from goclaw.sessions.external_runs import ExternalRunPorts, ExternalRuns
-from goclaw.sessions.forgetting import Forgetter, ForgettingPorts
-from goclaw.sessions.hooking import WITHHELD, instructed
+from goclaw.sessions.forgetting import Forgetter
+from goclaw.sessions.hooking import WITHHELD
 from goclaw.sessions.interim import InterimTexts
-from goclaw.sessions.maintenance import MaintenancePorts, MaintenanceQueue
+from goclaw.sessions.maintenance import MaintenanceQueue
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.pausing import Pauses
@@ -82,16 +82,26 @@ class Sessions:
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
         self.turn_rules = rules_of(ports.config.limits, ports.config.agents.main.policy)
         self._main = Kind(MAIN, ports.config.agents.main, self.turn_rules)
-        self.costs = Costs(ports.spending, ports.config, ports.clock, self._person_of)
+        self.costs = Costs(ports.spending, ports.config, ports.clock, self.contexts)
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self._demo_turns = DemoTurns(self.contexts, ports.settings)
-        checkpoints = Checkpoints(ports.config.checkpoint, ports.config.compaction, ports.checkpoints)
-        compaction = self._compacting(checkpoints, self._demo_turns)
-        self.compactor = Compactor(compaction)
+        self.compactor = self._compacting()
         self.calibration = Calibration()
-        self.summary_retries = SummaryRetries(self.contexts, self.compactor, compaction)
-        self.maintenance = MaintenanceQueue(self._beside(checkpoints))
-        self.received = Attachments(self._receiving())
+        self.summary_retries = SummaryRetries(
+            ports.config.compaction,
+            contexts=self.contexts,
+            compactor=self.compactor,
+            transcripts=ports.transcripts,
+            clock=ports.clock,
+            bus=ports.bus,
+        )
+        self.maintenance = self._beside()
+        self.received = Attachments(
+            ports.environment,
+            channels=ports.channels,
+            registry=ports.dispatcher.registry,
+            transcriber=ports.transcriber,
+        )
         self.interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.questions = ports.questions
@@ -112,28 +122,33 @@ class Sessions:
         self._turn_context = self._turn_context_of(kinds)
         self._room = WindowShortage(self._turn_context.budget, self._model)
         self.external_runs = ExternalRuns(self._external_run_ports(kinds))
-        self.forgetter = Forgetter(self._forgetting(), ports.config.retention.days)
+        self.forgetter = self._forgetting()
 
-    def _compacting(self, checkpoints: Checkpoints, demo_turns: DemoTurns) -> CompactorPorts:
+    def _compacting(self) -> Compactor:
         ports = self._ports
-        return CompactorPorts(
+        return Compactor(
+            ports.config.compaction,
             clock=ports.clock,
+            bus=ports.bus,
             models=ports.models,
-            publish=ports.bus.publish,
-            settings=ports.config.compaction,
-            spent=self.costs.book,
-            stored=ports.settings,
+            contexts=self.contexts,
             transcripts=ports.transcripts,
-            checkpoint=checkpoints.latest,
-            beginning=lambda session, context_window: self.maintenance.compacting(session, context_window),
-            instructed=partial(instructed, ports.hooks),
-            repeats=demo_turns.repeats,
+            checkpoints=ports.checkpoints,
+            stored=ports.settings,
+            hooks=ports.hooks,
+            book=self.costs.book,
         )
 
-    def _beside(self, checkpoints: Checkpoints) -> MaintenancePorts:
-        ports = self._ports
-        return MaintenancePorts(
-            checkpoints=checkpoints,
+    def _beside(self) -> MaintenanceQueue:
+        ports, config = self._ports, self._ports.config
+        return MaintenanceQueue(
+            checkpoints=Checkpoints(
+                config.checkpoint,
+                config.compaction,
+                store=ports.checkpoints,
+                compactor=self.compactor,
+                clock=ports.clock,
+            ),
             clock=ports.clock,
             compactor=self.compactor,
             contexts=self.contexts,
@@ -141,20 +156,6 @@ class Sessions:
             flush=ports.flush,
             models=ports.models,
             stored=ports.settings,
-            turns_since=ports.checkpoints.turns_since,
-            every_turns=ports.config.checkpoint.every_turns,
-        )
-
-    def _receiving(self) -> AttachmentPorts:
-        ports = self._ports
-        return AttachmentPorts(
-            blobs=ports.blobs,
-            channels=ports.channels,
-            clock=ports.clock,
-            may=self._may,
-            settings=ports.config.media,
-            transcriber=ports.transcriber,
-            workspace=ports.environment.workspace,
         )
 
     def _turn_context_of(self, kinds: Kinds) -> TurnContext:
@@ -206,18 +207,19 @@ class Sessions:
             spawn=self.agents.spawn,
         )
 
-    def _forgetting(self) -> ForgettingPorts:
+    def _forgetting(self) -> Forgetter:
         ports = self._ports
-        return ForgettingPorts(
+        return Forgetter(
+            ports.config.retention.days,
             blobs=ports.blobs,
+            bus=ports.bus,
             clock=ports.clock,
             contexts=self.contexts,
             end_external_runs=self.external_runs.end,
             forgetting=ports.forgetting,
-            memory=ports.environment.memory.forget,
+            memory=ports.environment.memory,
             models=ports.models,
             overheard=self.overheard,
-            publish=ports.bus.publish,
             retention=ports.retention,
             tasks=ports.environment.tasks,
         )
@@ -431,14 +433,8 @@ class Sessions:
         """Return the share of the daily budget used by the session's current user, at first its own person."""
         return await self.costs.lines(session.person or session.key, self.turn_rules)
 
-    async def _person_of(self, session: str) -> str:
-        return (await self.contexts.session(session)).person
-
     def _may_answer(self, actor: Actor, agent: str) -> bool:
         return self._ports.approvals.access.authorize(actor, "agent.use", agent).allowed
-
-    def _may(self, actor: Actor, tool: str) -> bool:
-        return self._ports.dispatcher.registry.find(tool, actor) is not None
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         if turn.stopping:

@@ -5,15 +5,16 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from goclaw.bus import Bus
 from goclaw.clock import Clock
-from goclaw.context.compaction import Summarizer, SummaryPorts, SummarySource
+from goclaw.context.compaction import Summarizer, SummarySource
 from goclaw.context.health import CompactionHealth, Trouble
 from goclaw.context.summary import SummaryFailed
 from goclaw.errors import ConfigError
-from goclaw.events import Notice, TurnEvent
+from goclaw.events import Notice
 from goclaw.llm.base import ChatModel, Finished
-from goclaw.records import record
 from goclaw.sessions.models import Models
+from goclaw.sessions.state import Contexts
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Purpose
 
@@ -25,18 +26,8 @@ HEALTH = "summary_health"
 """The stored fact that keeps the health over a restart."""
 
 
-@record
-class AttemptPorts:
-    """The services that an attempt uses."""
-
-    clock: Clock
-    models: Models
-    publish: Callable[[TurnEvent], None]
-    spent: Callable[[str, Purpose, Finished], Awaitable[None]]
-    """Books an answer of a summariser to a session."""
-    stored: Settings
-    repeats: Callable[[str], Awaitable[bool]]
-    """Whether what a session's model says is not worth a summary: the demo answers there."""
+Book = Callable[[str, Purpose, Finished], Awaitable[None]]
+"""Books an answer of a model to a session."""
 
 
 class SummaryAttempt:
@@ -47,18 +38,28 @@ class SummaryAttempt:
         session: str,
         purpose: Purpose,
         health: CompactionHealth,
-        ports: AttemptPorts,
         *,
+        clock: Clock,
+        bus: Bus,
+        models: Models,
+        contexts: Contexts,
+        stored: Settings,
+        book: Book,
         aloud: bool,
         model: str = "",
     ) -> None:
         """`aloud`: news go to who watches the session. `model`: is asked in place of the summary chain."""
+        self.clock = clock
+        self._bus = bus
+        self._models = models
+        self._contexts = contexts
+        self._stored = stored
+        self._book = book
         self._model = model
         self._session = session
         self._aloud = aloud
         self._purpose: Purpose = purpose
         self._health = health
-        self._ports = ports
         self._admitted = False
         self._has_chain = False
         self._failures: dict[SummarySource, str] = {}
@@ -68,11 +69,6 @@ class SummaryAttempt:
         self.is_new_trouble = False
         """The attempt reported trouble that people have not been informed of before."""
 
-    @property
-    def ports(self) -> SummaryPorts:
-        """The services that writing the summary uses."""
-        return SummaryPorts(self._ports.clock, self._spent, self._failed)
-
     async def __aenter__(self) -> "SummaryAttempt":
         self._admitted = self._health.admit()
         return self
@@ -81,16 +77,16 @@ class SummaryAttempt:
         if self._admitted:
             self._health.release()
         if self._health.state() != self._before and not self._model:
-            await self._ports.stored.learn(HEALTH, self._health.state())
+            await self._stored.learn(HEALTH, self._health.state())
         if self.news and self._aloud:
-            self._ports.publish(Notice(self._session, self.news))
+            self._bus.publish(Notice(self._session, self.news))
 
     async def summarizers(self) -> Sequence[Summarizer]:
         """Return the models to ask, first choice first; the summary chain only while it is healthy."""
-        if await self._ports.repeats(self._session):
-            return ()
+        if (await self._contexts.session(self._session)).demo is not None:
+            return ()  # a summary of what the demo repeats would be none
         try:
-            found = await self._ports.models.summarizers(self._session, self._model)
+            found = await self._models.summarizers(self._session, self._model)
         except ConfigError:
             return ()
         self._has_chain = any(item.source is SummarySource.LLM for item in found)
@@ -108,9 +104,9 @@ class SummaryAttempt:
                 async with asyncio.timeout(seconds):
                     written = await write(summarizer.model)
             except SummaryFailed as error:
-                self._failed(summarizer.source, str(error))
+                self.failed(summarizer.source, str(error))
             except TimeoutError:
-                self._failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
+                self.failed(summarizer.source, f"{summarizer.model.spec} took longer than {seconds:.0f} s")
             else:
                 self.ended(summarizer.source)
                 return written
@@ -154,7 +150,8 @@ class SummaryAttempt:
         later = f"; the next try is in {minutes} min" if self._health.degraded else ""
         return f"No summary by the summary model: {self._health.reason}. The main model is used instead{later}."
 
-    def _failed(self, source: SummarySource, reason: str) -> None:
+    def failed(self, source: SummarySource, reason: str) -> None:
+        """Record that a source gave no summary, and why."""
         reason = " ".join(reason.split()).rstrip(".")
         self._failures[source] = reason
         if source is SummarySource.LLM:
@@ -163,8 +160,9 @@ class SummaryAttempt:
             self._health.asked()
         log.warning("no %s by the %s: %s", self._purpose, _NAMES[source], reason)
 
-    async def _spent(self, finished: Finished) -> None:
-        await self._ports.spent(self._session, self._purpose, finished)
+    async def spent(self, finished: Finished) -> None:
+        """Book an answer to the session."""
+        await self._book(self._session, self._purpose, finished)
 
 
 _NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from dataclasses import replace
 
+from goclaw.bus import Bus
 from goclaw.clock import Clock
 from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import SummaryRequest, SummarySource, summarized
@@ -15,9 +16,9 @@ from goclaw.context.summary import MAX_SUMMARY
 from goclaw.errors import StateError
 from goclaw.events import Notice
 from goclaw.llm.estimate import estimate_text
-from goclaw.sessions.compacting import Compactor, CompactorPorts
+from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.state import Contexts
-from goclaw.store.transcripts import StoredCompaction
+from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 log = logging.getLogger(__name__)
 
@@ -28,19 +29,29 @@ MAX_PAUSE = 3600.0
 class SummaryRetries:
     """The background task that pays. One at a time, for all sessions."""
 
-    def __init__(self, contexts: Contexts, compactor: Compactor, ports: CompactorPorts) -> None:
+    def __init__(
+        self,
+        settings: CompactionSettings,
+        *,
+        contexts: Contexts,
+        compactor: Compactor,
+        transcripts: Transcripts,
+        clock: Clock,
+        bus: Bus,
+    ) -> None:
+        self._settings = settings
         self._contexts = contexts
         self._compactor = compactor
-        self._ports = ports
-        self._clock: Clock = ports.clock
-        self._settings: CompactionSettings = ports.settings
+        self._transcripts = transcripts
+        self._clock = clock
+        self._bus = bus
         self._again: dict[int, tuple[float, float]] = {}
         """When a compaction's summary is tried again (monotonic), and the pause after that; by row."""
         self._lock = asyncio.Lock()
 
     async def count(self) -> int:
         """Return the number of sessions with a missing summary."""
-        return len(await self._ports.transcripts.owed())
+        return len(await self._transcripts.owed())
 
     async def run(self) -> None:
         """Pay forever, every `compaction.retry_interval_seconds`."""
@@ -54,14 +65,14 @@ class SummaryRetries:
     async def pay_now(self, session: str) -> None:
         """Retry the missing summary of one session."""
         async with self._lock:
-            for key, compaction in await self._ports.transcripts.owed():
+            for key, compaction in await self._transcripts.owed():
                 if key == session:
                     await self._pay(session, compaction)
 
     async def pay(self) -> None:
         """Try every summary that is owed and due, one after the other; in a small window `maintenance` says when."""
         async with self._lock:
-            owed = await self._ports.transcripts.owed()
+            owed = await self._transcripts.owed()
             known = {compaction.id for _, compaction in owed}
             self._again = {row: when for row, when in self._again.items() if row in known}
             for session, compaction in owed:
@@ -87,7 +98,7 @@ class SummaryRetries:
             longest = min(MAX_SUMMARY, self._compactor.longest_summary(known, context_window))
             seconds, in_one = self._settings.full_timeout_seconds, is_small(context_window)
             wanted = SummaryRequest(seconds, longest=longest, somebody_waits=False, in_one=in_one)
-            source, text = await summarized(basis, summarizers, wanted, attempt.ports)
+            source, text = await summarized(basis, summarizers, wanted, attempt)
             attempt.ended(source)
         if source is SummarySource.EMERGENCY:
             return False
@@ -108,12 +119,12 @@ class SummaryRetries:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
         session = await self._contexts.session(key)
         async with session.lock:
-            cleared, still_owed = session.cleared, await self._ports.transcripts.owed()
+            cleared, still_owed = session.cleared, await self._transcripts.owed()
             if session.cleared != cleared or all(compaction.id != owed.id for _, compaction in still_owed):
                 log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
                 return
-            await self._ports.transcripts.add_compaction(key, paid)
+            await self._transcripts.add_compaction(key, paid)
             if session.window.owed and session.window.holds(paid.first_kept):
                 session.window.swap_summary(paid.summary)
         log.info("the summary that %s waited for is there, from %s", key, paid.source)
-        self._ports.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))
+        self._bus.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))

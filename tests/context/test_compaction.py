@@ -13,10 +13,8 @@ from goclaw.config.schema import CompactionSettings
 from goclaw.context.compaction import (
     Basis,
     CompactionGoal,
-    CompactionPorts,
     ReadyCheckpoint,
     Summarizer,
-    SummaryPorts,
     SummaryRequest,
     SummarySource,
     compact,
@@ -55,9 +53,15 @@ class Desk:
     kept: list[StoredCompaction] = field(default_factory=list)
     clock: SteppedClock = field(default_factory=SteppedClock)
     failures: list[tuple[SummarySource, str]] = field(default_factory=list)
-    spent: list[str] = field(default_factory=list)
+    booked: list[str] = field(default_factory=list)
     basis: Basis = field(default_factory=lambda: Basis("", []))
     """What the store has of messages that a stub stands for."""
+
+    async def spent(self, finished: Finished) -> None:
+        self.booked.append(finished.spec)
+
+    def failed(self, source: SummarySource, reason: str) -> None:
+        self.failures.append((source, reason))
 
     async def compact(
         self, *models: ScriptedModel, budget: int = 100_000, wish: str = "", checkpoint: ReadyCheckpoint | None = None
@@ -76,16 +80,14 @@ class Desk:
         async def originals(before: int) -> Basis:
             return self.basis
 
-        async def spend(finished: Finished) -> None:
-            self.spent.append(finished.spec)
-
-        summary = SummaryPorts(self.clock, spend, lambda source, reason: self.failures.append((source, reason)))
         return await compact(
             self.window,
             [Summarizer(source, model) for source, model in zip(sources, models, strict=False)],
             SETTINGS,
             CompactionGoal(tokens_before=9_000, overhead=100, budget=budget, instructions=wish, checkpoint=checkpoint),
-            CompactionPorts(keep, originals, summary),
+            self,
+            keep=keep,
+            originals=originals,
         )
 
 
@@ -248,10 +250,8 @@ async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
         clock.advance(10)
         return timeout(delay)
 
-    async def book(finished: Finished) -> None: ...
-
     monkeypatch.setattr("goclaw.context.compaction.asyncio.timeout", watched)
-    ports = SummaryPorts(clock, book, lambda source, reason: None)
+    desk = Desk(conversation(1), clock=clock)
     down = [
         Summarizer(source, says(Answer(error=ModelErrorKind.SERVER)))
         for source in (SummarySource.LLM, SummarySource.FALLBACK)
@@ -259,7 +259,7 @@ async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
     for somebody_waits in (True, False):
         for sources in (down, down[:1]):
             wanted = SummaryRequest(120, somebody_waits=somebody_waits)
-            assert await summarized(Basis("", []), sources, wanted, ports) == (SummarySource.EMERGENCY, "")
+            assert await summarized(Basis("", []), sources, wanted, desk) == (SummarySource.EMERGENCY, "")
     assert given == [72, 110, 120, 120, 120, 120]
 
 

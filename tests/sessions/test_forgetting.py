@@ -1,13 +1,13 @@
 """What is forgotten is gone from memory and from the disk beside the database, and nothing that others need."""
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from goclaw.clock import SteppedClock
 from goclaw.errors import StateError
+from goclaw.memory.off import NoMemory
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.sessions.forgetting import CODE_LENGTH, LETTERS, Codes
 from goclaw.store.database import BoundStatement
@@ -162,26 +162,28 @@ async def test_what_memory_could_not_forget_is_tried_again_also_after_a_restart(
     world = World(tmp_path, [Answer("one")])
     asked: list[str] = []
 
-    async def refused() -> bool:
-        asked.append("refused")
-        if len(asked) > 1:
-            raise StateError("the memory index cannot be used: disk I/O error")
-        return False
+    class Refusing(NoMemory):
+        async def forget(self) -> bool:
+            asked.append("refused")
+            if len(asked) > 1:
+                raise StateError("the memory index cannot be used: disk I/O error")
+            return False
 
-    async def done() -> bool:
-        asked.append("done")
-        return True
+    class Forgetful(NoMemory):
+        async def forget(self) -> bool:
+            asked.append("done")
+            return True
 
+    world.memory = Refusing()
     async with world.running() as core:
         await said(core, "secret")
         forgetter = core.sessions.forgetter
-        forgetter._ports = replace(forgetter._ports, memory=refused)
         assert await forgetter.forget("memory:here") == (2, False)
         await forgetter.prune()
         assert "has not forgotten yet: the memory index cannot be used" in caplog.text
+    world.memory = Forgetful()
     async with world.running() as core:
         forgetter = core.sessions.forgetter
-        forgetter._ports = replace(forgetter._ports, memory=done)
         await forgetter.prune()
         await forgetter.prune()
     assert asked == ["refused", "refused", "done"]
