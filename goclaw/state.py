@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
+from typing import Any, Protocol
 
 from goclaw.config.files import lies_inside
 from goclaw.config.schema import Config
@@ -24,6 +25,18 @@ PRIVATE = ("blobs", "logs", "secrets")
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01
+
+
+class Facts(Protocol):
+    """Values that are kept over restarts, by name: `store.settings.Settings`."""
+
+    async def fact(self, name: str) -> Any:
+        """Return the value of a name; None: none is kept."""
+        ...
+
+    async def learn(self, name: str, value: Any) -> None:
+        """Keep a value that JSON can express."""
+        ...
 
 
 @contextmanager

@@ -44,11 +44,11 @@ from goclaw.memory.off import NoMemory
 from goclaw.messages import Message
 from goclaw.plugins import load
 from goclaw.sandbox.base import Sandbox
-from goclaw.sessions.approvals import ApprovalPorts
+from goclaw.sessions.approvals import StandingApprovals
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
 from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.questions import QuestionPorts, Questions
+from goclaw.sessions.questions import Questions
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
 from goclaw.store.approvals import ApprovalRules
@@ -191,16 +191,16 @@ class World:
 
     def _asking(
         self, access: Access, channel: MemoryChannel, blobs: Blobs, outbox: Outbox, bus: Bus, journal: Journal
-    ) -> QuestionPorts:
-        return QuestionPorts(
+    ) -> Questions:
+        return Questions(
             access=access,
             audit=self.audited.append,
             channels={channel.name},
             clock=self.clock,
-            keep_file=blobs.put,
-            promise=outbox.promise,
-            publish=bus.publish,
-            signal=journal.answer,
+            blobs=blobs,
+            outbox=outbox,
+            bus=bus,
+            journal=journal,
             users=self.users,
             approval_seconds=60.0 * self.config.policy.approval_minutes,
         )
@@ -225,7 +225,7 @@ class World:
         journal: Journal,
         access: Access,
         environment: Environment,
-        asking: QuestionPorts,
+        questions: Questions,
     ) -> Sessions:
         return Sessions(
             SessionPorts(
@@ -245,8 +245,8 @@ class World:
                 forgetting=Forgetting(database),
                 journal=journal,
                 retention=Retention(database, Forgetting(database)),
-                questions=Questions(asking),
-                approvals=ApprovalPorts(access, self.audited.append, self.clock, ApprovalRules(database)),
+                questions=questions,
+                approvals=StandingApprovals(access, self.audited.append, self.clock, ApprovalRules(database)),
                 settings=Settings(database),
                 spending=Spending(database),
                 transcriber=self.transcriber,
@@ -274,13 +274,13 @@ class World:
             tasks.tell = partial(tell_of_end, bus, outbox)
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
-            asking = self._asking(access, channel, blobs, outbox, bus, journal)
+            questions = self._asking(access, channel, blobs, outbox, bus, journal)
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():
                     await outage.delayed(inbound, error)
 
-            sessions = self._sessions(database, channel, outbox, bus, blobs, journal, access, environment, asking)
+            sessions = self._sessions(database, channel, outbox, bus, blobs, journal, access, environment, questions)
             engine = await stack.enter_async_context(
                 open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock, told_alive)
             )

@@ -21,7 +21,6 @@ from goclaw.pairing import (
     REMIND_SECONDS,
     TRIES,
     Pairing,
-    PairingPorts,
     PairingRefused,
     shown,
 )
@@ -56,7 +55,7 @@ class Desk:
         self.path.chmod(0o600)
         self.settings = PairingSettings.model_validate({"enabled": True, **settings})
         self.clock = SteppedClock()
-        self.facts: dict[str, Any] = {}
+        self.stored: dict[str, Any] = {}
         self.sent: list[Delivery] = []
         self.audited: list[AuditEntry] = []
         self.begin()
@@ -65,28 +64,25 @@ class Desk:
         """The daemon starts."""
         self.users = Users.read(self.path)
         self.pairing = Pairing(
-            PairingPorts(
-                settings=self.settings,
-                users=self.users,
-                users_path=self.path,
-                clock=self.clock,
-                audit=self.audited.append,
-                promise=self._promise,
-                fact=self._fact,
-                learn=self._learn,
-            )
+            self.settings,
+            users=self.users,
+            users_path=self.path,
+            clock=self.clock,
+            audit=self.audited.append,
+            promise=self._promise,
+            facts=self,
         )
 
     async def _promise(self, delivery: Delivery) -> bool:
         self.sent.append(delivery)
         return True
 
-    async def _fact(self, name: str) -> Any:
-        return json.loads(self.facts[name]) if name in self.facts else None
+    async def fact(self, name: str) -> Any:
+        return json.loads(self.stored[name]) if name in self.stored else None
 
-    async def _learn(self, name: str, value: Any) -> None:
+    async def learn(self, name: str, value: Any) -> None:
         await asyncio.sleep(0)
-        self.facts[name] = json.dumps(value)
+        self.stored[name] = json.dumps(value)
 
     async def code(self, user: int = CARL) -> str:
         """The code that somebody is told."""
@@ -143,7 +139,7 @@ def test_nobody_becomes_an_admin_by_it(role: str) -> None:
 async def test_switched_off_strangers_hear_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path, enabled=False)
     await desk.pairing.knock(knocking())
-    assert desk.sent == [] and desk.facts == {} and not PairingSettings().enabled
+    assert desk.sent == [] and desk.stored == {} and not PairingSettings().enabled
 
 
 @pytest.mark.promise("P-strangers-ignored")
@@ -263,7 +259,7 @@ async def test_codes_outlive_a_restart(desk: Desk) -> None:
 @pytest.mark.promise("P-strangers-ignored")
 @pytest.mark.parametrize("fact", [7, "x", [7], [{}], [{"code": "x", "evil": 1}], {"a": 1}])
 async def test_facts_that_make_no_sense_are_no_codes(desk: Desk, fact: Any) -> None:
-    desk.facts["pairing"] = json.dumps(fact)
+    desk.stored["pairing"] = json.dumps(fact)
     assert await desk.pairing.list() == []
 
 

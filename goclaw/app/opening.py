@@ -31,11 +31,11 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
-from goclaw.sessions.approvals import ApprovalPorts
+from goclaw.sessions.approvals import StandingApprovals
 from goclaw.sessions.flush import Flush, works_alone
 from goclaw.sessions.models import Models
 from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.questions import QuestionPorts, Questions
+from goclaw.sessions.questions import Questions
 from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.state import open_state
@@ -167,8 +167,8 @@ async def _open_engine(
             forgetting=forgetting,
             journal=journal,
             retention=Retention(foundation.database, forgetting),
-            questions=Questions(_asking(foundation, channels, outbox, journal)),
-            approvals=ApprovalPorts(foundation.access, foundation.environment.audit, clock, rules),
+            questions=_asking(foundation, channels, outbox, journal),
+            approvals=StandingApprovals(foundation.access, foundation.environment.audit, clock, rules),
             settings=settings,
             spending=Spending(foundation.database),
             transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
@@ -184,17 +184,17 @@ async def _open_engine(
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
 
 
-def _asking(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> QuestionPorts:
-    """Return the ports for questions to people."""
-    return QuestionPorts(
+def _asking(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> Questions:
+    """Return the questions to people."""
+    return Questions(
         access=foundation.access,
         audit=foundation.environment.audit,
         channels=channels,
         clock=foundation.clock,
-        keep_file=foundation.environment.blobs.put,
-        promise=outbox.promise,
-        publish=foundation.bus.publish,
-        signal=journal.answer,
+        blobs=foundation.environment.blobs,
+        outbox=outbox,
+        bus=foundation.bus,
+        journal=journal,
         users=foundation.users,
         approval_seconds=60.0 * foundation.config.policy.approval_minutes,
     )

@@ -8,7 +8,7 @@ from goclaw import catalog
 from goclaw.app.parts import App
 from goclaw.config.publishing import hindrances, may_be_told, public_address
 from goclaw.plugins import load
-from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
+from goclaw.registries.parts import PublisherPart
 from goclaw.supervise import keep_running
 from goclaw.toolkit.sources import SETTLED_SECONDS
 
@@ -27,18 +27,18 @@ async def keep_published(app: App) -> None:
     await app.registry.ready()
     await app.sources.settled(SETTLED_SECONDS)
     part = await asyncio.to_thread(load, catalog.REGISTRIES["publishing"], PublisherPart)
-    settings = app.sessions.settings
-    ports = PublisherPorts(
-        config=config,
-        clock=clock,
+    work = partial(
+        part.run,
+        registries,
+        config,
         http=app.foundation.ports.http,
+        clock=clock,
         specs=app.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
-        fact=settings.fact,
-        learn=settings.learn,
+        facts=app.sessions.settings,
     )
-    await keep_running("publishing", lambda: part.run(ports, registries), clock)
+    await keep_running("publishing", work, clock)
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:

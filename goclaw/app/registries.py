@@ -6,7 +6,7 @@ from functools import partial
 from goclaw import catalog
 from goclaw.app.parts import App
 from goclaw.plugins import load
-from goclaw.registries.sync_ports import SyncPart, SyncPorts
+from goclaw.registries.parts import SyncPart
 
 AFTER = 1.0
 """Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
@@ -18,13 +18,11 @@ async def keep_registries(app: App) -> None:
     await foundation.clock.sleep(AFTER)
     part = await asyncio.to_thread(load, catalog.REGISTRIES["syncing"], SyncPart)
     await part.run(
-        SyncPorts(
-            registries=foundation.config.registries,
-            state=foundation.config.state_dir,
-            http=foundation.ports.http,
-            clock=foundation.clock,
-            tell=partial(_tell, app),
-        )
+        foundation.config.registries,
+        foundation.config.state_dir,
+        http=foundation.ports.http,
+        clock=foundation.clock,
+        tell=partial(_tell, app),
     )
 
 

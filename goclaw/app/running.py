@@ -23,7 +23,7 @@ from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
 from goclaw.gateway import Gateway, GatewayPorts
 from goclaw.memory.memory_queries import MemoryQueries
-from goclaw.pairing import Pairing, PairingPorts
+from goclaw.pairing import Pairing
 from goclaw.plugins import load, third_party
 from goclaw.servers.http import open_http
 from goclaw.servers.remote_terminals import RemoteTerminals
@@ -198,16 +198,13 @@ def _gateway(app: App) -> Gateway:
 def _pairing(app: App) -> Pairing:
     foundation = app.foundation
     return Pairing(
-        PairingPorts(
-            settings=foundation.config.pairing,
-            users=foundation.users,
-            users_path=foundation.config.users_path,
-            clock=foundation.clock,
-            audit=foundation.environment.audit,
-            promise=app.outbox.promise,
-            fact=app.sessions.settings.fact,
-            learn=app.sessions.settings.learn,
-        )
+        foundation.config.pairing,
+        users=foundation.users,
+        users_path=foundation.config.users_path,
+        clock=foundation.clock,
+        audit=foundation.environment.audit,
+        promise=app.outbox.promise,
+        facts=app.sessions.settings,
     )
 
 

@@ -62,7 +62,6 @@ async def _kept_fresh(config: Config, clock: Clock) -> AsyncIterator[None]:
         yield
         return
     from goclaw.net import open_client
-    from goclaw.registries.sync_ports import SyncPorts
     from goclaw.registries.syncing import SYNCING
     from goclaw.supervise import background, keep_running
 
@@ -71,9 +70,9 @@ async def _kept_fresh(config: Config, clock: Clock) -> AsyncIterator[None]:
             log.warning("the registry %s: %s", registry, problem)
 
     async with open_client() as http:
-        ports = SyncPorts(shared, config.state_dir, http, clock, tell)
+        work = partial(SYNCING.run, shared, config.state_dir, http=http, clock=clock, tell=tell)
         name = "registries that are shared on"
-        async with background(keep_running(name, partial(SYNCING.run, ports), clock), name):
+        async with background(keep_running(name, work, clock), name):
             yield
 
 

@@ -6,15 +6,21 @@ that is not offered any more stays in a registry until a person withdraws it the
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import aiohttp
+
+from goclaw.clock import Clock
+from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.offering import OfferedDocument, RegistryOffer, offer
-from goclaw.registries.publish_ports import PublisherPart, PublisherPorts
+from goclaw.registries.parts import FaultReporter, PublisherPart
 from goclaw.registries.syncing import MAX_PAUSE
+from goclaw.specs import ToolSpec
+from goclaw.state import Facts
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -39,13 +45,30 @@ class PublishClient(Protocol):
 class Publisher:
     """The publisher for one registry."""
 
-    def __init__(self, registry: str, client: PublishClient, ports: PublisherPorts, told: dict[str, str]) -> None:
-        """`told`: the stored fact about all registries (`FACT`), which is updated here."""
+    def __init__(
+        self,
+        registry: str,
+        client: PublishClient,
+        told: dict[str, str],
+        *,
+        config: Config,
+        clock: Clock,
+        specs: Callable[[], Sequence[ToolSpec]],
+        address: Callable[[], str],
+        report: FaultReporter,
+        facts: Facts,
+    ) -> None:
+        """`told`: the stored fact about all registries (`FACT`), which is updated here; the rest: `KeepPublished`."""
         self._registry = registry
         self._client = client
-        self._ports = ports
-        self._settings = ports.config.registries[registry]
         self._told = told
+        self._config = config
+        self._settings = config.registries[registry]
+        self._clock = clock
+        self._specs = specs
+        self._address = address
+        self._report = report
+        self._facts = facts
         self._seen: dict[tuple[EntryKind, str], str] = {}
         """The digest of each document at the last look."""
         self._known: dict[tuple[EntryKind, str], str] = {}
@@ -60,16 +83,16 @@ class Publisher:
             await self.look()
             if self._told != before:
                 await self._remember()
-            await self._ports.clock.sleep(LOOK_SECONDS if self._ports.address() else ADDRESS_SECONDS)
+            await self._clock.sleep(LOOK_SECONDS if self._address() else ADDRESS_SECONDS)
 
     async def look(self) -> None:
         """Publish documents that the registry does not have yet, unless it asked for a pause."""
-        ports, address = self._ports, self._ports.address()
-        if not address or ports.clock.monotonic() < self._again_at:
+        address = self._address()
+        if not address or self._clock.monotonic() < self._again_at:
             return
-        wanted = await asyncio.to_thread(offer, ports.config, self._registry, ports.specs(), address)
+        wanted = await asyncio.to_thread(offer, self._config, self._registry, self._specs(), address)
         problems = {place: (why, False) for place, why in wanted.problems.items()}
-        self._report(problems | await self._tell_all(self._due(wanted)))
+        self._report_all(problems | await self._tell_all(self._due(wanted)))
 
     async def _tell_all(self, due: Sequence[OfferedDocument]) -> dict[str, tuple[str, bool]]:
         """Publish these; return the faults: the place, the reason, and whether the refusal is final."""
@@ -79,7 +102,7 @@ class Publisher:
                 await self._tell(each)
             except RegistryError as error:
                 pause = max(self._settings.sync_interval, min(error.retry_after or 0, MAX_PAUSE))
-                self._again_at = self._ports.clock.monotonic() + pause
+                self._again_at = self._clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others
                     return problems | {other.place: (str(error), False) for other in due[at:]}
@@ -109,11 +132,11 @@ class Publisher:
         self._told[fact] = each.version
         log.info("%s is in the registry %s: %s %s", each.place, self._registry, each.name, each.version)
 
-    def _report(self, problems: Mapping[str, tuple[str, bool]]) -> None:
+    def _report_all(self, problems: Mapping[str, tuple[str, bool]]) -> None:
         for place in self._reported - problems.keys():
-            self._ports.report(self._title(place), "")
+            self._report(self._title(place), "")
         for place, (why, for_good) in problems.items():
-            self._ports.report(self._title(place), f"is not published: {why}", for_good=for_good)
+            self._report(self._title(place), f"is not published: {why}", for_good=for_good)
         self._reported = set(problems)
 
     def _title(self, place: str) -> str:
@@ -121,7 +144,7 @@ class Publisher:
 
     async def _remember(self) -> None:
         try:
-            await self._ports.learn(FACT, self._told)
+            await self._facts.learn(FACT, self._told)
         except StateError as error:
             log.warning("it could not be written down what the registry %s was told: %s", self._registry, error)
 
@@ -135,14 +158,35 @@ def _remedy(each: OfferedDocument, error: RegistryError) -> str:
     return ""
 
 
-async def publish(ports: PublisherPorts, registries: Iterable[str]) -> None:
-    """Publish to these registries, until cancelled. Raises `StateError`."""
-    told = dict(await ports.fact(FACT) or {})
+async def publish(
+    registries: Iterable[str],
+    config: Config,
+    *,
+    http: aiohttp.ClientSession,
+    clock: Clock,
+    specs: Callable[[], Sequence[ToolSpec]],
+    address: Callable[[], str],
+    report: FaultReporter,
+    facts: Facts,
+) -> None:
+    """Publish to these registries, until cancelled; see `KeepPublished`. Raises `StateError`."""
+    told = dict(await facts.fact(FACT) or {})
     async with asyncio.TaskGroup() as group:
         for name in registries:
-            client = RegistryClient(name, ports.config.registries[name], ports.http, ports.clock)
-            work = Publisher(name, client, ports, told).run
-            group.create_task(keep_running(f"publishing to {name}", work, ports.clock), name=f"publishing to {name}")
+            client = RegistryClient(name, config.registries[name], http, clock)
+            publisher = Publisher(
+                name,
+                client,
+                told,
+                config=config,
+                clock=clock,
+                specs=specs,
+                address=address,
+                report=report,
+                facts=facts,
+            )
+            work = keep_running(f"publishing to {name}", publisher.run, clock)
+            group.create_task(work, name=f"publishing to {name}")
 
 
 PUBLISHER = PublisherPart(publish)

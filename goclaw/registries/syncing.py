@@ -8,8 +8,10 @@ import asyncio
 import hashlib
 import logging
 import secrets
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 
 import aiohttp
 import orjson
@@ -21,7 +23,7 @@ from goclaw.registries.base import RegistryError
 from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver
 from goclaw.registries.client import RegistryCatalog, RegistryClient
 from goclaw.registries.pages import Wanted, uncollected
-from goclaw.registries.sync_ports import SyncPart, SyncPorts
+from goclaw.registries.parts import SyncPart, Tell
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -80,29 +82,44 @@ def problem_of(taken: TakenOver) -> str:
     return f"{named}{f'; and {more} more' if more > 0 else ''}. What was fetched first stays in use"
 
 
-async def keep_synced(name: str, settings: RegistrySettings, store: CatalogStore, ports: SyncPorts) -> None:
+async def keep_synced(
+    name: str,
+    settings: RegistrySettings,
+    store: CatalogStore,
+    *,
+    http: aiohttp.ClientSession,
+    clock: Clock,
+    tell: Tell,
+) -> None:
     """Fetch the catalogue of a registry every `sync_interval`, until cancelled, and report each result."""
     while True:
         pause, problem, changed = settings.sync_interval, "", False
         try:
-            taken = await sync(name, settings, store, ports.http, ports.clock)
+            taken = await sync(name, settings, store, http, clock)
         except (RegistryError, StateError) as error:
             wanted = (error.retry_after if isinstance(error, RegistryError) else None) or 0.0
             pause, problem = max(min(pause, FAILED_PAUSE), min(wanted, MAX_PAUSE)), str(error)
         else:
             problem, changed = problem_of(taken), bool(taken.changed)
             _log(name, taken)
-        ports.tell(name, problem, changed=changed)
-        await ports.clock.sleep(pause)
+        tell(name, problem, changed=changed)
+        await clock.sleep(pause)
 
 
-async def _keep_all(ports: SyncPorts) -> None:
+async def _keep_all(
+    registries: Mapping[str, RegistrySettings],
+    state: Path,
+    *,
+    http: aiohttp.ClientSession,
+    clock: Clock,
+    tell: Tell,
+) -> None:
     """Keep all registries in sync, each at its own pace. An unforeseen fault affects one registry only."""
-    store = CatalogStore(ports.state / FILE)
+    store = CatalogStore(state / FILE)
     async with asyncio.TaskGroup() as group:
-        for name, settings in ports.registries.items():
-            work = partial(keep_synced, name, settings, store, ports)
-            group.create_task(keep_running(f"registry {name}", work, ports.clock), name=f"registry {name}")
+        for name, settings in registries.items():
+            work = partial(keep_synced, name, settings, store, http=http, clock=clock, tell=tell)
+            group.create_task(keep_running(f"registry {name}", work, clock), name=f"registry {name}")
 
 
 @uncollected()

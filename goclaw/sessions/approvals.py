@@ -4,7 +4,7 @@ One object per turn. A consent holds for exactly the call that was shown (`Conse
 again right before running the call (`Consent.lapsed`).
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -27,13 +27,58 @@ AGAIN = "a call like it was denied in this turn already, and nobody was asked ag
 
 
 @record
-class ApprovalPorts:
-    """The services that approvals use beside the questions."""
+class StandingApprovals:
+    """The stored rules, which count as far as the people who made them may still approve."""
 
     access: Access
     audit: Callable[[AuditEntry], None]
     clock: Clock
     rules: ApprovalRules
+
+    async def matching(self, wanted: ApprovalRequest, holder: str) -> list[ApprovalRule]:
+        """Return the rules of a person that together allow every part of the call; none where one part has none."""
+        if not wanted.pattern:
+            return []
+        kept = await self.rules.matching(holder, wanted.call.name, wanted.place)
+        found = {rule.pattern: rule for rule in kept if self.hold([rule])}
+        return [found[part] for part in wanted.pattern] if set(wanted.pattern) <= found.keys() else []
+
+    def hold(self, rules: Sequence[ApprovalRule]) -> bool:
+        """Whether the makers of all rules may still approve such calls."""
+        return all(
+            self.access.authorize(maker, "question.answer", rule.holder).allowed
+            and self.access.authorize(maker, "tool.use", rule.tool).allowed
+            for rule in rules
+            for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
+        )
+
+    async def remember(self, wanted: ApprovalRequest, holder: str, asked: Question, answer: RecordedAnswer) -> None:
+        """Make rules of an answer that allows such calls for good."""
+        tool, place, now = wanted.call.name, wanted.place, self.clock.now()
+        await self.rules.add(
+            [
+                ApprovalRule(asked.id, holder, tool, place, part, label, answer.by, answer.owner, now)
+                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
+            ]
+        )
+
+    def record_use(self, turn: Turn, tool: str, rules: Sequence[ApprovalRule]) -> None:
+        """Audit that rules allow a call of a turn."""
+        numbers = ", ".join(str(rule.id) for rule in rules)
+        makers = ", ".join(sorted({rule.made_by for rule in rules}))
+        inbound = turn.inbound
+        self.audit(
+            AuditEntry(
+                "tool.approval",
+                tool,
+                inbound.actor,
+                inbound.session,
+                rule=f"approval rule {numbers}, made by {makers}",
+                result="rule",
+                turn=turn.id,
+                tags=self.access.tags(tool),
+            )
+        )
 
 
 @record
@@ -41,7 +86,7 @@ class TurnQuestions:
     """Questions of the tools of one turn; the turn's clock is stopped while they are open."""
 
     questions: Questions
-    ports: ApprovalPorts
+    standing: StandingApprovals
     turn: Turn
     pause: PauseBudget
     was_denied: Callable[[ToolCall], bool]
@@ -53,10 +98,12 @@ class TurnQuestions:
 
     async def approve(self, wanted: ApprovalRequest) -> Consent:
         """May this call run?"""
-        if rules := await self._rules(wanted):
-            self._record_rules(wanted, rules)
+        # An actor on behalf of others has none of their rules.
+        rules = [] if self.turn.inbound.actor.behalf else await self.standing.matching(wanted, self._asker)
+        if rules:
+            self.standing.record_use(self.turn, wanted.call.name, rules)
             return Consent(
-                wanted.digest, lapsed=lambda: "" if self._hold(rules) else "the rule that allowed it is void"
+                wanted.digest, lapsed=lambda: "" if self.standing.hold(rules) else "the rule that allowed it is void"
             )
         if self.was_denied(wanted.call):
             return Consent(refusal=AGAIN)
@@ -82,7 +129,7 @@ class TurnQuestions:
             in_time = "" if answer.by else " in time"
             return Consent(refusal=f"the user did not approve {wanted.call.name}{in_time}")
         if answer.text == ALWAYS and asked.digest == wanted.digest:
-            await self._remember(wanted, asked, answer)
+            await self.standing.remember(wanted, self._asker, asked, answer)
         return Consent(asked.digest, by=answer.actor, lapsed=lambda: self._lapsed(asked, answer))
 
     async def ask(self, question: Question, step: str) -> str | None:
@@ -113,53 +160,6 @@ class TurnQuestions:
         if not self.questions.may_answer(answer.actor, asked, self.turn.inbound.session):
             return "whoever approved it may not do so any more"
         return ""
-
-    async def _rules(self, wanted: ApprovalRequest) -> list[ApprovalRule]:
-        """Return the rules that together allow every part of the call; none where one part has none."""
-        if not wanted.pattern or self.turn.inbound.actor.behalf:
-            return []
-        kept = await self.ports.rules.matching(self._asker, wanted.call.name, wanted.place)
-        found = {rule.pattern: rule for rule in kept if self._hold([rule])}
-        return [found[part] for part in wanted.pattern] if set(wanted.pattern) <= found.keys() else []
-
-    def _hold(self, rules: list[ApprovalRule]) -> bool:
-        """Whether the makers of all rules may still approve such calls."""
-        access = self.ports.access
-        return all(
-            access.authorize(maker, "question.answer", rule.holder).allowed
-            and access.authorize(maker, "tool.use", rule.tool).allowed
-            for rule in rules
-            for maker in (Actor(rule.made_by, "", owner=rule.by_owner),)
-        )
-
-    async def _remember(self, wanted: ApprovalRequest, asked: Question, answer: RecordedAnswer) -> None:
-        now = self.ports.clock.now()
-        await self.ports.rules.add(
-            [
-                ApprovalRule(
-                    asked.id, self._asker, wanted.call.name, wanted.place, part, label, answer.by, answer.owner, now
-                )
-                for part, label in zip(wanted.pattern, wanted.labels, strict=True)
-            ]
-        )
-
-    def _record_rules(self, wanted: ApprovalRequest, rules: list[ApprovalRule]) -> None:
-        turn, numbers = self.turn, ", ".join(str(rule.id) for rule in rules)
-        makers = ", ".join(sorted({rule.made_by for rule in rules}))
-        rule = f"approval rule {numbers}, made by {makers}"
-        inbound = turn.inbound
-        self.ports.audit(
-            AuditEntry(
-                "tool.approval",
-                wanted.call.name,
-                inbound.actor,
-                inbound.session,
-                rule=rule,
-                result="rule",
-                turn=turn.id,
-                tags=self.ports.access.tags(wanted.call.name),
-            )
-        )
 
 
 @record

@@ -14,7 +14,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
 from goclaw.hooks.base import Hooks
 from goclaw.records import record
-from goclaw.sessions.approvals import ApprovalPorts
+from goclaw.sessions.approvals import StandingApprovals
 from goclaw.sessions.command_port import CommandPort
 from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
@@ -51,7 +51,7 @@ class SessionPorts:
     forgetting: Forgetting
     retention: Retention
     questions: Questions
-    approvals: ApprovalPorts
+    approvals: StandingApprovals
     settings: Settings
     spending: Spending
     transcriber: Transcriber | None = None

@@ -4,10 +4,12 @@ The question goes to the chat of its turn. If the person there may not answer it
 private chat; the first answer wins, and the messages of the others say who gave it.
 """
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from goclaw.blobs import Blobs
 from goclaw.engine.base import Turn
+from goclaw.engine.outbox import Outbox
 from goclaw.events import ALLOW, ALWAYS, LOCAL, Actor, Address, Delivery, Question
 from goclaw.records import record
 from goclaw.sessions.wording import buttons, decided_words, decision, in_words
@@ -31,14 +33,14 @@ class QuestionMessages:
 
     def __init__(
         self,
-        promise: Callable[[Delivery], Awaitable[bool]],
-        keep_file: Callable[[bytes, str], Awaitable[str]],
+        outbox: Outbox,
+        blobs: Blobs,
         users: Users,
         channels: Collection[str],
         may_answer: Callable[[Actor, Question, str], bool],
     ) -> None:
-        self._promise = promise
-        self._keep_file = keep_file
+        self._outbox = outbox
+        self._blobs = blobs
         self._users = users
         self._channels = channels
         self._may_answer = may_answer
@@ -52,7 +54,7 @@ class QuestionMessages:
 
     async def ask(self, turn: Turn, step: str, question: Question, text: str, whole: str) -> None:
         """Put a question into the chats where it belongs. The same one again does nothing."""
-        media = await self._keep_file(whole.encode(), "text/plain") if whole else None
+        media = await self._blobs.put(whole.encode(), "text/plain") if whole else None
         deliveries = self._messages(turn, step, question, text)
         self._told[turn.id, step] = _Told(question, text, tuple(deliveries))
         for delivery in deliveries:
@@ -60,8 +62,8 @@ class QuestionMessages:
                 name = f"{question.about or 'question'}.txt"
                 caption = "All of the call that is asked for below."
                 document = Delivery(f"{delivery.id}:whole", delivery.address, caption, media=media, media_name=name)
-                await self._promise(replace(document, asks=True))
-            await self._promise(delivery)
+                await self._outbox.promise(replace(document, asks=True))
+            await self._outbox.promise(delivery)
 
     async def tell_decision(self, turn: Turn, step: str, question: Question, text: str, answer: str, by: str) -> None:
         """Edit every message of a question to show its outcome."""
@@ -83,7 +85,7 @@ class QuestionMessages:
     ) -> None:
         said = decided_words(question, text, words, yes=yes)
         for asked in deliveries:
-            await self._promise(
+            await self._outbox.promise(
                 Delivery(f"{asked.id}:closed", asked.address, said, action="edit", of=asked.id, session=asked.session)
             )
 

@@ -8,17 +8,19 @@ person in the same session. The right to answer is checked with `Access` at each
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from goclaw.access import Access
 from goclaw.audit import AuditEntry
+from goclaw.blobs import Blobs
 from goclaw.bounded import BoundedDict
+from goclaw.bus import Bus
 from goclaw.clock import Clock
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
-from goclaw.engine.journal import Parked
+from goclaw.engine.journal import Journal, Parked
+from goclaw.engine.outbox import Outbox
 from goclaw.events import (
     ALLOW,
     ALWAYS,
@@ -26,11 +28,9 @@ from goclaw.events import (
     DENY,
     GONE,
     Actor,
-    Delivery,
     Question,
     QuestionAnswered,
     QuestionAsked,
-    TurnEvent,
 )
 from goclaw.records import record
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
@@ -76,32 +76,6 @@ _QUESTION: Codec[Question] = Codec(Question)
 _ANSWER: Codec[RecordedAnswer] = Codec(RecordedAnswer)
 
 
-class Signal(Protocol):
-    """Answers a parked turn: `engine.journal.Journal.answer`."""
-
-    async def __call__(self, turn: str, name: str, answer: str, *also: BoundStatement) -> bool: ...
-
-
-@record
-class QuestionPorts:
-    """The services that questions use."""
-
-    access: Access
-    audit: Callable[[AuditEntry], None]
-    channels: Collection[str]
-    """Names of the channels that are open: listed people can be written to there in private."""
-    clock: Clock
-    keep_file: Callable[[bytes, str], Awaitable[str]]
-    """Puts a file where deliveries find it, from its bytes and media type to its key."""
-    promise: Callable[[Delivery], Awaitable[bool]]
-    """Puts a message to a chat into the outbox; the same id again does nothing."""
-    publish: Callable[[TurnEvent], None]
-    signal: Signal
-    users: Users
-    approval_seconds: float = 30 * 60.0
-    """Seconds for which an approval waits, and a given one holds: a forgotten one must not fire days later."""
-
-
 @record
 class _Open:
     turn: str
@@ -115,11 +89,37 @@ class _Open:
 class Questions:
     """All questions that are open."""
 
-    def __init__(self, ports: QuestionPorts) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        *,
+        access: Access,
+        audit: Callable[[AuditEntry], None],
+        blobs: Blobs,
+        bus: Bus,
+        channels: Collection[str],
+        clock: Clock,
+        journal: Journal,
+        outbox: Outbox,
+        users: Users,
+        approval_seconds: float = 30 * 60.0,
+    ) -> None:
+        """Begin without open questions.
+
+        Args:
+            channels: names of the channels that are open: listed people can be written to there in private.
+            approval_seconds: seconds for which an approval waits, and a given one holds: a forgotten one must not fire
+                days later.
+            access, audit, blobs, bus, clock, journal, outbox, users: the services.
+        """
+        self._access = access
+        self._audit = audit
+        self._bus = bus
+        self._clock = clock
+        self._journal = journal
+        self._approval_seconds = approval_seconds
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
-        self._messages = QuestionMessages(ports.promise, ports.keep_file, ports.users, ports.channels, self.may_answer)
+        self._messages = QuestionMessages(outbox, blobs, users, channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
         """Know the questions of an earlier run before they can be answered: their turns come to them later."""
@@ -141,14 +141,14 @@ class Questions:
 
     def identified(self, question: Question, turn: Turn) -> Question:
         """Return the question as it is asked now, under an id of its own."""
-        now = self._ports.clock.now()
-        until = now + self._ports.approval_seconds if question.kind == "approval" else None
+        now = self._clock.now()
+        until = now + self._approval_seconds if question.kind == "approval" else None
         name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))
         return replace(question, id=name, asker=turn.inbound.actor.key, asked_at=now, expires_at=until)
 
     def may_answer(self, actor: Actor, question: Question, session: str) -> bool:
         """Whether `actor` may answer, at this moment. An actor on behalf of others answers nothing in their name."""
-        authorize = self._ports.access.authorize
+        authorize = self._access.authorize
         rights = [("session.write", session)]
         if question.kind == "approval":
             # To say yes to what is shown is not to take part in the conversation.
@@ -225,7 +225,7 @@ class Questions:
             left = self._left(asked)
             shown.set_result(left)
             self._note(turn.id, session, step, asked, left)
-            self._ports.publish(QuestionAsked(turn.id, session, asked))
+            self._bus.publish(QuestionAsked(turn.id, session, asked))
             if asked.id == question.id:
                 self._record(asked, turn.inbound.actor, session, turn.id, "asked")
             await self._messages.ask(turn, step, asked, chat_text, whole)
@@ -236,7 +236,7 @@ class Questions:
                 answer = _ANSWER.from_json(await turn.park(step, _QUESTION.to_json(question), show))
         finally:
             if self._open.pop(asked.id, None):
-                self._ports.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
+                self._bus.publish(QuestionAnswered(turn.id, session, asked.id, answer.text, answer.by))
         if not answer.by:
             self._record(asked, Actor("", ""), session, turn.id, "expired")
         # The disk has the answer, and this is said once only, so that a crash in between leaves no buttons behind.
@@ -245,8 +245,8 @@ class Questions:
 
     def left_of(self, answer: RecordedAnswer) -> float:
         """Return the seconds for which a given approval still holds, by the wall clock: it may be days old."""
-        age = self._ports.clock.now() - answer.at
-        return self._ports.approval_seconds - abs(age)
+        age = self._clock.now() - answer.at
+        return self._approval_seconds - abs(age)
 
     def _answerable(self, actor: Actor, question_id: str) -> "_Open | str":
         item = self._open.get(question_id)
@@ -260,8 +260,8 @@ class Questions:
         self, item: _Open, actor: Actor, text: str, *also: BoundStatement, declined: bool = False
     ) -> bool:
         """Hand an answer to its turn. False: another answer was quicker."""
-        answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._ports.clock.now())
-        if not await self._ports.signal(item.turn, item.step, _ANSWER.to_json(answer), *also):
+        answer = RecordedAnswer(text, actor.key, declined, actor.entry, actor.owner, self._clock.now())
+        if not await self._journal.answer(item.turn, item.step, _ANSWER.to_json(answer), *also):
             return False
         self._decided[item.question.id] = (item, decision(item.question, text, self._messages.name_of(actor.key)))
         self._record(item.question, actor, item.session, item.turn, text or "declined")
@@ -277,12 +277,12 @@ class Questions:
         if question.kind == "approval":
             allowed = result in (ALLOW, ALWAYS, "asked")
             entry = AuditEntry("tool.approval", question.about, actor, session, allowed, result=result, turn=turn)
-            tags = self._ports.access.tags(question.about)
-            self._ports.audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
+            tags = self._access.tags(question.about)
+            self._audit(replace(entry, detail=f"question {question.id} of {question.asker}", tags=tags))
 
     def _is_over(self, item: _Open) -> bool:
         """Whether its time is over, noticed or not: a machine that sleeps counts no time."""
-        return item.until is not None and self._ports.clock.awake_or_not() >= item.until
+        return item.until is not None and self._clock.awake_or_not() >= item.until
 
     def _left(self, question: Question) -> float | None:
         """Return the seconds until a question expires, by the wall clock when it is shown; at most the original time.
@@ -291,15 +291,15 @@ class Questions:
         """
         if question.expires_at is None:
             return None
-        return min(self._ports.approval_seconds, max(0.0, question.expires_at - self._ports.clock.now()))
+        return min(self._approval_seconds, max(0.0, question.expires_at - self._clock.now()))
 
     def _note(self, turn: str, session: str, step: str, question: Question, left: float | None) -> None:
-        until = None if left is None else self._ports.clock.awake_or_not() + left
+        until = None if left is None else self._clock.awake_or_not() + left
         self._open[question.id] = _Open(turn, session, step, question, until)
 
     async def _expire(self, turn: str, step: str, shown: "asyncio.Future[float | None]") -> None:
         """Answer with nothing when the time of the question is over; a restart does not lengthen it."""
         left = await shown
         if left is not None:
-            await self._ports.clock.sleep(left)
-            await self._ports.signal(turn, step, _ANSWER.to_json(RecordedAnswer("")))
+            await self._clock.sleep(left)
+            await self._journal.answer(turn, step, _ANSWER.to_json(RecordedAnswer("")))

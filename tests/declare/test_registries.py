@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,8 @@ from goclaw.declare import (
 from goclaw.redact import mask
 from goclaw.registries.base import RegistryError
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.publish_ports import PublisherPorts
 from goclaw.registries.publishing import Publisher
 from goclaw.registries.resolving import resolve
-from goclaw.registries.sync_ports import SyncPorts
 from goclaw.registries.syncing import SYNCING, sync
 from goclaw.supervise import background, keep_running
 from goclaw.toolkit.parts import PackageParts, RegistryPart, ToolsetPart
@@ -258,8 +257,15 @@ async def test_a_failed_request_is_made_again_as_often_as_declared(asked: Asking
 
 async def test_the_catalogue_is_fetched_as_often_as_declared(asked: Asking, tmp_path: Path) -> None:
     config = of_it(asked, sync_interval("7m"))
-    ports = SyncPorts(config.registries, tmp_path, asked.http, asked.clock, lambda name, problem, *, changed: None)
-    async with background(keep_running("syncing", lambda: SYNCING.run(ports), asked.clock), "syncing"):
+    work = partial(
+        SYNCING.run,
+        config.registries,
+        tmp_path,
+        http=asked.http,
+        clock=asked.clock,
+        tell=lambda name, problem, *, changed: None,
+    )
+    async with background(keep_running("syncing", work, asked.clock), "syncing"):
         await eventually(lambda: len(asked.registry.asked) > 1)
     assert set(asked.clock.pauses) == {420}
 
@@ -294,18 +300,19 @@ async def test_the_newest_version_is_known_as_long_as_declared_and_a_pinned_one_
 
 async def published(asked: Asking, config: Config, *tools: Any) -> list[Any]:
     """What the registry is told."""
-    ports: Any = PublisherPorts(
+    nothing_is_remembered: Any = None
+    publisher = Publisher(
+        "corp",
+        RegistryClient("corp", config.registries["corp"], asked.http, asked.clock),
+        {},
         config=config,
         clock=asked.clock,
-        http=asked.http,
         specs=lambda: [each.spec for each in tools],
         address=lambda: "https://tools.example.org/mcp",
         report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        fact=lambda name: pytest.fail("nothing is remembered here"),
-        learn=lambda name, value: pytest.fail("nothing is remembered here"),
+        facts=nothing_is_remembered,
     )
-    made = RegistryClient("corp", config.registries["corp"], asked.http, asked.clock)
-    await Publisher("corp", made, ports, {}).look()
+    await publisher.look()
     return asked.registry.put
 
 

@@ -20,7 +20,6 @@ from goclaw.messages import ToolCall
 from goclaw.net import open_client
 from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.client import RegistryClient
-from goclaw.registries.publish_ports import PublisherPorts
 from goclaw.registries.publishing import Publisher
 from goclaw.registries.syncing import sync
 from goclaw.specs import ToolSpec
@@ -99,17 +98,18 @@ async def registries() -> AsyncIterator[tuple[FakeRegistry, FakeRegistry]]:
 async def told(config: Config, corp: FakeRegistry, specs: list[ToolSpec], http: Any) -> list[Any]:
     """What the registry of the house is told."""
     unused: Any = None
-    ports = PublisherPorts(
+    publisher = Publisher(
+        "corp",
+        RegistryClient("corp", config.registries["corp"], http, SteppedClock()),
+        {},
         config=config,
         clock=SteppedClock(),
-        http=http,
         specs=lambda: specs,
         address=lambda: "https://tools.example.org/mcp",
         report=lambda what, why, *, for_good=False: pytest.fail(f"{what} {why}"),
-        fact=unused,
-        learn=unused,
+        facts=unused,
     )
-    await Publisher("corp", RegistryClient("corp", config.registries["corp"], http, SteppedClock()), ports, {}).look()
+    await publisher.look()
     return corp.put
 
 

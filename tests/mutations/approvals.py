@@ -37,7 +37,7 @@ BUGS: list[Bug] = [
         "an approval waits for ever",
         "class approval: a forgotten one fires days later",
         _QUESTIONS,
-        'until = now + self._ports.approval_seconds if question.kind == "approval" else None',
+        'until = now + self._approval_seconds if question.kind == "approval" else None',
         "until = None",
         "tests/sessions/test_questions.py::test_nobody_s_answer_is_no",
     ),

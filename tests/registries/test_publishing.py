@@ -11,7 +11,6 @@ from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.catalog_store import OWN, CatalogStore, ChangedEntry
-from goclaw.registries.publish_ports import PublisherPorts
 from goclaw.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
 from goclaw.specs import ToolSpec
 from goclaw.supervise import background
@@ -62,25 +61,23 @@ class Scene:
         self.publisher = self.restarted()
 
     def restarted(self) -> Publisher:
-        return Publisher("corp", self.client, self.ports(), self.told)
+        return Publisher("corp", self.client, self.told, **self.services())
 
-    def ports(self, http: Any = None) -> PublisherPorts:
-        async def fact(name: str) -> Any:
-            return dict(self.told) if name == FACT else None
+    def services(self) -> dict[str, Any]:
+        return {
+            "config": self.config,
+            "clock": self.clock,
+            "specs": lambda: self.specs,
+            "address": lambda: self.address,
+            "report": self.report,
+            "facts": self,
+        }
 
-        async def learn(name: str, value: Any) -> None:
-            self.told = dict(value)
+    async def fact(self, name: str) -> Any:
+        return dict(self.told) if name == FACT else None
 
-        return PublisherPorts(
-            config=self.config,
-            clock=self.clock,
-            http=http,
-            specs=lambda: self.specs,
-            address=lambda: self.address,
-            report=self.report,
-            fact=fact,
-            learn=learn,
-        )
+    async def learn(self, name: str, value: Any) -> None:
+        self.told = dict(value)
 
     def report(self, what: str, why: str, *, for_good: bool = False) -> None:
         self.reports[what] = (why, for_good)
@@ -203,7 +200,7 @@ async def test_each_registry_has_a_loop_that_goes_on_after_a_failure(scene: Scen
     async with aiohttp.ClientSession() as http:
         settings = {"registries": {"corp": {"url": "http://127.0.0.1:1", "retry": {"max": 0}}}}
         scene.config = scene.config.model_copy(update={"registries": Config.model_validate(settings).registries})
-        async with background(publish(scene.ports(http), ["corp"]), "publishing"):
+        async with background(publish(["corp"], http=http, **scene.services()), "publishing"):
             await eventually(lambda: PLACE in scene.reports)
             scene.reports.clear()
             scene.clock.advance(scene.config.registries["corp"].sync_interval)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from aiohttp import web
 
 from goclaw.config.registries import FederationSettings
 from goclaw.registries.base import RegistryError
-from goclaw.registries.sync_ports import SyncPorts
 from goclaw.registries.syncing import FAILED_PAUSE, ID, MAX_PAUSE, SYNCING, chooser, keep_synced, problem_of
 from goclaw.supervise import background, keep_running
 from tests.acceptance.waiting import eventually
@@ -115,15 +115,10 @@ class Told(list[tuple[str, str, bool]]):
         self.append((registry, problem, changed))
 
 
-def ports(asked: Asking, told: Told, **settings: Any) -> SyncPorts:
-    registries = {"corp": asked.registry.settings(**settings)}
-    return SyncPorts(registries, asked.state, asked.http, asked.clock, told)
-
-
 async def rounds(asked: Asking, told: Told, number: int, **settings: Any) -> list[float]:
     """The pauses between so many fetches."""
-    stands = ports(asked, told, **settings)
-    work = keep_synced("corp", stands.registries["corp"], asked.shelf, stands)
+    corp = asked.registry.settings(**settings)
+    work = keep_synced("corp", corp, asked.shelf, http=asked.http, clock=asked.clock, tell=told)
     async with background(work, "keeping"):
         await eventually(lambda: len(told) >= number)
     return asked.clock.pauses[: number - 1]
@@ -170,11 +165,9 @@ async def test_many_changes_are_told_in_few_words(asked: Asking) -> None:
 async def test_a_registry_that_says_nothing_holds_up_no_other(asked: Asking) -> None:
     silent, told = asyncio.Event(), Told()
     async with fake_registry(instead=[silent]) as other:
-        stands = ports(asked, told)
-        both = {"quiet": other.settings(), **stands.registries}
-        ports_of_both = SyncPorts(both, stands.state, stands.http, stands.clock, told)
-        work = keep_running("both", lambda: SYNCING.run(ports_of_both), asked.clock)
-        async with background(work, "keeping both"):
+        both = {"quiet": other.settings(), "corp": asked.registry.settings()}
+        work = partial(SYNCING.run, both, asked.state, http=asked.http, clock=asked.clock, tell=told)
+        async with background(keep_running("both", work, asked.clock), "keeping both"):
             await eventually(lambda: told)
         assert {registry for registry, _, _ in told} == {"corp"} and len(asked.kept()) == 2
         silent.set()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -185,13 +186,14 @@ async def test_an_approver_who_lost_the_right_before_the_run_has_approved_nothin
     async with world.running() as core:
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
-        signal = core.sessions.questions._ports.signal
+        journal = core.sessions.questions._journal
+        answer = journal.answer
 
-        async def and_then(*given: object) -> bool:
+        async def and_then(*given: Any) -> bool:
             world.users._users.pop(CHEF, None)
-            return await signal(*given)  # type: ignore[arg-type]  # passed on
+            return await answer(*given)
 
-        object.__setattr__(core.sessions.questions._ports, "signal", and_then)
+        object.__setattr__(journal, "answer", and_then)
         assert await core.gateway.choose(chef, question.id, 0) == "Allowed."
         await core.settled()
         assert sandbox.ran == [] and "whoever approved it may not" in (await results(core, ANNA))[0]
