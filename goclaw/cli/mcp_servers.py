@@ -16,7 +16,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import ConfigError, ToolError
 from goclaw.events import Actor
 from goclaw.mcp.approved_tools import FILE
-from goclaw.mcp.base import Definition, LinkPorts, Listing
+from goclaw.mcp.base import Definition, LinkEnvironment, Listing
 from goclaw.mcp.servers import McpServers, ServerState, finders, open_servers
 from goclaw.mcp.validation import ValidatedTools, full_name, vetted
 from goclaw.users import login_name
@@ -70,8 +70,8 @@ async def _look(config: Config, names: Sequence[str]) -> _Looked:
             f"no MCP server is called {', '.join(names)}; see `mcp.servers` and `tools.from_registry` in the "
             "configuration"
         )
-    ports = LinkPorts(clock, Path(config.state_dir), config.workspace_path)
-    looked = _Looked(McpServers(wanted, ports, lambda what, fault: None, found))
+    environment = LinkEnvironment(clock, Path(config.state_dir), config.workspace_path)
+    looked = _Looked(McpServers(wanted, environment, lambda what, fault: None, found))
     async with open_servers(looked.servers, looked.listed):
         await looked.servers.settled(SECONDS)
         for server in looked.servers.servers.values():

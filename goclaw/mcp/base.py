@@ -182,8 +182,8 @@ class McpLink(Protocol):
 
 
 @record
-class LinkPorts:
-    """The dependencies of a connection."""
+class LinkEnvironment:
+    """The environment of a connection."""
 
     clock: Clock
     state: Path
@@ -219,7 +219,7 @@ class Finder(Protocol):
         ...
 
 
-Connect = Callable[[str, McpClientSettings, LinkPorts], AbstractAsyncContextManager[McpLink]]
+Connect = Callable[[str, McpClientSettings, LinkEnvironment], AbstractAsyncContextManager[McpLink]]
 
 
 @record

@@ -30,7 +30,7 @@ from goclaw.mcp.base import (
     CallResult,
     Definition,
     Elicitation,
-    LinkPorts,
+    LinkEnvironment,
     Listing,
     McpClient,
     McpLink,
@@ -65,7 +65,7 @@ _caller: ContextVar[CallOrigin | None] = ContextVar("mcp caller", default=None)
 class LibraryLink:
     """A connection through the library. Implements `McpLink`."""
 
-    def __init__(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> None:
+    def __init__(self, name: str, settings: McpClientSettings, environment: LinkEnvironment) -> None:
         self.about = ""
         self.broken = asyncio.Event()
         self.changed = asyncio.Event()
@@ -73,7 +73,7 @@ class LibraryLink:
         self.client: Client | None = None
         self._name = name
         self._settings = settings
-        self._root = ports.workspace
+        self._root = environment.workspace
         self._callers: list[CallOrigin] = []
         """The origins of the running calls."""
 
@@ -263,20 +263,20 @@ class LibraryLink:
 
 
 @asynccontextmanager
-async def connect(name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[McpLink]:
+async def connect(name: str, settings: McpClientSettings, environment: LinkEnvironment) -> AsyncIterator[McpLink]:
     """Connect to a server until the block ends, in one task.
 
     Raises:
         ToolError: it cannot be reached, or is no MCP server; also the library's errors for a transport that breaks.
     """
-    link = LibraryLink(name, settings, ports)
+    link = LibraryLink(name, settings, environment)
     if settings.command is None:
-        async with _entered(link, open_address(settings, ports)):
+        async with _entered(link, open_address(settings, environment)):
             yield link
         return
     program = ServerProcess()
     link.last_words = program.last_words
-    async with _entered(link, open_program(settings, ports, program)):
+    async with _entered(link, open_program(settings, environment, program)):
         async with background(_follow(program, link), f"the end of the MCP server {name}"):
             yield link
 

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from goclaw.clock import Clock
 from goclaw.config.mcp_servers import McpClientSettings
-from goclaw.mcp.base import LinkPorts
+from goclaw.mcp.base import LinkEnvironment
 from goclaw.mcp.limits import MAX_MESSAGE, UNASKED, Throttle
 from goclaw.net import UrlGuard, check_reachable
 
@@ -98,7 +98,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
 
 
 @asynccontextmanager
-async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[TransportStreams]:
+async def open_address(settings: McpClientSettings, environment: LinkEnvironment) -> AsyncIterator[TransportStreams]:
     """Connect to the server at the address until the block ends.
 
     Raises:
@@ -109,7 +109,7 @@ async def open_address(settings: McpClientSettings, ports: LinkPorts) -> AsyncIt
     silence = max(SILENCE_SECONDS, settings.timeout + CONNECT_SECONDS)
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=silence)
     async with httpx2.AsyncClient(
-        headers=headers, timeout=timeout, transport=_Transport(ports.clock, ports.guard)
+        headers=headers, timeout=timeout, transport=_Transport(environment.clock, environment.guard)
     ) as client:
         async with streamable_http_client(
             settings.url or "", http_client=client, max_sse_event_size=MAX_MESSAGE

@@ -17,7 +17,16 @@ from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError, ToolError
 from goclaw.mcp.approved_tools import ApprovedTools
-from goclaw.mcp.base import Definition, Finder, FinderPart, LinkPorts, Listing, McpClient, McpLink, PromptDefinition
+from goclaw.mcp.base import (
+    Definition,
+    Finder,
+    FinderPart,
+    LinkEnvironment,
+    Listing,
+    McpClient,
+    McpLink,
+    PromptDefinition,
+)
 from goclaw.mcp.limits import Counts
 from goclaw.mcp.words import CONFIGURATION, shown
 from goclaw.plugins import load, load_large
@@ -86,22 +95,22 @@ class McpServers:
     def __init__(
         self,
         settings: Mapping[str, McpClientSettings],
-        ports: LinkPorts,
+        environment: LinkEnvironment,
         report: Report,
         finders: Mapping[str, Finder] | None = None,
     ) -> None:
         """`finders`: by name, the finders of servers without an address in the configuration."""
         self.servers = {name: ServerState(name, each) for name, each in settings.items() if each.enabled}
         self.servers |= {name: ServerState(name, each.settings, finder=each) for name, each in (finders or {}).items()}
-        self.known = ApprovedTools(ports.state)
-        self._ports = ports
+        self.known = ApprovedTools(environment.state)
+        self._environment = environment
         self._report = report
 
     async def settled(self, seconds: float) -> None:
         """Wait until every server was looked at once, at most so long."""
         waiting = [asyncio.ensure_future(server.settled.wait()) for server in self.servers.values()]
         if waiting:
-            await ends_within(asyncio.ensure_future(asyncio.wait(waiting)), self._ports.clock, seconds)
+            await ends_within(asyncio.ensure_future(asyncio.wait(waiting)), self._environment.clock, seconds)
         for each in waiting:
             each.cancel()
         for server in self.servers.values():
@@ -114,10 +123,10 @@ class McpServers:
         async with asyncio.TaskGroup() as group:
             for server in self.servers.values():
                 group.create_task(self._keep(server, client, listed), name=f"MCP server {server.name}")
-                await self._ports.clock.sleep(START_PAUSE)
+                await self._environment.clock.sleep(START_PAUSE)
 
     async def _keep(self, server: ServerState, client: McpClient, listed: Listed) -> None:
-        clock, backoff = self._ports.clock, Backoff(FIRST_PAUSE, MAX_PAUSE)
+        clock, backoff = self._environment.clock, Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             began = clock.monotonic()
             why = await self._connected(server, client, listed)
@@ -135,18 +144,18 @@ class McpServers:
     async def _rest(self, server: ServerState, seconds: float) -> None:
         """Wait until another try is worthwhile."""
         if server.finder is None:
-            await self._ports.clock.sleep(seconds)
+            await self._environment.clock.sleep(seconds)
             return
         async with background(server.finder.news(), f"news of the MCP server {server.name}") as news:
-            await ends_within(news, self._ports.clock, seconds)
+            await ends_within(news, self._environment.clock, seconds)
 
     async def _connected(self, server: ServerState, client: McpClient, listed: Listed) -> str:
         """Connect once and serve until the connection breaks; return the reason, whatever it was."""
         server.state = "connecting"
         link: McpLink | None = None
         try:
-            ports = await self._found(server)
-            async with client.connect(server.name, server.settings, ports) as link:
+            environment = await self._found(server)
+            async with client.connect(server.name, server.settings, environment) as link:
                 if await self._until_moved(server, self._serve(server, link, listed)):
                     return _MOVED
         except Exception as error:
@@ -157,13 +166,13 @@ class McpServers:
             return (link.last_words() if link else "") or _words(errors)
         return link.last_words() or "it ended the connection"
 
-    async def _found(self, server: ServerState) -> LinkPorts:
+    async def _found(self, server: ServerState) -> LinkEnvironment:
         """Find the server, and return the dependencies of a connection to it."""
         if server.finder is None:
-            return self._ports
+            return self._environment
         found = await server.finder.find()
         server.settings, server.pinned_by = found.settings, found.pinned_by
-        return replace(self._ports, guard=found.guard)
+        return replace(self._environment, guard=found.guard)
 
     async def _until_moved(self, server: ServerState, serving: Coroutine[Any, Any, None]) -> bool:
         """Serve until the connection breaks, or the server has moved; return whether it has moved."""
@@ -192,7 +201,7 @@ class McpServers:
     async def _serve(self, server: ServerState, link: McpLink, listed: Listed) -> None:
         """Read the lists of a server, and again whenever it reports changes."""
         while True:
-            looked = self._ports.clock.monotonic()
+            looked = self._environment.clock.monotonic()
             link.changed.clear()
             listing = await link.listing()
             server.definitions, server.prompts = listing.tools, listing.prompts
@@ -202,7 +211,7 @@ class McpServers:
             server.settled.set()
             if not await _first(link.changed, link.broken):
                 return
-            await self._ports.clock.sleep(max(looked + LIST_PAUSE - self._ports.clock.monotonic(), 0))
+            await self._environment.clock.sleep(max(looked + LIST_PAUSE - self._environment.clock.monotonic(), 0))
 
 
 async def _first(wanted: asyncio.Event, other: asyncio.Event) -> bool:

@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
-from goclaw.mcp.base import LinkPorts
+from goclaw.mcp.base import LinkEnvironment
 from goclaw.mcp.limits import ANSWER, MAX_MESSAGE, UNASKED, Throttle
 from goclaw.mcp.words import shown
 from goclaw.state import make_private
@@ -61,19 +61,19 @@ def environment(settings: McpClientSettings) -> Mapping[str, str]:
 
 @asynccontextmanager
 async def open_program(
-    settings: McpClientSettings, ports: LinkPorts, program: ServerProcess
+    settings: McpClientSettings, around: LinkEnvironment, program: ServerProcess
 ) -> AsyncIterator[TransportStreams]:
     """Start the program and connect to it, until the block ends: then it and all its children are ended.
 
     Raises:
         ToolError: it cannot be started.
     """
-    process = await _started(settings, ports)
+    process = await _started(settings, around)
     incoming, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write_stream, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     try:
         async with (
-            background(_listen(process, incoming, program, Throttle(ports.clock)), "an MCP server's messages"),
+            background(_listen(process, incoming, program, Throttle(around.clock)), "an MCP server's messages"),
             background(_speak(process, outgoing, program), "messages for an MCP server"),
             background(_keep_last_words(process, program), "an MCP server's errors"),
         ):
@@ -84,14 +84,14 @@ async def open_program(
         await see_through(_end(process), "ending an MCP server")
 
 
-async def _started(settings: McpClientSettings, ports: LinkPorts) -> Process:
+async def _started(settings: McpClientSettings, around: LinkEnvironment) -> Process:
     variables = environment(settings)
     command = settings.command or ""
     path = await asyncio.to_thread(shutil.which, command, path=variables.get("PATH"))
     if path is None:
         raise ToolError(f"there is no program {shown(command)} that could be started (on the PATH of the daemon)")
     try:
-        folder = settings.cwd or await asyncio.to_thread(_folder, ports.state)
+        folder = settings.cwd or await asyncio.to_thread(_folder, around.state)
         return await asyncio.create_subprocess_exec(
             path,
             *settings.args,

@@ -14,7 +14,7 @@ from typing import Protocol
 from goclaw import catalog
 from goclaw.config.pinned import pin_tag, pins_of
 from goclaw.mcp.approved_tools import ApprovedTools
-from goclaw.mcp.base import Definition, Finder, LinkPorts, Listing, PromptDefinition
+from goclaw.mcp.base import Definition, Finder, LinkEnvironment, Listing, PromptDefinition
 from goclaw.mcp.servers import McpServers, ServerState, finders
 from goclaw.mcp.validation import OfferedTool, ValidatedTools, differences, vetted
 from goclaw.plugins import load_large
@@ -67,8 +67,8 @@ class McpSource:
 
     def __init__(self, ports: SourcePorts, finders: Mapping[str, Finder]) -> None:
         config = ports.config
-        link_ports = LinkPorts(ports.clock, config.state_dir, config.workspace_path)
-        self.servers = McpServers(config.mcp.servers, link_ports, ports.report, finders)
+        environment = LinkEnvironment(ports.clock, config.state_dir, config.workspace_path)
+        self.servers = McpServers(config.mcp.servers, environment, ports.report, finders)
         self._report = ports.report
         self._pinned = config.tools.pinned
         self._by_server = {name: _ServerTools() for name in self.servers.servers}

@@ -12,7 +12,16 @@ from goclaw.clock import SteppedClock
 from goclaw.config.mcp_servers import McpClientSettings
 from goclaw.errors import ToolError
 from goclaw.mcp import servers as room
-from goclaw.mcp.base import CallResult, Definition, LinkPorts, Listing, McpClient, McpLink, ResourceLine, ServerLocation
+from goclaw.mcp.base import (
+    CallResult,
+    Definition,
+    LinkEnvironment,
+    Listing,
+    McpClient,
+    McpLink,
+    ResourceLine,
+    ServerLocation,
+)
 from goclaw.mcp.servers import LIST_PAUSE, MAX_PAUSE, McpServers, ServerState, open_servers
 
 SETTINGS = McpClientSettings(command="x")
@@ -52,12 +61,14 @@ class World:
         self.ended: list[str] = []
         self.faults: dict[str, str] = {}
         self.listed: list[tuple[str, str]] = []
-        ports = LinkPorts(self.clock, Path("/nowhere"), Path("/nowhere"))
-        self.servers = McpServers(dict.fromkeys(names, SETTINGS), ports, self.faults.__setitem__)
+        environment = LinkEnvironment(self.clock, Path("/nowhere"), Path("/nowhere"))
+        self.servers = McpServers(dict.fromkeys(names, SETTINGS), environment, self.faults.__setitem__)
         monkeypatch.setattr(room, "load_large", lambda path, kind: McpClient(self.connect))
 
     @asynccontextmanager
-    async def connect(self, name: str, settings: McpClientSettings, ports: LinkPorts) -> AsyncIterator[McpLink]:
+    async def connect(
+        self, name: str, settings: McpClientSettings, environment: LinkEnvironment
+    ) -> AsyncIterator[McpLink]:
         self.tries += 1
         if self.fault:
             raise self.fault
@@ -203,8 +214,8 @@ class FakeFinder:
 
 def found_by(finder: FakeFinder, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(monkeypatch)
-    ports = LinkPorts(world.clock, Path("/nowhere"), Path("/nowhere"))
-    world.servers = McpServers({}, ports, world.faults.__setitem__, {"one": finder})
+    environment = LinkEnvironment(world.clock, Path("/nowhere"), Path("/nowhere"))
+    world.servers = McpServers({}, environment, world.faults.__setitem__, {"one": finder})
     return world
 
 

@@ -26,11 +26,10 @@ from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sending import Sender
 from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
-from goclaw.channels.telegram.update_handler import UpdateHandler, UpdatePorts
+from goclaw.channels.telegram.update_handler import UpdateHandler
 from goclaw.channels.telegram.webhook import Webhook, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
-from goclaw.config.values import contexts_of
 from goclaw.errors import ConfigError, DeliveryError
 from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
 from goclaw.records import record
@@ -75,7 +74,6 @@ class TelegramChannel:
             actions, media=True, artifacts=files, bursts=True, diffs=diffs, interim=interim
         )
         self._settings = settings
-        self._ack_reaction = settings.ack_reaction or ""
         self._token = token
         self._memory = memory
         self._clock = ports.clock
@@ -103,7 +101,7 @@ class TelegramChannel:
     async def run(self, gateway: GatewayPort) -> None:
         identity = Identity(self._bot, self._clock)
         async with asyncio.TaskGroup() as group:
-            intake = UpdateHandler(self._intake_ports(gateway, identity, group))
+            intake = self._update_handler(gateway, identity, group)
             intake.resume()
             # Beside the first poll, so that a start costs no extra round trip.
             others = [
@@ -148,21 +146,19 @@ class TelegramChannel:
                 self._health.locked(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
 
-    def _intake_ports(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdatePorts:
-        return UpdatePorts(
+    def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
+        return UpdateHandler(
+            self._settings,
             gateway=gateway,
             bot=self._bot,
             clock=self._clock,
             identity=identity,
             albums=self._memory.albums,
             migrations=self._memory.migrations,
-            reachability=self._blocked,
-            accepted=self._live.accepted,
-            turn_of_draft=self._live.turn_of_draft,
-            groups=contexts_of(self._settings.groups),
+            blocked=self._blocked,
             unlisted=self._unlisted,
-            ack_reaction=self._ack_reaction,
-            spawn=group.create_task,
+            live=self._live,
+            group=group,
         )
 
     async def _announce(self, gateway: GatewayPort) -> None:

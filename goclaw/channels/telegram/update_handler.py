@@ -6,15 +6,16 @@ an album or a long text wait for each other, on disk (see `media_groups`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakValueDictionary
 
 from telegram import Bot
 from telegram.error import TelegramError
 
+from goclaw.channels.telegram.blocked_chats import BlockedChats
 from goclaw.channels.telegram.callback_queries import MAX_TOAST, press_of, query_of
 from goclaw.channels.telegram.chat_migrations import ChatMigrations
 from goclaw.channels.telegram.identity import Identity
@@ -32,12 +33,14 @@ from goclaw.channels.telegram.inbound import (
     single_of,
     unread,
 )
+from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import MediaGroup, MediaGroups, album_name
 from goclaw.channels.telegram.service import Membership, membership_of, move_of, reaction_of, stop_of
 from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
 from goclaw.clock import Clock
-from goclaw.events import Acceptance, AcceptKind, GatewayPort, Inbound
-from goclaw.records import record
+from goclaw.config.schema import TelegramSettings
+from goclaw.config.values import contexts_of
+from goclaw.events import AcceptKind, GatewayPort, Inbound
 from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -56,42 +59,6 @@ MAX_COURTESIES = 50
 """Maximum concurrent answers to presses, and reactions: beyond that a button just goes on blinking."""
 
 
-class Reachability(Protocol):
-    """The sending side, which need not try a chat that the bot cannot write to."""
-
-    def blocked(self, chat: int) -> None:
-        """The person blocked the bot, or it was taken out of the group."""
-        ...
-
-    def open(self, chat: int) -> None:
-        """It can write there (again)."""
-        ...
-
-
-@record
-class UpdatePorts:
-    """The services that the handler uses."""
-
-    gateway: GatewayPort
-    bot: Bot
-    clock: Clock
-    identity: Identity
-    albums: MediaGroups
-    migrations: ChatMigrations
-    reachability: Reachability
-    accepted: Callable[[Inbound, Acceptance], None]
-    """Called with the outcome of each message."""
-    turn_of_draft: Callable[[int], str]
-    """The turn that is shown in a draft; empty for none."""
-    groups: Mapping[int, int]
-    """Groups where the bot may answer, each with the number of earlier messages it reads before one to it."""
-    unlisted: UnlistedGroups
-    ack_reaction: str
-    """The reaction to each message that will be answered, as soon as it is on disk; empty: no reaction."""
-    spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-    """Starts a task that lives as long as the channel runs."""
-
-
 class UnreadableUpdate(Exception):
     """An update has not the shape that the Bot API describes: nothing can be taken from it, now or later."""
 
@@ -108,8 +75,34 @@ def reading() -> Iterator[None]:
 class UpdateHandler:
     """The way in."""
 
-    def __init__(self, ports: UpdatePorts) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        settings: TelegramSettings,
+        *,
+        gateway: GatewayPort,
+        bot: Bot,
+        clock: Clock,
+        identity: Identity,
+        albums: MediaGroups,
+        migrations: ChatMigrations,
+        blocked: BlockedChats,
+        unlisted: UnlistedGroups,
+        live: LiveViews,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        """`group`: tasks that live as long as the channel runs."""
+        self._ack_reaction = settings.ack_reaction or ""
+        self._groups = contexts_of(settings.groups)
+        self._gateway = gateway
+        self._bot = bot
+        self._clock = clock
+        self._identity = identity
+        self._albums = albums
+        self._migrations = migrations
+        self._blocked = blocked
+        self._unlisted = unlisted
+        self._live = live
+        self._group = group
         self._chats: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._courtesies: set[asyncio.Task[None]] = set()
         self._gathering: dict[MediaGroup, asyncio.Task[None]] = {}
@@ -124,7 +117,7 @@ class UpdateHandler:
 
     def resume(self) -> None:
         """Take up the albums that were being gathered when the last run ended."""
-        for album in self._ports.albums.open():
+        for album in self._albums.open():
             self._see_off(album)
 
     def end(self) -> None:
@@ -155,64 +148,63 @@ class UpdateHandler:
             shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
-            await self._ports.migrations.remember(move.old, move.new)
+            await self._migrations.remember(move.old, move.new)
         elif shut:
-            self._ports.unlisted.heard(chat)
+            self._unlisted.heard(chat)
         elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
             await self._part(album)
         elif person:
             async with self._order_of(chat):
-                for open_album in self._ports.albums.open_of(chat, sender):
+                for open_album in self._albums.open_of(chat, sender):
                     await self._settle(open_album)
                 await self._accept(single_of(update, await self._terms(message)))
 
     def _text_of(self, message: Json) -> str | None:
         with reading():
-            return self._ports.albums.text_of(message)
+            return self._albums.text_of(message)
 
     def _gather(self, name: str, message: Json) -> MediaGroup | None:
         with reading():
             if not is_open(message["chat"], self._terms_without_name()):
                 return None
-            return self._ports.albums.gather(name, message)
+            return self._albums.gather(name, message)
 
     async def _part(self, album: MediaGroup) -> None:
         """Have a part on disk, and its album handed over when it is whole, which is not waited for."""
-        await self._ports.albums.keep()
+        await self._albums.keep()
         self._see_off(album)
 
     def _see_off(self, album: MediaGroup) -> None:
         if album not in self._gathering:
-            work = keep_running(album.name, partial(self._hand_over, album), self._ports.clock)
-            task = self._gathering[album] = self._ports.spawn(work)
+            work = keep_running(album.name, partial(self._hand_over, album), self._clock)
+            task = self._gathering[album] = self._group.create_task(work)
             task.add_done_callback(lambda _: self._gathering.pop(album))
 
     async def _hand_over(self, album: MediaGroup) -> None:
-        await album.whole(self._ports.clock)
+        await album.whole(self._clock)
         async with self._order_of(album.chat):
             await self._settle(album)
 
     async def _settle(self, album: MediaGroup) -> None:
         """Hand an album over, unless its sender's next message has; its chat's order is ours."""
-        albums = self._ports.albums
-        if albums.is_open(album):
-            messages = await albums.decide(album)
+        if self._albums.is_open(album):
+            messages = await self._albums.decide(album)
             await self._accept(album_of(album.name, messages, await self._terms(*messages)))
-            await albums.handed_over(album)
+            await self._albums.handed_over(album)
 
     async def _edit(self, update: Json) -> None:
         with reading():
             message = update["edited_message"]
-            chat, name = number(message["chat"]["id"]), album_name(message) or self._ports.albums.text_with(message)
+            chat, name = number(message["chat"]["id"]), album_name(message) or self._albums.text_with(message)
             identity = f"{CHANNEL}:{number(update['update_id'])}"
-        if name and (album := self._ports.albums.replace(name, message)):
+        if name and (album := self._albums.replace(name, message)):
             await self._part(album)
             return
         async with self._order_of(chat):
             terms = await self._terms(message)
             if name is None:
                 await self._accept(single_of(update, terms))
-            elif messages := self._ports.albums.edit(name, message):
+            elif messages := self._albums.edit(name, message):
                 await self._accept(album_of(identity, messages, terms, edited=True))
 
     async def _reaction(self, update: Json) -> None:
@@ -227,7 +219,7 @@ class UpdateHandler:
             inbound = stop_of(update, self._terms_without_name())
             draft = number(update["stopped_message_generation"]["draft_id"])
         # Not the next turn, when the displayed one has just ended.
-        if self._ports.turn_of_draft(draft):
+        if self._live.turn_of_draft(draft):
             await self._accept(inbound)
 
     async def _press(self, update: Json) -> None:
@@ -235,9 +227,9 @@ class UpdateHandler:
         query, press = query_of(update), None
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())
-        said = await self._ports.gateway.choose(press.actor, press.question, press.index) if press else ""
+        said = await self._gateway.choose(press.actor, press.question, press.index) if press else ""
         if query:
-            self._best_effort(self._ports.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
+            self._best_effort(self._bot.answer_callback_query(query, said[:MAX_TOAST] or None))
 
     def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
         """Make a request in the background; a failure is only logged."""
@@ -251,7 +243,7 @@ class UpdateHandler:
         if len(self._courtesies) >= MAX_COURTESIES:
             request.close()
             return
-        task = self._ports.spawn(tried())
+        task = self._group.create_task(tried())
         self._courtesies.add(task)
         task.add_done_callback(self._courtesies.discard)
 
@@ -261,43 +253,43 @@ class UpdateHandler:
         if change is None:
             return
         if change.reachable:
-            self._ports.reachability.open(change.chat)
+            self._blocked.open(change.chat)
         else:
-            self._ports.reachability.blocked(change.chat)
+            self._blocked.blocked(change.chat)
         if not change.private:
             self._of_group(change)
 
     def _of_group(self, change: Membership) -> None:
         what = "is in" if change.reachable else "was taken out of"
         log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
-        listed = {change.chat, self._ports.migrations.origin(change.chat)} & set(self._ports.groups)
+        listed = {change.chat, self._migrations.origin(change.chat)} & set(self._groups)
         if not change.reachable:
-            self._ports.unlisted.left(change.chat)
+            self._unlisted.left(change.chat)
         elif not listed:
-            self._ports.unlisted.joined(change.chat, change.by)
+            self._unlisted.joined(change.chat, change.by)
 
     async def _accept(self, inbound: Inbound | None) -> None:
         if inbound is None:
             return
         # Who writes there can be answered there.
-        chat = self._ports.migrations.current(int(inbound.address.chat))
-        self._ports.reachability.open(chat)
-        acceptance = await self._ports.gateway.accept(inbound)
-        self._ports.accepted(inbound, acceptance)
-        if self._ports.ack_reaction and acceptance.kind is AcceptKind.TURN:
+        chat = self._migrations.current(int(inbound.address.chat))
+        self._blocked.open(chat)
+        acceptance = await self._gateway.accept(inbound)
+        self._live.accepted(inbound, acceptance)
+        if self._ack_reaction and acceptance.kind is AcceptKind.TURN:
             message = int(inbound.ref.rpartition(":")[2])
-            self._best_effort(self._ports.bot.set_message_reaction(chat, message, self._ports.ack_reaction))
+            self._best_effort(self._bot.set_message_reaction(chat, message, self._ack_reaction))
 
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""
-        return self._terms_of(await self._ports.identity.me(messages))
+        return self._terms_of(await self._identity.me(messages))
 
     def _terms_without_name(self) -> Terms:
         """For what needs no name."""
         return self._terms_of(NAMELESS)
 
     def _terms_of(self, me: Me) -> Terms:
-        return Terms(me, self._ports.clock.now(), self._ports.groups, self._ports.migrations.origin)
+        return Terms(me, self._clock.now(), self._groups, self._migrations.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; acquired in order."""
