@@ -7,7 +7,7 @@ The journal is left out: the benchmark of that name measures it.
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,18 +18,17 @@ from goclaw.access import Access
 from goclaw.app.environment import open_environment
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
-from goclaw.errors import ToolError
-from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.events import Actor, Address
 from goclaw.logs import open_logs
 from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scheduling import ResourceUse as Accesses
 from goclaw.toolkit.scheduling import slots
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.sources import BUILT_IN, Fixed, Named, Sources
 from goclaw.users import User, Users
 
@@ -120,30 +119,10 @@ async def _open(config: Config) -> AsyncIterator[Dispatcher]:
         yield Dispatcher(Registry([sources], access), access, environment)
 
 
-async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
-    raise ToolError("nobody is asked here")
-
-
-async def _nobody_answers(question: Question, step: str) -> str | None:
-    raise ToolError("nobody is asked here")
-
-
-async def _nowhere(delivery: Delivery) -> Receipt:
-    return Receipt("")
-
-
-async def _kept(todos: Sequence[Todo]) -> None:
-    """Not here."""
-
-
 SCOPE = CallScope(
     actor=ANNA,
     session=ANNA.key,
     address=Address("telegram", "1"),
-    deliver=_nowhere,
-    emit=lambda event: None,
-    approve=_nobody_approves,
-    ask=_nobody_answers,
-    keep_todos=_kept,
+    services=Detached(),
     turn="bench",
 )

@@ -3,9 +3,8 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, BinaryIO
 
 import orjson
@@ -16,8 +15,8 @@ from goclaw.cli.daemon_memory import DaemonMemory
 from goclaw.cli.process import listens
 from goclaw.clock import RealClock
 from goclaw.config.schema import Config
-from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.errors import ToolError
+from goclaw.events import LOCAL, Actor, Address
 from goclaw.hooks.open import open_hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.toolkit.arguments import json_type
@@ -26,9 +25,29 @@ from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.sources import SETTLED_SECONDS, Sources, open_sources
 from goclaw.toolkit.tool_listing import ListedTool, ToolListing
 from goclaw.users import Users, login_name, open_users
+
+
+class CommandLineServices(Detached):
+    """The services of a call on the command line."""
+
+    place = "on the command line"
+
+
+class OwnerServices(CommandLineServices):
+    """The services of a call by the owner of the state folder, who may have agreed beforehand."""
+
+    def __init__(self, owner: Actor, *, agreed: bool) -> None:
+        self._owner = owner
+        self._agreed = agreed
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        if not self._agreed:
+            raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
+        return Consent(wanted.digest, by=self._owner)
 
 
 class Toolbox:
@@ -68,41 +87,16 @@ class Toolbox:
             actor=actor,
             session=actor.key,
             address=Address(LOCAL, actor.key),
-            deliver=_nowhere,
-            emit=lambda event: None,
-            approve=partial(self._consent, actor) if actor.owner else _refuse_approval,
-            ask=_no_answer,
-            keep_todos=_discard_todos,
+            services=OwnerServices(actor, agreed=self._approve) if actor.owner else CommandLineServices(),
             turn="cli",
         )
         return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
-
-    async def _consent(self, owner: Actor, wanted: ApprovalRequest) -> Consent:
-        if not self._approve:
-            raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
-        return Consent(wanted.digest, by=owner)
 
 
 def _actor(user: str | None) -> Actor:
     if user is None:
         return Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
     return Actor(user, "cli")
-
-
-async def _refuse_approval(wanted: ApprovalRequest) -> Consent:
-    raise ToolError(f"approval required: {wanted.reason}")
-
-
-async def _no_answer(question: Question, step: str) -> str | None:
-    raise ToolError("nobody can be asked on the command line")
-
-
-async def _discard_todos(todos: Sequence[Todo]) -> None:
-    """Do not store a todo list: a single call has no session."""
-
-
-async def _nowhere(delivery: Delivery) -> Receipt:
-    raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
 
 
 @asynccontextmanager

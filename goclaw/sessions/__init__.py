@@ -68,7 +68,8 @@ External callers (`external_runs`). A call over MCP runs in a turn that no messa
 enters it for each call): an `AgentRun` without a conversation is above its agents, and an `ExternalCaller` answers
 questions in place of the person. Its steps are forgotten when it ends, or by the next start.
 
-Services for tools. `sampling` answers a tool's request to a model (`ToolContext.sample`; a server's sampling:
+Services for tools (`agent_services`, `goclaw.toolkit.services`): one object for each agent at work, which the steps of
+its turn use, too. `sampling` answers a tool's request to a model (`ToolContext.sample`; a server's sampling:
 `goclaw.tools.mcp_sampling`): no journal step, no tools, charged to the turn. `command_port`, implemented by
 `goclaw.app`, runs slash commands for the agent: the same commands, rights and audit as for the person, restricted to
 `tools.command.allowed`, and none that waits for the turn or decides about it.

@@ -17,11 +17,11 @@ from goclaw.errors import AccessDenied, ConfigError
 from goclaw.events import Actor, Inbound
 from goclaw.records import record
 from goclaw.sessions.state import AGENT, Contexts
-from goclaw.sessions.turn import FIRST_ANSWER
 from goclaw.store.settings import Settings
 
 _NAME: Codec[str] = Codec(str)
 _STEP = "agent"
+_FIRST_ANSWER = "model:1"
 
 BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent", "by agents.routes", ""
 
@@ -71,7 +71,7 @@ class AgentSelector:
         """
         if turn.recorded(_STEP):
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
-        return MAIN if turn.recorded(FIRST_ANSWER) else ""
+        return MAIN if turn.recorded(_FIRST_ANSWER) else ""
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
         """Return the agent for a person in a session who gives that command there; raises as `of_turn` does."""

@@ -7,7 +7,7 @@ after a crash. It grants no additional right: a subagent acts as the same person
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from hashlib import sha256
 
@@ -16,11 +16,8 @@ from structlog.contextvars import bound_contextvars
 from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
 from goclaw.agent.loop import go_on, run_turn
 from goclaw.agent.policy import RunPolicy
-from goclaw.clock import Clock
 from goclaw.codec import Codec
-from goclaw.config.policies import LimitSettings
-from goclaw.engine.base import Turn
-from goclaw.engine.journal import Journal, JournaledTurn
+from goclaw.engine.journal import JournaledTurn
 from goclaw.errors import GoclawError, LimitReached, OutcomeUnknown, StateError, ToolError
 from goclaw.events import (
     LOCAL,
@@ -36,14 +33,14 @@ from goclaw.events import (
 from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.sessions.agent_run import AgentRun, SharedRun, TeamMembership
-from goclaw.sessions.models import Models
+from goclaw.sessions.agent_services import AgentServices
 from goclaw.sessions.nested import NestedTurn
-from goclaw.sessions.pausing import Gate
-from goclaw.sessions.questions import Questions
+from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.ports import SessionPorts
 from goclaw.sessions.state import Contexts, Session
-from goclaw.sessions.turn import STOPPED, TurnPorts, TurnRun
-from goclaw.store.spending import Spending, Spent
-from goclaw.tasks.base import Job, JobEnd, Owner, Tasks
+from goclaw.sessions.turn import STOPPED, TurnRun
+from goclaw.store.spending import Spent
+from goclaw.tasks.base import Job, JobEnd, Owner
 from goclaw.toolkit.spawning import AgentReport, AgentTask
 
 log = logging.getLogger(__name__)
@@ -59,28 +56,6 @@ MAX_NAME = 80
 
 
 @record
-class AgentPorts:
-    """The services that subagents use."""
-
-    clock: Clock
-    contexts: Contexts
-    kinds: Kinds
-    limits: LimitSettings
-    may: Callable[[Actor, str], bool]
-    """Whether an actor may have the agent of that name work for them."""
-    models: Models
-    publish: Callable[[TurnStarted | TurnFinished], None]
-    spending: Spending
-    journal: Journal
-    questions: Questions
-    tasks: Tasks
-    fit: Callable[[AgentRun], TurnPorts]
-    """Returns the ports for a subagent's steps."""
-    gate: Callable[[Turn], Gate]
-    """Returns the gate that a background turn passes before each step."""
-
-
-@record
 class RunningAgent:
     """An agent at work, for people."""
 
@@ -93,8 +68,23 @@ class RunningAgent:
 class Agents:
     """All agents that work for turns now."""
 
-    def __init__(self, ports: AgentPorts) -> None:
+    def __init__(
+        self,
+        ports: SessionPorts,
+        kinds: Kinds,
+        contexts: Contexts,
+        pauses: Pauses,
+        *,
+        may: Callable[[Actor, str], bool],
+        services: Callable[[AgentRun], AgentServices],
+    ) -> None:
+        """`may`: whether an actor may have the agent of that name work for them."""
         self._ports = ports
+        self._kinds = kinds
+        self._contexts = contexts
+        self._pauses = pauses
+        self._may = may
+        self._services = services
         self._running: dict[str, RunningAgent] = {}
         """By their sessions, in the order of their start."""
         self._places: dict[str, str] = {}
@@ -131,13 +121,13 @@ class Agents:
         Raises:
             ToolError: no agent of that name may work for this person.
         """
-        kind = self._ports.kinds.named(name)
-        if not self._ports.may(above.turn.inbound.actor, kind.name):
+        kind = self._kinds.named(name)
+        if not self._may(above.turn.inbound.actor, kind.name):
             raise ToolError(f"no kind of agent is called {kind.name!r} that may work for this person")
         return kind
 
     def _exporting(self, name: str) -> Kind:
-        kind = self._ports.kinds.of(name)
+        kind = self._kinds.of(name)
         if kind is None:
             raise ToolError(f"the agent {name} is not there any more")
         return kind
@@ -153,7 +143,7 @@ class Agents:
         async def start() -> tuple[str, str]:
             nonlocal has_begun
             await turn.intend(name)
-            info = await self._ports.tasks.begin(self._job(above.detached(), kind, task, agent, step))
+            info = await self._ports.environment.tasks.begin(self._job(above.detached(), kind, task, agent, step))
             has_begun = True
             return info.id, info.output
 
@@ -176,7 +166,7 @@ class Agents:
             try:
                 async with self._working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
-                    root = SharedRun(own, ports.gate(own))
+                    root = SharedRun(own, self._pauses.gate(own, nullcontext))
                     agent_run = replace(
                         agent_run, root=root, turn=NestedTurn(own, "", agent_run.turn.inbound), prefix=""
                     )
@@ -191,7 +181,7 @@ class Agents:
             own.stopping = True
 
         owner, label = Owner(above.home.key, inbound.actor.key), _name(kind, task)
-        seconds = 60.0 * ports.kinds.config.tools.tasks.minutes
+        seconds = 60.0 * ports.config.tools.tasks.minutes
         return Job(owner, inbound.address, label, run, stop, seconds, above.turn.id)
 
     async def admit(self, above: AgentRun, step: str) -> str:
@@ -231,7 +221,7 @@ class Agents:
         asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
         agent_run = replace(
             agent_run,
-            root=SharedRun(own, ports.gate(own)),
+            root=SharedRun(own, self._pauses.gate(own, nullcontext)),
             turn=NestedTurn(own, "", asked),
             prefix="",
             membership=membership,
@@ -266,12 +256,12 @@ class Agents:
     async def _run(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         turn, session = agent_run.turn, agent_run.session
         log.info("agent of kind %s started", kind.name, extra={"depth": agent_run.depth})
-        self._ports.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
+        self._ports.bus.publish(TurnStarted(turn.id, session.key, Address(LOCAL, session.key)))
         outcome, text = Outcome.STOPPED, STOPPED
         try:
             outcome, text = await self._answer(agent_run, task.check)
         finally:
-            self._ports.publish(TurnFinished(turn.id, session.key, outcome, text))
+            self._ports.bus.publish(TurnFinished(turn.id, session.key, outcome, text))
             log.info("agent %s", outcome)
         if outcome is not Outcome.ANSWERED:
             raise ToolError(f"the agent did not finish: {text} What it did until then is kept as {session.key}")
@@ -280,7 +270,7 @@ class Agents:
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
         """Its last words, or the sentence that stands in their place."""
-        run = TurnRun(agent_run.turn, agent_run.session.window, self._ports.fit(agent_run))
+        run = TurnRun(self._services(agent_run))
         try:
             answer = (await _answered(run, agent_run.policy, check)).strip()
             # An MCP client gets all text, as a person does, unless it asks for data.
@@ -306,17 +296,17 @@ class Agents:
         self._places[key] = above.home.key
         above.root.started.add(agent)
         try:
-            async with self._ports.contexts.working(key) as session:
+            async with self._contexts.working(key) as session:
                 session.actor, session.person = above.turn.inbound.actor, above.turn.inbound.actor.key
                 yield session
         finally:
             self._places.pop(key, None)
             self._running.pop(key, None)
-            self._ports.contexts.forget(key, gone=True)
+            self._contexts.forget(key, gone=True)
             self._ports.models.forget(key)
 
     async def _refuse_too_many(self, above: AgentRun, agent: str) -> None:
-        limits, root, home = self._ports.limits, above.root, above.home.key
+        limits, root, home = self._ports.config.limits, above.root, above.home.key
         if above.depth >= limits.agent_depth:
             raise ToolError(
                 f"agents that start agents may be {limits.agent_depth} deep (limits.agent_depth): do the task yourself"

@@ -4,9 +4,10 @@ One object per turn. A consent holds for exactly the call that was shown (`Conse
 again right before running the call (`Consent.lapsed`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Protocol
 
 from goclaw.access import Access
 from goclaw.audit import AuditEntry
@@ -162,15 +163,17 @@ class TurnQuestions:
         return ""
 
 
-@record
-class ExternalCaller:
+class ExternalCaller(Protocol):
     """A caller outside any session, such as an MCP client (see `sessions.external_runs`)."""
 
-    approve: Callable[[ApprovalRequest, str], Awaitable[Consent]]
-    """Asks it whether a call may run, of the agent with this name. Raises ToolError where it cannot be asked."""
-    ask: Callable[[Question, str], Awaitable[str | None]]
-    emit: Callable[[TurnEvent], None]
-    """Shows it what is done for it."""
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
+        """Ask it whether a call of the agent with this name may run. Raises ToolError where it cannot be asked."""
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        """Ask it a question. Raises ToolError where it cannot be asked."""
+
+    def emit(self, event: TurnEvent) -> None:
+        """Show it what is done for it."""
 
 
 @record
@@ -187,7 +190,7 @@ class CallerQuestions:
         if self.was_denied(wanted.call):
             return Consent(refusal=AGAIN)
         with self.pause():
-            return await self.caller.approve(wanted, self.agent)
+            return await self.caller.approve_for_agent(wanted, self.agent)
 
     async def ask(self, question: Question, step: str) -> str | None:
         """Ask the caller, and return the answer. Raises ToolError where the caller cannot be asked."""

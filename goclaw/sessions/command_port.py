@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from goclaw.events import Inbound
-from goclaw.toolkit.base import no_commands
+from goclaw.toolkit.services import Detached
 
 
 async def _unbound(inbound: Inbound, text: str) -> str:
-    return await no_commands(text)
+    return await Detached().command(text)
 
 
 class CommandPort:

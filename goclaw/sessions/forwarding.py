@@ -10,11 +10,10 @@ from dataclasses import replace
 from goclaw.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.errors import OutcomeUnknown
-from goclaw.events import TurnEvent
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.records import record
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
-from goclaw.toolkit.scope import CallScope, unseen
+from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.spawning import Forward
 
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
@@ -36,9 +35,7 @@ class Forwarding:
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
-        scope = replace(self._within(wanted), step=name, emit=_not_shown, gave=unseen)
-        if not repeatable:
-            scope = replace(scope, begin=lambda: self.turn.intend(name))
+        scope = replace(self.scope, step=name, selections=self._within(wanted), hidden=True)
 
         async def run() -> ToolResult:
             if self.turn.stopping:
@@ -48,16 +45,9 @@ class Forwarding:
         done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: _unknown(call))
         return done.value
 
-    def _within(self, wanted: Forward) -> CallScope:
-        """Return the scope of the call: the tool must belong to the offering agent and, as a rule, to the caller."""
-        if wanted.own_tools:
-            return replace(self.scope, tools=self.selection, narrowed=())
-        also = () if self.selection is None else (self.selection,)
-        return replace(self.scope, narrowed=(*self.scope.narrowed, *also))
-
-
-def _not_shown(event: TurnEvent) -> None:
-    """Drop the event, since clients already see the original call."""
+    def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
+        """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
+        return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
 
 
 def _unknown(call: ToolCall) -> ToolResult:

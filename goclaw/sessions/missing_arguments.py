@@ -3,7 +3,7 @@
 A call with names that the tool does not know is left to the model: it probably means another field.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,6 @@ from goclaw.events import Question
 from goclaw.messages import ToolCall
 from goclaw.records import record
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.scope import Ask
 
 YES, NO = "yes", "no"
 
@@ -26,7 +25,8 @@ class Clarifier:
     """Completes the calls of one turn."""
 
     mode: MissingFields
-    ask: Ask
+    ask: Callable[[Question, str], Awaitable[str | None]]
+    """Asks a question under a step name. Raises ToolError where none can be asked."""
     person: str
     """Actor key of the person to ask."""
 

@@ -4,7 +4,7 @@ A choice is a durable setting of its session, and is judged anew at every use (`
 chose applies to no other speaker there, and to no admin any more once the configuration forbids it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from goclaw.access import Access, ChosenMode
@@ -98,15 +98,11 @@ class Modes:
         """Return the model's reminders of the mode."""
         return [PLANNING] if self._access.mode(actor, chosen) == "plan" else []
 
-    def leaving_plan(self, key: str, actor: Actor) -> Callable[[Mode], Awaitable[None]]:
-        """Return the callback by which a turn of the actor ends plan mode after a person approved the plan."""
-
-        async def leave(mode: Mode) -> None:
-            decision = await self.choose(key, mode, actor, approved=True)
-            if not decision.allowed:
-                raise ToolError(f"permission denied: mode {mode} ({decision.rule})")
-
-        return leave
+    async def leave_plan(self, key: str, actor: Actor, mode: Mode) -> None:
+        """End plan mode after a person approved the plan. Raises ToolError where the actor may not choose the mode."""
+        decision = await self.choose(key, mode, actor, approved=True)
+        if not decision.allowed:
+            raise ToolError(f"permission denied: mode {mode} ({decision.rule})")
 
 
 def _planned(session: Session) -> int:

@@ -17,7 +17,6 @@ from goclaw.records import record
 from goclaw.redact import mask_known
 from goclaw.sessions.agent_run import AgentRun
 from goclaw.sessions.costs import Costs
-from goclaw.sessions.models import Models
 from goclaw.toolkit.sampling import Sample, Sampled
 
 log = logging.getLogger(__name__)
@@ -28,25 +27,20 @@ class ToolSampling:
     """Has models answer for the tools of one agent at work."""
 
     agent_run: AgentRun
-    models: Models
     costs: Costs
-    usual: Callable[[], Awaitable[ChatModel]]
-    """The models that answer the agent itself."""
-    held: Callable[[], Awaitable[None]]
-    """Waits while the turn is paused."""
-    affordable: Callable[[], Awaitable[None]]
-    """Raises LimitReached when what may be spent is spent."""
 
-    async def answer(self, wanted: Sample) -> Sampled:
-        """Ask the model. Implements `toolkit.sampling.Sampler`.
+    async def answer(self, wanted: Sample, models: Callable[[], Awaitable[ChatModel]]) -> Sampled:
+        """Ask the model.
 
-        The asker may see the errors raised, so they say little.
+        Args:
+            wanted: the request.
+            models: opens the models that answer, if the turn can afford it.
+
+        Raises:
+            ToolError: it does not answer. The asker may see the error, so it says little.
         """
-        await self.held()
         try:
-            await self.affordable()
-            model = await (self.models.only(wanted.models) if wanted.models else self.usual())
-            done = await self._asked(model, wanted)
+            done = await self._asked(await models(), wanted)
         except LimitReached as limit:
             log.warning("%s is not answered: %s", wanted.asker, limit)
             raise ToolError("the model is not asked: what may be spent on this turn, or today, is spent") from None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -37,14 +37,15 @@ from goclaw.events import (
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.sessions.agent_run import AgentRun, SharedRun
 from goclaw.sessions.agent_selection import AgentSelector
-from goclaw.sessions.agents import AgentPorts, Agents
+from goclaw.sessions.agent_services import AgentServices
+from goclaw.sessions.agents import Agents
 from goclaw.sessions.artifacts import files_of
 from goclaw.sessions.attachments import Attachments
 from goclaw.sessions.checkpoints import Checkpoints
 from goclaw.sessions.compacting import Compactor
 from goclaw.sessions.costs import Costs
 from goclaw.sessions.demo_turns import DemoTurns
-from goclaw.sessions.external_runs import ExternalRunPorts, ExternalRuns
+from goclaw.sessions.external_runs import ExternalRuns
 from goclaw.sessions.forgetting import Forgetter
 from goclaw.sessions.hooking import WITHHELD
 from goclaw.sessions.interim import InterimTexts
@@ -117,11 +118,11 @@ class Sessions:
         self.spending = ports.spending
         kinds = Kinds(ports.config)
         self.agents_for = AgentSelector(kinds, self.contexts, ports.settings, self._may_answer)
-        self.agents = Agents(self._agents(kinds))
+        self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self._may_answer, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
         self._turn_context = self._turn_context_of(kinds)
         self._room = WindowShortage(self._turn_context.budget, self._model)
-        self.external_runs = ExternalRuns(self._external_run_ports(kinds))
+        self.external_runs = ExternalRuns(self._turn_context, self.agents, self.pauses, rules_of(ports.config.limits))
         self.forgetter = self._forgetting()
 
     def _compacting(self) -> Compactor:
@@ -171,41 +172,14 @@ class Sessions:
             self.queue_modes,
             self.received,
             self.interim,
-            self.agents.spawn,
+            self.agents,
             self.teams,
             self.agents_for,
             self._may_answer,
         )
 
-    def _agents(self, kinds: Kinds) -> AgentPorts:
-        ports = self._ports
-        return AgentPorts(
-            clock=ports.clock,
-            contexts=self.contexts,
-            kinds=kinds,
-            limits=ports.config.limits,
-            may=self._may_answer,
-            models=ports.models,
-            publish=ports.bus.publish,
-            spending=ports.spending,
-            fit=lambda agent_run: self._turn_context.of(agent_run),
-            gate=lambda turn: self.pauses.gate(turn, nullcontext),
-            journal=ports.journal,
-            questions=ports.questions,
-            tasks=ports.environment.tasks,
-        )
-
-    def _external_run_ports(self, kinds: Kinds) -> ExternalRunPorts:
-        return ExternalRunPorts(
-            clock=self._ports.clock,
-            contexts=self.contexts,
-            forward=self._turn_context.forward,
-            journal=self._ports.journal,
-            kinds=kinds,
-            pauses=self.pauses,
-            rules=rules_of(self._ports.config.limits),
-            spawn=self.agents.spawn,
-        )
+    def _services(self, agent_run: AgentRun) -> AgentServices:
+        return AgentServices(self._turn_context, agent_run)
 
     def _forgetting(self) -> Forgetter:
         ports = self._ports
@@ -369,7 +343,7 @@ class Sessions:
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
-        run = TurnRun(turn, session.window, self._turn_context.of(agent_run))
+        run = TurnRun(self._services(agent_run))
         try:
             if refused:
                 raise refused

@@ -11,11 +11,10 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from goclaw.agent.policy import Planning
 from goclaw.codec import Codec
 from goclaw.context.sanitize import sound
-from goclaw.context.window import Window, shown
-from goclaw.engine.base import Step, Turn
+from goclaw.context.window import shown
+from goclaw.engine.base import Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
 from goclaw.events import (
     Delivery,
@@ -24,11 +23,8 @@ from goclaw.events import (
     StreamRestarted,
     TextStreamed,
     ThinkingStreamed,
-    TurnEvent,
 )
 from goclaw.llm.base import (
-    CachePoints,
-    ChatModel,
     Finished,
     ModelEvent,
     Request,
@@ -36,18 +32,15 @@ from goclaw.llm.base import (
     TextDelta,
     ThinkingDelta,
 )
-from goclaw.messages import Artifact, AssistantMessage, Message, Piece, ToolCall, ToolResult, UserMessage
-from goclaw.records import record
+from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.redact import Masking, mask_known
-from goclaw.sessions.hooking import Hooking, context_of
-from goclaw.sessions.interim import InterimTexts
+from goclaw.sessions.agent_services import AgentServices, Opening
+from goclaw.sessions.hooking import context_of
 from goclaw.sessions.model_answers import cut_line, is_cut, log_answer, masked
-from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.withdrawing import Withdrawal, Withdrawn
-from goclaw.specs import ToolSpec
 from goclaw.store.database import BoundStatement
-from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
-from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
+from goclaw.toolkit.dispatcher import error_text
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 
@@ -60,86 +53,19 @@ _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
-MAX_CONTINUATIONS = 3
-"""Maximum requests for the rest of one answer (`limits.continue_cut`)."""
 STOPPED_HERE = "[stopped here]"
 """Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 STOPPED = "Stopped."
-FIRST_ANSWER = "model:1"
-"""The step of the model's first answer; the others are `model:2`, `model:3` …"""
-
-
-@record
-class Opening:
-    """The parts of a request besides the conversation."""
-
-    model: ChatModel
-    system: str
-    tools: Sequence[ToolSpec]
-    """The tools in the request; found anew for every request, so that a revoked right takes effect."""
-    deferred: Sequence[ToolSpec]
-    """The other tools it may use."""
-    cache: CachePoints
-
-
-@record
-class TurnPorts:
-    """The services that the steps of a turn use, filled in by the session service."""
-
-    transcripts: Transcripts
-    dispatcher: Dispatcher
-    publish: Callable[[TurnEvent], None]
-    now: Callable[[], float]
-    received: Callable[[Inbound, Sequence[Piece]], Awaitable[UserMessage]]
-    """Returns a person's message with all its attachments, after what was overheard."""
-    carrying: Carrying
-    """The overheard messages that go with this message."""
-    opening: Callable[[], Awaitable[Opening]]
-    """Asked before every request."""
-    joining: Callable[[int], Sequence[Inbound]]
-    """Returns the queued messages to merge into the turn's request of this number, oldest first."""
-    burst: Callable[[Sequence[Inbound]], Sequence[Inbound]]
-    """Returns the messages right behind the turn's messages, given those without its own first one."""
-    make_room: Callable[[bool], Awaitable[int]]
-    """Apply a pending /compact, and compact when it is due; True: the provider said that the prompt is too long.
-
-    Returns the tokens that the next request will have."""
-    counted: Callable[[Finished], None]
-    """Called with each new answer, so that the window knows the provider's count."""
-    kept: Callable[[Sequence[Artifact]], None]
-    """Called with the artifacts that each call kept for people."""
-    remind: Callable[[Sequence[str]], str]
-    """Returns the next request's reminders, in their marks.
-
-    Its argument: the names of the tools whose results come right before it and have a reminder.
-    """
-    spent: Callable[[str, Finished], BoundStatement]
-    """The row about what an answer cost, from the turn's id."""
-    planning: Callable[[], Planning]
-    """The time that an answer may take."""
-    continuations: int
-    """Number of requests for the rest of an answer that the output limit cut."""
-    compresses: Callable[[str], bool]
-    """Whether a model gets what commands say compressed."""
-    held: Callable[[], Awaitable[None]]
-    """Returns when the turn is not paused; asked before each request and each call."""
-    affordable: Callable[[], Awaitable[None]]
-    """Asked before each request; raises LimitReached when what may be spent is spent."""
-    scope: CallScope
-    hooks: Hooking
-    """The operator's hooks on messages."""
-    interim: InterimTexts | None
-    """Has what is said before tool calls delivered; None: no person waits for this turn."""
 
 
 class TurnRun:
     """Implements `agent.loop.TurnSteps` for one turn."""
 
-    def __init__(self, turn: Turn, window: Window, ports: TurnPorts) -> None:
-        self._turn = turn
-        self._window = window
-        self._ports = ports
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self._turn = turn = services.agent_run.turn
+        self._window = services.agent_run.session.window
         self._session = turn.inbound.session
         self._heard = False
         self.withheld = False
@@ -203,7 +129,7 @@ class TurnRun:
                 _USER,
                 rows=lambda message: self._user_rows(name, message, inbound),
                 kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
-                at=self._ports.now(),
+                at=self._services.now(),
             )
         except MessageDenied:
             self._denied.add(inbound.id)
@@ -213,17 +139,17 @@ class TurnRun:
         return True
 
     def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[BoundStatement]:
-        session = self._ports.transcripts.ensure_session(self._session, self._ports.now())
-        return [*rows_of(message, self._origin(step, inbound, message)), session, *self._ports.carrying.settled()]
+        session = self._services.transcripts.ensure_session(self._session, self._services.now())
+        return [*rows_of(message, self._origin(step, inbound, message)), session, *self._services.carrying.settled()]
 
     async def answer(self, number: int) -> AssistantMessage:
         """Take in what joins the turn, make the context fit, then ask the model."""
-        name, began = f"model:{number}", self._ports.now()
+        name, began = f"model:{number}", self._services.now()
 
         def rows(done: Finished) -> list[BoundStatement]:
             said = self._interim(number, done.message)
-            promise = [self._ports.interim.row(said)] if said and self._ports.interim else []
-            return [*rows_of(done.message, self._origin(name)), self._ports.spent(self._turn.id, done), *promise]
+            promise = [self._services.interim.row(said)] if said and self._services.interim else []
+            return [*rows_of(done.message, self._origin(name)), self._services.cost(done), *promise]
 
         def kept(step: Step[Finished]) -> None:
             self._keep(step, step.value.message)
@@ -231,14 +157,14 @@ class TurnRun:
             self._answers = number
             self._spoken(number, step.value.message, replayed=step.replayed)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
-            self._compress = self._ports.compresses(step.value.spec)
+            self._compress = self._services.compresses(step.value.spec)
             self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
             self.withheld = step.value.message.withheld
             self.cut = is_cut(step.value)
             if not step.replayed:
-                self._ports.counted(step.value)
-                log_answer(step.value, self._ports.now() - began)
+                self._services.counted(step.value)
+                log_answer(step.value, self._services.now() - began)
 
         step = await self._turn.step(
             name,
@@ -251,9 +177,9 @@ class TurnRun:
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
         """Return the delivery of an interim text; None where it is held for later, or empty."""
-        if self._ports.interim is None or message.deferred or not message.is_interim:
+        if self._services.interim is None or message.deferred or not message.is_interim:
             return None
-        return self._ports.interim.delivery(self._turn, number, self._begun + message.text)
+        return self._services.interim.delivery(self._turn, number, self._begun + message.text)
 
     def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
         """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
@@ -263,23 +189,21 @@ class TurnRun:
                 self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
             return
         text = self._begun + message.text
-        if self._ports.interim:
+        if self._services.interim:
             promised = None if replayed else self._interim(number, message)
             if promised:
-                self._ports.interim.promised(promised)
+                self._services.interim.promised(promised)
             else:
-                self._ports.interim.recalled(self._turn.id, number, text, waits=message.deferred)
+                self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)
         self.said.append(text.strip())
         self._begun = ""
 
     async def use(self, number: int, call: ToolCall) -> ToolResult:
         """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
         name = f"tool:{number}:{call.id}"
-        repeatable = self._ports.dispatcher.is_idempotent(call, self._turn.inbound.actor)
+        repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor)
         slot = self._slots.get(name)
-        scope = replace(self._ports.scope, step=name, slot=slot, compress=self._compress)
-        if not repeatable:
-            scope = replace(scope, begin=lambda: self._turn.intend(name))
+        scope = replace(self._services.scope, step=name, slot=slot, compress=self._compress)
 
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)
@@ -299,12 +223,12 @@ class TurnRun:
                 slot.end()  # also of a call that was read back, or never ran
         if step.value.reminds:
             self._reminding.append(call.name)
-        self._ports.kept(step.value.artifacts)
+        self._services.keep_artifacts(step.value.artifacts)
         return step.value
 
     async def goes_on(self, number: int) -> bool:
         """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
-        if not self.cut or self._continued >= self._ports.continuations:
+        if not self.cut or self._continued >= self._services.continuations:
             return False
         self._continued += 1
         self._begun = self.answered
@@ -376,40 +300,40 @@ class TurnRun:
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
         self._go_on()
-        beside = self._ports.carrying.pieces(inbound.actor.key)
-        return await self._ports.hooks.heard(inbound, await self._ports.received(inbound, beside))
+        beside = self._services.carrying.pieces(inbound.actor.key)
+        return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
         """Return the message of a turn that ended before its files came."""
-        self._ports.carrying.leave()
-        return self._ports.hooks.unheard(inbound)
+        self._services.carrying.leave()
+        return self._services.hooks.unheard(inbound)
 
     async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         self._go_on()
-        await self._ports.held()
-        return await self._ports.dispatcher.call(call, scope)
+        await self._services.held()
+        return await self._services.dispatcher.call(call, scope)
 
     async def _judged(self, number: int) -> Finished:
         """Return the model's answer, as hooks let it pass."""
         done = await self._ask(number)
-        if is_cut(done) and self._continued >= self._ports.continuations:
+        if is_cut(done) and self._continued >= self._services.continuations:
             done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
-        message = await self._ports.hooks.said(self._turn.inbound, done.message)
+        message = await self._services.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
-        actor, meant = self._ports.scope.actor, self._ports.dispatcher.registry.meant
+        actor, meant = self._services.scope.actor, self._services.dispatcher.registry.meant
         calls = tuple(meant(call, actor) for call in message.calls)
-        interim = self._ports.interim if message.is_interim else None
+        interim = self._services.interim if message.is_interim else None
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)
         return replace(done, message=replace(message, calls=calls, deferred=deferred))
 
     async def _ask(self, number: int) -> Finished:
         self._go_on()
-        await self._ports.held()
-        await self._ports.affordable()
+        await self._services.held()
+        await self._services.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
         await self._take_in(number)
-        opening = await self._ports.opening()
-        reminder = self._ports.remind(self._reminding)
+        opening = await self._services.opening()
+        reminder = self._services.remind(self._reminding)
         while True:
             try:
                 return await self._request(number, opening, reminder)
@@ -418,15 +342,15 @@ class TurnRun:
                 await self._take_in(number)
 
     async def _request(self, number: int, opening: Opening, reminder: str) -> Finished:
-        tokens = await self._ports.make_room(False)
-        planning = self._ports.planning()
+        tokens = await self._services.make_room()
+        planning = self._services.planning()
         try:
             async with planning.request():
                 return await self._stream(number, opening, tokens, reminder)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
-            tokens = await self._ports.make_room(True)
+            tokens = await self._services.make_room(too_long=True)
             async with planning.request():
                 return await self._stream(number, opening, tokens, reminder)
 
@@ -454,24 +378,24 @@ class TurnRun:
 
     def _waiting(self, number: int) -> Sequence[Inbound]:
         """Return the messages to merge into the request of this number."""
-        return self._ports.joining(number) or (self._goes_on_with() if number == 1 else ())
+        return self._services.joining(number) or (self._goes_on_with() if number == 1 else ())
 
     def _goes_on_with(self) -> Sequence[Inbound]:
-        return [each for each in self._ports.burst(self._joined) if each.id not in self._denied]
+        return [each for each in self._services.burst(self._joined) if each.id not in self._denied]
 
     def _show(self, event: ModelEvent) -> None:
         turn, session = self._turn.id, self._session
         match event:
-            case TextDelta() | ThinkingDelta() if self._ports.hooks.judges_answers:
+            case TextDelta() | ThinkingDelta() if self._services.hooks.judges_answers:
                 pass  # an answer judged as a whole is not streamed in pieces
             case TextDelta(text) if text:
                 self._partial.append(text)
-                self._ports.publish(TextStreamed(turn, session, text))
+                self._services.publish(TextStreamed(turn, session, text))
             case ThinkingDelta(text) if text:
-                self._ports.publish(ThinkingStreamed(turn, session, text))
+                self._services.publish(ThinkingStreamed(turn, session, text))
             case Restarted():
                 self._partial.clear()
-                self._ports.publish(StreamRestarted(turn, session, event.reason))
+                self._services.publish(StreamRestarted(turn, session, event.reason))
             case _:
                 pass
 
@@ -479,13 +403,13 @@ class TurnRun:
         """Add a message that was just stored to the window, and publish it to clients."""
         if step.replayed:
             return
-        row, at = step.rows[0], self._ports.now()
+        row, at = step.rows[0], self._services.now()
         sender, context = _speaker(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
-        self._ports.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
+        self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
-        return Origin(self._session, self._turn.id, step, self._ports.now(), *_speaker(inbound, message))
+        return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
 
 
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from goclaw.blobs import Blobs
 from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.config.values import Mode
-from goclaw.errors import InvalidInput, ToolError
+from goclaw.errors import InvalidInput
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.messages import ToolResult
@@ -33,21 +33,19 @@ from goclaw.tasks.base import Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
 from goclaw.toolkit.prompting import LivePrompt
-from goclaw.toolkit.reminders import NoReminders, Reminders
+from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.results import BOUNDS, ResultType
-from goclaw.toolkit.sampling import Sampler, no_sampling
+from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.toolkit.settings import NoSettings, SettingsPort
+from goclaw.toolkit.services import CallPort
+from goclaw.toolkit.settings import SettingsPort
 from goclaw.toolkit.signature import Takes, arguments_of, schema_of, without_titles
-from goclaw.toolkit.spawning import Forward, Spawn, no_agents, no_forwarding
-from goclaw.toolkit.teaming import NoTeams, TeamPort
+from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
+from goclaw.toolkit.teaming import TeamPort
 from goclaw.toolkit.templates import check
 from goclaw.web.base import Web
 from goclaw.workspace import Workspace
 
-NO_REMINDERS = NoReminders()
-NO_SETTINGS = NoSettings()
-NO_TEAMS = NoTeams()
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
 _MAX_TEXT = 2_000
@@ -88,39 +86,6 @@ class ToolEnvironment(Protocol):
         ...
 
 
-def no_approver(action: str, target: str) -> Actor | None:
-    """Return None: the call had no approver."""
-    return None
-
-
-async def no_modes(mode: Mode) -> None:
-    """Refuse a change of mode: there is no session. Raises ToolError."""
-    raise ToolError("there is no session here whose mode could change")
-
-
-def usual_mode() -> Mode:
-    """Return the mode of a conversation without a chosen one."""
-    return "default"
-
-
-async def no_commands(text: str) -> str:
-    """Refuse a slash command where none can run. Raises ToolError."""
-    raise ToolError("there is nobody here who answers commands")
-
-
-def _ignore_progress(text: str) -> None:
-    """Discard a progress line."""
-
-
-def _no_tools() -> Sequence[ToolSpec]:
-    """Return no tools."""
-    return ()
-
-
-def _attach_nothing(kind: str, data: BaseModel) -> None:
-    """Discard an artifact."""
-
-
 @record
 class ToolContext:
     """The context of one tool call. It holds ports only: no tool depends on a channel."""
@@ -132,50 +97,8 @@ class ToolContext:
     """Where the conversation takes place."""
     environment: ToolEnvironment
     workspace: Workspace
-    deliver: Callable[[Delivery], Awaitable[Receipt]]
-    """Hand a message over to a chat and wait for the channel's receipt."""
-    ask: Callable[[Question], Awaitable[str | None]]
-    """Ask the person for whom the turn runs, and wait, over restarts if need be; None: no answer.
-
-    A tool that asks is run again after a restart and gets the answers that were given: it must be idempotent up to
-    its last question.
-    """
-    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
-    """Replace the session's to-do list, and show it."""
-    authorize: Callable[[str, str], Decision]
-    """May the acting person do `action` to `object`? Asked for what a call's arguments reach beyond the tool itself."""
-    agreed_by: Callable[[str, str], Actor | None] = no_approver
-    """Return the approver of this call if authorized for `action` on `object`, else None."""
-    attach: Callable[[str, BaseModel], None] = _attach_nothing
-    """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
-
-    It is shown to people and never sent to the model.
-    """
-    reminders: Reminders = NO_REMINDERS
-    """The reminders for the model after the results of this answer."""
-    leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
-    """End plan mode: the session goes on in this mode. Only to be called when a person has just agreed to the plan.
-
-    Raises ToolError where the acting person may not choose that mode.
-    """
-    mode: Callable[[], Mode] = usual_mode
-    """The permission mode in force, as of now."""
-    command: Callable[[str], Awaitable[str]] = no_commands
-    """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
-    settings: SettingsPort = NO_SETTINGS
-    """The settings of the conversation."""
-    spawn: Spawn = no_agents
-    """Have an agent do a task for the caller, within the caller's rights."""
-    forward: Callable[[Forward], Awaitable[ToolResult]] = no_forwarding
-    """Make a call of another tool in place of this one, as if the model had made it."""
-    sample: Sampler = no_sampling
-    """Have a model answer a prompt outside the conversation, on the caller's behalf."""
-    teams: TeamPort = NO_TEAMS
-    """The team of the conversation."""
-    usable: Callable[[], Sequence[ToolSpec]] = _no_tools
-    """The tools that the acting person may use and that can work, as of now."""
-    progress: Callable[[str], None] = _ignore_progress
-    """Report the progress of the call in a line, for people only; the model never reads it."""
+    port: CallPort
+    """The call and its services; tools use the methods below, which raise ToolError once the call is over."""
     compress: bool = False
     """Shorten the output of commands where possible, because the model has little room."""
     own_workspace: Workspace | None = None
@@ -183,6 +106,95 @@ class ToolContext:
     turn: str = ""
     step: str = ""
     """The call's name in the journal: unique within the turn (models repeat call ids), the same after a crash."""
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        """Hand a message over to a chat and wait for the channel's receipt."""
+        return await self.port.services.deliver(delivery)
+
+    async def ask(self, question: Question) -> str | None:
+        """Ask the person for whom the turn runs, and wait, over restarts if need be; None: no answer.
+
+        A tool that asks is run again after a restart and gets the answers that were given: it must be idempotent up
+        to its last question.
+        """
+        return await self.port.services.ask(question, self.port.question())
+
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
+        """Replace the session's to-do list, and show it."""
+        await self.port.services.keep_todos(todos)
+
+    def authorize(self, action: str, target: str) -> Decision:
+        """May the acting person do `action` to `target`? Asked for what arguments reach beyond the tool itself."""
+        return self.port.authorize(action, target)
+
+    def agreed_by(self, action: str, target: str) -> Actor | None:
+        """Return the approver of this call if authorized for `action` on `target`, else None."""
+        return self.port.agreed_by(action, target)
+
+    def attach(self, kind: str, data: BaseModel) -> None:
+        """Keep data for people beside the result: a kind that the tool declares in `artifacts`, and its model.
+
+        It is shown to people and never sent to the model.
+        """
+        self.port.attach(kind, data)
+
+    async def leave_plan(self, mode: Mode) -> None:
+        """End plan mode: the session goes on in this mode. Only to be called when a person just agreed to the plan.
+
+        Raises ToolError where the acting person may not choose that mode.
+        """
+        await self.port.services.leave_plan(mode)
+
+    def mode(self) -> Mode:
+        """Return the permission mode in force, as of now."""
+        return self.port.mode()
+
+    async def command(self, text: str) -> str:
+        """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
+        return await self.port.services.command(text)
+
+    async def spawn(self, task: AgentTask) -> AgentReport:
+        """Have an agent do a task for the caller, within the caller's rights.
+
+        Raises:
+            ToolError: it could not be started, or did not finish; the message says why.
+        """
+        return await self.port.services.spawn(task, self.step, self.call_id)
+
+    async def forward(self, wanted: Forward) -> ToolResult:
+        """Make a call of another tool in place of this one, as if the model had made it."""
+        return await self.port.services.forward(wanted, self.step, self.call_id)
+
+    async def sample(self, wanted: Sample) -> Sampled:
+        """Have a model answer a prompt outside the conversation, on the caller's behalf.
+
+        Raises:
+            ToolError: it does not answer; the message says why, and nothing that only the person should know.
+        """
+        return await self.port.services.sample(wanted)
+
+    def usable(self) -> Sequence[ToolSpec]:
+        """Return the tools that the acting person may use and that can work, as of now."""
+        return self.port.usable()
+
+    def progress(self, text: str) -> None:
+        """Report the progress of the call in a line, for people only; the model never reads it."""
+        self.port.progress(text)
+
+    @property
+    def reminders(self) -> Reminders:
+        """The reminders for the model after the results of this answer."""
+        return self.port.services.reminders
+
+    @property
+    def settings(self) -> SettingsPort:
+        """The settings of the conversation."""
+        return self.port.services.settings
+
+    @property
+    def teams(self) -> TeamPort:
+        """The team of the conversation."""
+        return self.port.services.teams
 
     @property
     def home(self) -> Workspace:

@@ -30,6 +30,7 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.users import Users
 from goclaw.web.base import Web
@@ -58,8 +59,8 @@ class _Environment:
 
 
 @dataclass
-class Bench:
-    """A bench made by `open_bench`: runs a tool and records its questions and events."""
+class Bench(Detached):
+    """A bench made by `open_bench`: runs a tool, and records what it uses of the services of a turn."""
 
     folder: Path
     """The workspace."""
@@ -93,36 +94,34 @@ class Bench:
             actor=self.actor,
             session=self.actor.key,
             address=Address(LOCAL, self.actor.key),
-            deliver=self._deliver,
-            emit=self.events.append,
-            approve=self._agree,
-            ask=self._answer,
-            keep_todos=self._keep,
+            services=self,
             turn="bench",
-            sample=self._sample,
         )
         return await self.dispatcher.call(ToolCall(f"call-{len(self.audited) + 1}", name, dict(arguments or {})), scope)
 
-    async def _deliver(self, delivery: Delivery) -> Receipt:
+    async def deliver(self, delivery: Delivery) -> Receipt:
         self.delivered.append(delivery)
         return Receipt(str(len(self.delivered)))
 
-    async def _agree(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         self.wanted.append(wanted)
         return Consent(wanted.digest, by=self.actor) if self.agrees else Consent(refusal="the user did not agree")
 
-    async def _answer(self, question: Question, step: str) -> str | None:
+    async def ask(self, question: Question, step: str) -> str | None:
         self.asked.append(question)
         return self.answers.pop(0) if self.answers else None
 
-    async def _sample(self, wanted: Sample) -> Sampled:
+    async def sample(self, wanted: Sample) -> Sampled:
         self.sampled.append(wanted)
         if not self.samples:
             raise ToolError("the model has nothing to say")
         return Sampled(self.samples.pop(0), "bench:model", tokens=15)
 
-    async def _keep(self, todos: Sequence[Todo]) -> None:
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
         self.todos = list(todos)
+
+    def emit(self, event: TurnEvent) -> None:
+        self.events.append(event)
 
 
 @asynccontextmanager

@@ -1,10 +1,10 @@
 """Approval of calls: the request, the scope of an approval, and the result of a denial.
 
-The code that can ask people implements `Approve`; right before the call runs the dispatcher checks that nothing has
+People are asked through `TurnServices.approve`; right before the call runs the dispatcher checks that nothing has
 changed since the approval.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from goclaw.errors import ToolError
@@ -69,10 +69,6 @@ class Consent:
     """The person who approved this call; None: a rule did, or the person is unknown."""
     lapsed: Callable[[], str] = _for_ever
     """Asked right before the call runs: why the consent holds no more; empty: it does."""
-
-
-Approve = Callable[[ApprovalRequest], Awaitable[Consent]]
-"""Ask a person for approval. Raises ToolError where none can be asked."""
 
 
 class CallDenied(ToolError):

@@ -9,10 +9,9 @@ Whatever happens, a call gets exactly one `ToolResult`; only a crash of the proc
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel
@@ -21,7 +20,7 @@ from structlog.contextvars import bound_contextvars
 from goclaw.access import Access
 from goclaw.audit import AuditEntry
 from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
-from goclaw.events import Actor, AgentProgress, ToolFinished, ToolStarted
+from goclaw.events import Actor, ToolFinished, ToolStarted
 from goclaw.health.unresponsive_tasks import UnresponsiveTasks
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
 from goclaw.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
@@ -37,7 +36,7 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.results import Result, WrongResult, file_of
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
-from goclaw.toolkit.scope import CallScope, Watch
+from goclaw.toolkit.scope import CallScope, Watch, storable
 from goclaw.toolkit.templates import hint
 
 log = logging.getLogger(__name__)
@@ -54,9 +53,6 @@ _SOURCES = {
 """Where tools with such a tag have from what they tell; the first one counts."""
 
 KEPT_BACK = "a hook of the operator keeps this result back"
-
-MAX_PROGRESS = 200
-"""Characters of a line that says how far a call is."""
 
 MAX_OF_A_VALUE = 1_000
 """Characters of an argument that are looked at for the audit log, which keeps fewer."""
@@ -88,58 +84,59 @@ class Dispatcher:
     async def call(self, call: ToolCall, scope: CallScope) -> ToolResult:
         """Run `call` and return its one result; an error's content is `{"error": "…"}`."""
         said, call = unwrapped(call).name, self.registry.meant(call)
-        watch = Watch(self._environment.clock.monotonic(), call, scope.slot or Slot(), said)
+        began = self._environment.clock.monotonic()
+        watch = Watch(scope, self._access, self.registry, began, call, scope.slot or Slot(), said)
         try:
             with bound_contextvars(call=call.id[:MAX_NAME], tool=call.name[:MAX_NAME]):
-                return await self._call(call, scope, watch)
+                return await self._call(call, watch)
         finally:
             watch.slot.end()
 
-    async def _call(self, call: ToolCall, scope: CallScope, watch: Watch) -> ToolResult:
+    async def _call(self, call: ToolCall, watch: Watch) -> ToolResult:
         reason = ""
         try:
-            content, failed = await self._run(scope, watch), False
+            content, failed = await self._run(watch), False
         except StateError as error:
-            if self._must_wait(error, call, scope, watch):
+            if self._must_wait(error, call, watch):
                 raise
             content, failed = error_text(str(error)), True
         except CallDenied as error:
             watch.refused = True
             content, failed, reason = error.content[:RESULT_LIMIT], False, str(error)
         except GoclawError as error:
-            content, failed = error_text(_text(str(error))[:RESULT_LIMIT]), True
+            content, failed = error_text(storable(str(error))[:RESULT_LIMIT]), True
         except asyncio.CancelledError:
-            self._record(call, scope, watch, "stopped")
+            self._record(call, watch, "stopped")
             raise
         except WrongResult as error:
             log.error("tool %s gave back something else than it declares: %s", watch.call.name, error)
             what = f"{watch.call.name} ran, but what it gave back is not what it declares: {error}"
-            content, failed = error_text(_text(what)[:RESULT_LIMIT]), True
+            content, failed = error_text(storable(what)[:RESULT_LIMIT]), True
         except Exception:
             log.exception("tool failed unexpectedly")
             content, failed = error_text(f"{call.name} failed unexpectedly; the log has the details"), True
-        self._record(watch.call, scope, watch, reason or (content if failed else ""))
+        self._record(watch.call, watch, reason or (content if failed else ""))
         whole = content
-        content = await self._after(whole, failed, scope, watch)
-        if watch.tool and not failed and not watch.refused and content == whole:
-            scope.gave(watch.tool, watch.value)
-        return await self._told(content, failed, scope, watch)
+        content = await self._after(whole, failed, watch)
+        if not failed and not watch.refused and content == whole:
+            watch.give()
+        return await self._told(content, failed, watch)
 
-    def _must_wait(self, error: StateError, call: ToolCall, scope: CallScope, watch: Watch) -> bool:
+    def _must_wait(self, error: StateError, call: ToolCall, watch: Watch) -> bool:
         """Whether the call waits with its turn until the disk takes what it is given.
 
         It does where nothing was done yet, where it may be done again, and where what failed is a step of the turn.
         """
         if watch.tool and watch.tool.runs_steps:
             return True
-        return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, scope.actor))
+        return isinstance(error, DiskError) and (not watch.began_to_act or self.is_idempotent(call, watch.scope.actor))
 
-    async def _told(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> ToolResult:
+    async def _told(self, content: str, failed: bool, watch: Watch) -> ToolResult:
         """Announce that the call finished, and make its result."""
-        call, seconds = watch.call, self._environment.clock.monotonic() - watch.began
-        self._started(scope, watch)
+        call, scope, seconds = watch.call, watch.scope, self._environment.clock.monotonic() - watch.began
+        self._started(watch)
         artifacts = await self._kept(watch)
-        scope.emit(
+        watch.emit(
             ToolFinished(scope.turn, scope.session, call.id, call.name, content, failed, seconds, watch.hint, artifacts)
         )
         log.info("tool %s %s in %.1f s", call.name[:MAX_NAME], "failed" if failed else "finished", seconds)
@@ -158,14 +155,14 @@ class Dispatcher:
             ends_turn=watch.refused and self._access.authorize(scope.actor, "tool.use", call.name).ends_turn,
         )
 
-    def _started(self, scope: CallScope, watch: Watch) -> None:
+    def _started(self, watch: Watch) -> None:
         if watch.started:
             return
         watch.started = True
-        call = watch.call
+        call, scope = watch.call, watch.scope
         if watch.tool and watch.arguments:
             watch.call_hint = _hint(watch.tool.spec.call_hint, dict(watch.arguments))
-        scope.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
+        watch.emit(ToolStarted(scope.turn, scope.session, call.id, call.name, call.input, watch.call_hint))
 
     async def _kept(self, watch: Watch) -> tuple[Artifact, ...]:
         """Write artifacts to the disk. One that cannot be written is missing, and the log says so."""
@@ -173,7 +170,7 @@ class Dispatcher:
         for kind, data in watch.attached:
             try:
                 form = file_of(kind, data)
-                content = mask(_text(form.text)).encode()
+                content = mask(storable(form.text)).encode()
                 blob = await self._environment.blobs.put(content, form.mime)
             except (DiskError, ValueError) as error:  # no JSON holds half a character
                 log.warning("artifact %s of %s is not kept: %s", kind, watch.call.name, error)
@@ -181,7 +178,8 @@ class Dispatcher:
             kept.append(Artifact(kind, blob, form.mime, form.name, len(content)))
         return tuple(kept)
 
-    def _record(self, call: ToolCall, scope: CallScope, watch: Watch, error: str) -> None:
+    def _record(self, call: ToolCall, watch: Watch, error: str) -> None:
+        scope = watch.scope
         decision = watch.decision or self._access.authorize(scope.actor, "tool.use", call.name)
         spec = watch.listed
         ran = "ok" if not error else "failed"
@@ -200,12 +198,12 @@ class Dispatcher:
             )
         )
 
-    async def _bounded(self, content: str, scope: CallScope) -> str:
+    async def _bounded(self, content: str, actor: Actor) -> str:
         """Return the result for the model; of one over the limit its beginning and the place of the whole."""
         if len(content) <= RESULT_LIMIT:
             return content
         try:
-            async with self._environment.blobs.open_spill(scope.actor.key) as spill:
+            async with self._environment.blobs.open_spill(actor.key) as spill:
                 await spill.write(content.encode())
         except DiskError as error:
             log.warning("the whole of a long result is not kept: %s", error)
@@ -213,31 +211,32 @@ class Dispatcher:
             return f"{content[:RESULT_LIMIT]}\n[cut: {more:,} more characters; there is no room to keep them]"
         return f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {spill.note}]"
 
-    async def _run(self, scope: CallScope, watch: Watch) -> str:
+    async def _run(self, watch: Watch) -> str:
         """Everything up to the text that the model reads."""
-        tool = self._known(scope, watch)
-        watch.call = await scope.complete(tool.spec, watch.call, scope.step)
+        tool = self._known(watch)
+        scope = watch.scope
+        watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
-        tool, arguments = await self._before(tool, given, scope, watch)
+        tool, arguments = await self._before(tool, given, watch)
         watch.tool, watch.arguments = tool, arguments
-        call = watch.call
-        context = await self._context(call, scope, watch)
+        context = await self._context(watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)
         watch.slot.declare(await resolved(access, context.workspace))
-        consent = await self._obtain_consent(tool, arguments, context, scope, watch)
+        consent = await self._obtain_consent(tool, arguments, context, watch)
         async with self._scheduler.running(watch.slot):
-            await self._look_again(consent, tool, arguments, context, scope, watch)
-            await scope.begin()
-            # As late as can be: `begin` waits for the disk.
-            await self._look_again(consent, tool, arguments, context, scope, watch)
-            value = await self._within_its_time(tool, arguments, context, scope, watch)
+            await self._look_again(consent, tool, arguments, context, watch)
+            if not tool.spec.idempotent:
+                await scope.services.intend(scope.step)
+            # As late as can be: `intend` waits for the disk.
+            await self._look_again(consent, tool, arguments, context, watch)
+            value = await self._within_its_time(tool, arguments, context, watch)
         watch.hint = _hint(tool.spec.result_hint, {**tool.result.fields(value), "args": dict(arguments)})
         watch.value, watch.reminds = value, bool(tool.spec.reminder)
         watch.pictures = value.pictures() if isinstance(value, Result) else ()
-        return await self._bounded(mask(_text(tool.result.text(value))), scope)
+        return await self._bounded(mask(storable(tool.result.text(value))), scope.actor)
 
-    def _known(self, scope: CallScope, watch: Watch) -> Tool:
+    def _known(self, watch: Watch) -> Tool:
         """Return the tool, if the actor may use it; its fixed arguments replace those in the call.
 
         Raises:
@@ -248,8 +247,8 @@ class Dispatcher:
         watch.listed = tool.spec if tool else None
         if tool:  # rules, hooks and people know one name of each argument
             call = watch.call = replace(call, input=with_own_names(tool.arguments, call.input))
-        decision = watch.decision = self._access.authorize(scope.actor, "tool.use", call.name, call.input)
-        if tool and decision.allowed and not self._access.select((scope.tools, *scope.narrowed), tool.spec):
+        decision = watch.decision = self._access.authorize(watch.scope.actor, "tool.use", call.name, call.input)
+        if tool and decision.allowed and not self._access.select(watch.scope.selections, tool.spec):
             decision = watch.decision = replace(decision, allowed=False, rule="tools of the agent")
         if tool is None or not decision.allowed:
             watch.refused = tool is not None
@@ -258,9 +257,7 @@ class Dispatcher:
             watch.call = replace(call, input=dict(decision.input))
         return tool
 
-    async def _before(
-        self, tool: Tool, arguments: BaseModel | None, scope: CallScope, watch: Watch
-    ) -> tuple[Tool, BaseModel]:
+    async def _before(self, tool: Tool, arguments: BaseModel | None, watch: Watch) -> tuple[Tool, BaseModel]:
         """Ask the hooks; what they change is authorized and validated as if the model had said it.
 
         Raises:
@@ -268,23 +265,23 @@ class Dispatcher:
         """
         answer = HookAnswer()
         if self._hooks.any_for("pre_tool"):
-            answer = await self._hooks.fire(_event("pre_tool", tool, scope, watch.call))
+            answer = await self._hooks.fire(_event("pre_tool", tool, watch))
             if answer.deny:
                 watch.refused = True
                 raise ToolError(f"denied by hook: {answer.deny}")
-            self._remind(answer, scope)
+            self._remind(answer, watch.scope)
             if answer.input is not None:
                 watch.call = replace(watch.call, input=dict(answer.input))
-                tool, arguments = self._known(scope, watch), None
+                tool, arguments = self._known(watch), None
         return tool, arguments or validate(tool.arguments, watch.call.input, tool.spec.injected, answer.inject)
 
-    async def _after(self, content: str, failed: bool, scope: CallScope, watch: Watch) -> str:
+    async def _after(self, content: str, failed: bool, watch: Watch) -> str:
         """Fire the hooks after the call; they may withhold the result from the model."""
         point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
         if watch.tool is None or not self._hooks.any_for(point):
             return content
-        answer = await self._hooks.fire(_event(point, watch.tool, scope, watch.call, content))
-        self._remind(answer, scope)
+        answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
+        self._remind(answer, watch.scope)
         if not answer.suppress:
             return content
         watch.pictures = ()
@@ -292,22 +289,19 @@ class Dispatcher:
 
     def _remind(self, answer: HookAnswer, scope: CallScope) -> None:
         if answer.context:
-            scope.reminders.add(Reminder(f"hook: {answer.context}", answer.context))
+            scope.services.reminders.add(Reminder(f"hook: {answer.context}", answer.context))
 
-    async def _within_its_time(
-        self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
-    ) -> Any:
+    async def _within_its_time(self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch) -> Any:
         """Run the tool within its time, and return the declared result."""
-        self._started(scope, watch)
+        self._started(watch)
         watch.began_to_act, watch.provenance = True, provenance_of(tool.spec)
         watch.began = self._environment.clock.monotonic()  # a person's time to think is not the tool's
-        limit = (
-            None if tool.own_timeout else tool.spec.timeout or scope.seconds or self._environment.config.tools.timeout
-        )
+        usual = watch.scope.seconds or self._environment.config.tools.timeout
+        limit = None if tool.own_timeout else tool.spec.timeout or usual
         try:
             async with asyncio.timeout(limit):
                 work = tool.call(context, arguments)
-                name = f"tool {tool.spec.name} of {scope.turn}"
+                name = f"tool {tool.spec.name} of {watch.scope.turn}"
                 value = await (work if tool.runs_steps else self.unresponsive.run(work, name))
         except TimeoutError:
             after = "" if limit is None else f" after {limit:g} s"
@@ -318,51 +312,25 @@ class Dispatcher:
             watch.over = True
         return tool.result.checked(value)
 
-    async def _context(self, call: ToolCall, scope: CallScope, watch: Watch) -> ToolContext:
-        step, numbers = scope.step or f"tool:{call.id}", count(1)
+    async def _context(self, watch: Watch) -> ToolContext:
+        scope = watch.scope
         home = await self._environment.workspace(scope.actor)
         return ToolContext(
             actor=scope.actor,
             session=scope.session,
-            call_id=call.id,
+            call_id=watch.call.id,
             address=scope.address,
             environment=self._environment,
             workspace=scope.workspace or home,
-            own_workspace=home,
-            deliver=watch.port(scope.deliver),
-            ask=watch.port(lambda question: scope.ask(question, f"{step}:{next(numbers)}")),
-            keep_todos=watch.port(scope.keep_todos),
-            authorize=lambda action, target: self._access.authorize(scope.actor, action, target),
-            agreed_by=partial(watch.agreed_by, self._access),
-            turn=scope.turn,
-            step=step,
-            leave_plan=watch.port(scope.leave_plan),
-            mode=lambda: self._access.mode(scope.actor, scope.chosen_mode()),
-            command=watch.port(scope.command),
-            settings=scope.settings,
-            spawn=watch.port(lambda task: scope.spawn(task, step, call.id)),
-            forward=watch.port(lambda wanted: scope.forward(wanted, step, call.id)),
-            sample=watch.port(scope.sample),
-            teams=scope.teams,
+            port=watch,
             compress=scope.compress,
-            attach=watch.attach,
-            reminders=scope.reminders,
-            usable=partial(self._usable, scope),
-            progress=partial(self._went_on, scope, watch),
+            own_workspace=home,
+            turn=scope.turn,
+            step=watch.step,
         )
 
-    def _usable(self, scope: CallScope) -> Sequence[ToolSpec]:
-        """Return the tools that calls of this scope may be made of."""
-        planning = self._access.mode(scope.actor, scope.chosen_mode()) == "plan"
-        return self.registry.offered_to(scope.actor, scope.tools, *scope.narrowed, planning=planning)
-
-    def _went_on(self, scope: CallScope, watch: Watch, text: str) -> None:
-        """Announce the progress of a call, in one line."""
-        if not watch.over and (line := mask(printable(_text(" ".join(text.split()))))[:MAX_PROGRESS]):
-            scope.emit(AgentProgress(scope.turn, scope.session, watch.call.id, watch.call.name, line))
-
     async def _obtain_consent(
-        self, tool: Tool, arguments: BaseModel, context: ToolContext, scope: CallScope, watch: Watch
+        self, tool: Tool, arguments: BaseModel, context: ToolContext, watch: Watch
     ) -> Consent | None:
         """Ask a person for approval where the call needs it; None: it needs none.
 
@@ -370,14 +338,14 @@ class Dispatcher:
             Denied: the answer was no, or there was none.
         """
         risk = _risk(tool, arguments, context)
-        if not self._must_ask(tool, risk, scope, watch):
+        if not self._must_ask(tool, risk, watch):
             return None
         await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, watch.call, context)
         asked = wanted(tool, arguments, watch.call, risk, context, grounds)
         if self._access.always_asks(tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
-        consent = await scope.approve(asked)
+        consent = await watch.scope.services.approve(asked)
         if consent.refusal:
             raise denied(tool, arguments, consent.refusal)
         watch.consenter = consent.by
@@ -389,7 +357,6 @@ class Dispatcher:
         tool: Tool,
         arguments: BaseModel,
         context: ToolContext,
-        scope: CallScope,
         watch: Watch,
     ) -> None:
         """Check again that the call still is what was approved: half an hour may have gone by.
@@ -399,15 +366,15 @@ class Dispatcher:
         """
         call = watch.call
         if consent is None:
-            if self._must_ask(tool, _risk(tool, arguments, context), scope, watch):
+            if self._must_ask(tool, _risk(tool, arguments, context), watch):
                 raise ToolError("not run: it has to be asked for now. Call it again to have it asked")
             return
-        if self._known(scope, watch) is not tool:
+        if self._known(watch) is not tool:
             raise UnknownTool(watch.said)
         changed, watch.call = watch.call.input != call.input, call
         await settle(context.sandbox)  # after a restart nothing is proven yet
         risk = _risk(tool, arguments, context)
-        self._must_ask(tool, risk, scope, watch)
+        self._must_ask(tool, risk, watch)
         now = wanted(tool, arguments, call, risk, context, await grounds_of(tool, arguments, call, context))
         # Last, with nothing awaited between this and the run.
         if lapsed := consent.lapsed():
@@ -418,18 +385,17 @@ class Dispatcher:
                 "approval. Call it again to have it asked anew"
             )
 
-    def _must_ask(self, tool: Tool, risk: Risk, scope: CallScope, watch: Watch) -> bool:
+    def _must_ask(self, tool: Tool, risk: Risk, watch: Watch) -> bool:
         """Whether the call needs a person's approval.
 
         Raises:
             ToolError: the call is refused, and no approval can allow it.
         """
-        chosen = scope.chosen_mode()
-        answer = self._access.consent(scope.actor, tool.spec, risk, chosen=chosen)
+        scope = watch.scope
+        answer = self._access.consent(scope.actor, tool.spec, risk, chosen=scope.services.chosen_mode())
         if answer == "refuse":
             watch.refused = True
-            planning = self._access.mode(scope.actor, chosen) == "plan"
-            rule = "the session is in plan mode" if planning else "policy.stricter forbids that"
+            rule = "the session is in plan mode" if watch.mode() == "plan" else "policy.stricter forbids that"
             raise ToolError(f"refused: {tool.spec.name} has {risk} risk, and {rule}")
         return answer == "ask"
 
@@ -439,8 +405,8 @@ def _risk(tool: Tool, arguments: BaseModel, context: ToolContext) -> Risk:
     return tool.spec.at_least(tool.risk(arguments, context) if tool.risk else tool.spec.risk)
 
 
-def _event(point: Point, tool: Tool, scope: CallScope, call: ToolCall, text: str = "") -> HookEvent:
-    spec = tool.spec
+def _event(point: Point, tool: Tool, watch: Watch, text: str = "") -> HookEvent:
+    spec, scope, call = tool.spec, watch.scope, watch.call
     return HookEvent(point, scope.session, scope.actor, spec.name, spec.tags, call.id, call.input, text)
 
 
@@ -451,17 +417,12 @@ def _brief(arguments: Mapping[str, Any]) -> str:
 
 def _hint(template: str, values: Mapping[str, Any]) -> str:
     """Return a line for people without control characters: files and models choose its words."""
-    return mask(printable(_text(hint(template, values))))
+    return mask(printable(storable(hint(template, values))))
 
 
 def error_text(message: str) -> str:
     """Return an error as the model and `goclaw tool run` get it: `{"error": "…"}`, masked."""
     return json.dumps({"error": mask(message)}, ensure_ascii=False)
-
-
-def _text(content: str) -> str:
-    """Half a surrogate pair, as in a file name that is no UTF-8, fits into no database."""
-    return content if content.isascii() else content.encode(errors="replace").decode()
 
 
 def provenance_of(spec: ToolSpec) -> Provenance | None:

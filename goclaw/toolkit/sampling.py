@@ -4,10 +4,9 @@ The model gets no tools, and nothing but what the tool gives it. Which models an
 above (`sessions.sampling`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from goclaw.errors import ToolError
 from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.records import record
 
@@ -37,16 +36,3 @@ class Sampled:
     tokens: int
     """Of prompt and answer, as the provider counted them."""
     stop: Literal["end", "length"] = "end"
-
-
-Sampler = Callable[[Sample], Awaitable[Sampled]]
-"""Asks a model.
-
-Raises:
-    ToolError: it does not answer; the message says why, and nothing that only the person should know.
-"""
-
-
-async def no_sampling(wanted: Sample) -> Sampled:
-    """Refuse a request: there is no turn to charge it to. Raises ToolError."""
-    raise ToolError("the model cannot be asked here: there is no conversation on whose account that would be")

@@ -1,61 +1,27 @@
 """The scope and state of a call: its actor, and its outcome so far."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import count
 
 from pydantic import BaseModel
 
-from goclaw.access import Access, ChosenMode
+from goclaw.access import Access
 from goclaw.config.values import Mode
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.messages import Image, Provenance, ToolCall, ToolResult
+from goclaw.events import Actor, Address, AgentProgress, Decision, TurnEvent
+from goclaw.messages import Image, Provenance, ToolCall
 from goclaw.records import record
+from goclaw.redact import mask, printable
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import NO_REMINDERS, NO_SETTINGS, NO_TEAMS, Tool, no_commands, no_modes
-from goclaw.toolkit.consent import Approve
-from goclaw.toolkit.reminders import Reminders
-from goclaw.toolkit.sampling import Sampler, no_sampling
+from goclaw.toolkit.base import Tool
+from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scheduling import Slot
-from goclaw.toolkit.settings import SettingsPort
-from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward, no_agents, no_forwarding
-from goclaw.toolkit.teaming import TeamPort
+from goclaw.toolkit.services import TurnServices
 from goclaw.workspace import Workspace
 
-T = TypeVar("T")
-ValueT = TypeVar("ValueT")
-
-Ask = Callable[[Question, str], Awaitable[str | None]]
-"""Ask a person a question under a step name, and return the answer. Raises ToolError where none can be asked."""
-
-
-async def _as_it_is(spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-    """Return the call unchanged."""
-    return call
-
-
-async def _no_agents(task: AgentTask, step: str, call_id: str) -> AgentReport:
-    """Refuse to start an agent: there is no turn. Raises ToolError."""
-    return await no_agents(task)
-
-
-async def _no_forwarding(wanted: Forward, step: str, call_id: str) -> ToolResult:
-    """Refuse to forward the call: there is no turn. Raises ToolError."""
-    return await no_forwarding(wanted)
-
-
-async def _no_begin() -> None:
-    """Do nothing before a call runs."""
-
-
-def unseen(tool: Tool, value: object) -> None:
-    """Ignore a result's value."""
-
-
-def _no_choice() -> ChosenMode | None:
-    """Return None: no mode can be chosen here."""
-    return None
+MAX_PROGRESS = 200
+"""Characters of a line that says how far a call is."""
 
 
 @record
@@ -65,15 +31,7 @@ class CallScope:
     actor: Actor
     session: str
     address: Address
-    deliver: Callable[[Delivery], Awaitable[Receipt]]
-    emit: Callable[[TurnEvent], None]
-    approve: Approve
-    ask: Ask
-    keep_todos: Callable[[Sequence[Todo]], Awaitable[None]]
-    begin: Callable[[], Awaitable[None]] = _no_begin
-    """Called when everything is allowed and the call is about to run."""
-    complete: Callable[[ToolSpec, ToolCall, str], Awaitable[ToolCall]] = _as_it_is
-    """Gives a call, with its step's name, what it lacks of required arguments. Raises ToolError if it shall not run."""
+    services: TurnServices
     turn: str = ""
     step: str = ""
     """The call's name in the journal of the turn."""
@@ -83,38 +41,24 @@ class CallScope:
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
     compress: bool = False
     """Whether what commands say is shortened for the model that asked (`compression.choice`)."""
-    reminders: Reminders = NO_REMINDERS
-    """Where reminders for the model go."""
-    tools: Sequence[str] | None = None
-    """The agent's selection of the actor's tools (see `goclaw.selection`); None: all of them."""
-    narrowed: tuple[Sequence[str], ...] = ()
-    """More selections, each of which must have the tool: those of the agents for which this one works."""
-    chosen_mode: Callable[[], ChosenMode | None] = _no_choice
-    """The permission mode that was chosen for the session, as of now; None: the configured one."""
-    leave_plan: Callable[[Mode], Awaitable[None]] = no_modes
-    """A person agreed to the plan: go on in this mode. Raises ToolError where the acting person may not choose it."""
-    command: Callable[[str], Awaitable[str]] = no_commands
-    """Answers a slash command for the acting person. Raises ToolError where it may not be used."""
-    settings: SettingsPort = NO_SETTINGS
-    """The settings of the conversation that a call may read and change."""
-    spawn: Callable[[AgentTask, str, str], Awaitable[AgentReport]] = _no_agents
-    """Has an agent do a task, for the call with this step's name and this id."""
-    forward: Callable[[Forward, str, str], Awaitable[ToolResult]] = _no_forwarding
-    """Makes a call of another tool, for the call with this step's name and this id."""
-    sample: Sampler = no_sampling
-    """Has a model answer something that is no part of the conversation, within what the turn may spend."""
+    selections: tuple[Sequence[str] | None, ...] = ()
+    """Selections of the actor's tools (see `goclaw.selection`), each of which must have the tool; None: all of them.
+
+    That of the agent, and those of the agents for which it works.
+    """
     workspace: Workspace | None = None
     """Where files are read and written, and commands run; None: in the actor's workspace."""
-    teams: TeamPort = NO_TEAMS
-    """The team of the conversation, as the agent reaches it."""
-    gave: Callable[[Tool, object], None] = unseen
-    """Told what a call that succeeded gave back, for programs that take its fields. Nothing in it is masked yet."""
+    hidden: bool = False
+    """The call stands in for another one, which clients see already."""
 
 
 @dataclass(slots=True)
 class Watch:
-    """One call while it runs."""
+    """One call while it runs. Implements `toolkit.services.CallPort`."""
 
+    scope: CallScope
+    access: Access
+    registry: Registry
     began: float
     """Monotonic."""
     call: ToolCall
@@ -153,21 +97,33 @@ class Watch:
     """Artifacts, as the tool gave them."""
     consenter: Actor | None = None
     """The person who approved the call."""
+    questions: Iterator[int] = field(default_factory=lambda: count(1))
+    """Numbers of its questions."""
 
-    def agreed_by(self, access: Access, action: str, target: str) -> Actor | None:
+    @property
+    def services(self) -> TurnServices:
+        """The services of its turn. Raises ToolError once the call is over: an abandoned tool acts for no turn."""
+        if self.over:
+            raise ToolError("the call was ended")
+        return self.scope.services
+
+    @property
+    def step(self) -> str:
+        """The call's name in the journal."""
+        return self.scope.step or f"tool:{self.call.id}"
+
+    def question(self) -> str:
+        """Return the step name of the call's next question."""
+        return f"{self.step}:{next(self.questions)}"
+
+    def authorize(self, action: str, target: str) -> Decision:
+        """Return whether the actor may do `action` to `target`."""
+        return self.access.authorize(self.scope.actor, action, target)
+
+    def agreed_by(self, action: str, target: str) -> Actor | None:
         """Return the approver of the call if authorized for `action` on `target`, else None."""
         by = self.consenter
-        return by if by and access.authorize(by, action, target).allowed else None
-
-    def port(self, use: Callable[[ValueT], Awaitable[T]]) -> Callable[[ValueT], Awaitable[T]]:
-        """Guard a port so that it raises ToolError once the call is over: an abandoned tool acts for no turn."""
-
-        async def used(value: ValueT) -> T:
-            if self.over:
-                raise ToolError("the call was ended")
-            return await use(value)
-
-        return used
+        return by if by and self.access.authorize(by, action, target).allowed else None
 
     def attach(self, kind: str, data: BaseModel) -> None:
         """Take an artifact of a kind that the tool declares."""
@@ -177,3 +133,31 @@ class Watch:
         if model is None or not isinstance(data, model):
             raise ValueError(f"{self.call.name} declares no artifact {kind} of type {type(data).__name__}")
         self.attached.append((kind, data))
+
+    def mode(self) -> Mode:
+        """Return the permission mode in force."""
+        return self.access.mode(self.scope.actor, self.scope.services.chosen_mode())
+
+    def usable(self) -> Sequence[ToolSpec]:
+        """Return the tools that calls of this scope may be made of."""
+        return self.registry.offered_to(self.scope.actor, *self.scope.selections, planning=self.mode() == "plan")
+
+    def progress(self, text: str) -> None:
+        """Announce the progress of the call, in one line."""
+        if not self.over and (line := mask(printable(storable(" ".join(text.split()))))[:MAX_PROGRESS]):
+            self.emit(AgentProgress(self.scope.turn, self.scope.session, self.call.id, self.call.name, line))
+
+    def emit(self, event: TurnEvent) -> None:
+        """Show an event of the call to clients."""
+        if not self.scope.hidden:
+            self.scope.services.emit(event)
+
+    def give(self) -> None:
+        """Hand the value of the result over to programs."""
+        if self.tool and not self.scope.hidden:
+            self.scope.services.gave(self.tool.spec, self.tool.result, self.value)
+
+
+def storable(content: str) -> str:
+    """Half a surrogate pair, as in a file name that is no UTF-8, fits into no database."""
+    return content if content.isascii() else content.encode(errors="replace").decode()

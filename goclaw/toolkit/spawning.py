@@ -3,11 +3,10 @@
 Who runs agents is known above (`sessions.agents`).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from goclaw.errors import ToolError
 from goclaw.messages import ToolResult
 from goclaw.records import record
 from goclaw.workspace import Workspace
@@ -84,19 +83,6 @@ class AgentReport:
     """The kept worktree, if the task had one of its own."""
 
 
-Spawn = Callable[[AgentTask], Awaitable[AgentReport]]
-"""Run an agent to its end, or start it in the background.
-
-Raises:
-    ToolError: it could not be started, or did not finish; the message says why.
-"""
-
-
-async def no_agents(task: AgentTask) -> AgentReport:
-    """Refuse to start an agent: there is no turn. Raises ToolError."""
-    raise ToolError("no agents can be started here: there is no conversation that they could work for")
-
-
 @record
 class Forward:
     """A call that is handed on to another tool as it is."""
@@ -109,6 +95,17 @@ class Forward:
     """The tool has to be among those of that agent, and not also among those of the caller."""
 
 
-async def no_forwarding(wanted: Forward) -> ToolResult:
-    """Refuse to forward the call: there is no conversation. Raises ToolError."""
-    raise ToolError(f"{wanted.tool} cannot be called from here: there is no conversation")
+class AgentPort(Protocol):
+    """The port for the call with this step's name and this id to agents and other tools."""
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent to its end, or start it in the background, within the caller's rights.
+
+        Raises:
+            ToolError: it could not be started, or did not finish; the message says why.
+        """
+        ...
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Make a call of another tool in place of this one, as if the model had made it."""
+        ...

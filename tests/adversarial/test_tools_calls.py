@@ -98,11 +98,7 @@ def _scope(made: Bench) -> CallScope:
         actor=GUEST,
         session=GUEST.key,
         address=Address(LOCAL, "x"),
-        deliver=made._deliver,
-        emit=made.events.append,
-        approve=made._agree,
-        ask=made._answer,
-        keep_todos=made._keep,
+        services=made,
         turn="t",
     )
 

@@ -125,9 +125,9 @@ BUGS: list[Bug] = [
     bug(
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
-        "goclaw/sessions/turn_context.py",
-        "return None if agent_run.root.caller else self._home(agent_run).mode",
-        "return self._home(agent_run).mode",
+        "goclaw/sessions/agent_services.py",
+        "return None if self.agent_run.root.caller else self._home().mode",
+        "return self._home().mode",
         "tests/sessions/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(

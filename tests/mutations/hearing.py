@@ -99,7 +99,7 @@ BUGS: list[Bug] = [
         "a stop while files come loses what was heard beside the message",
         "class lost: words of a group that no message of the agent ever brought",
         "goclaw/sessions/turn.py",
-        "        self._ports.carrying.leave()\n",
+        "        self._services.carrying.leave()\n",
         "",
         "tests/sessions/test_overheard.py::"
         "test_a_message_that_is_stopped_while_its_files_come_leaves_what_was_heard_to_the_next_one",

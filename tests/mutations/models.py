@@ -175,10 +175,10 @@ BUGS: list[Bug] = [
         "/context counts the tools of everybody",
         "class context: a figure that no request has",
         "goclaw/sessions/turn_context.py",
-        "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
-        "        offering = self._offering(actor",
-        "        within = (kind.settings.tools, _all_but(self._recursive({kind.name}, 0)))\n"
-        '        offering = self._offering(replace(actor, owner=True, key="tui:owner")',
+        "        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))\n"
+        "        offering = self.offering(actor",
+        "        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))\n"
+        '        offering = self.offering(replace(actor, owner=True, key="tui:owner")',
         "tests/commands/test_context.py::test_whoever_may_use_fewer_tools_is_shown_fewer",
     ),
     bug(

@@ -316,4 +316,12 @@ BUGS: list[Bug] = [
         "ctx.actor.key)",
         "tests/tools/test_memento.py::test_shared_ones_are_listed_alone_when_these_are_asked_for",
     ),
+    bug(
+        "a tool that was given up goes on to use what belongs to the turn",
+        "class stops: a task that nobody waits for any more",
+        "goclaw/toolkit/scope.py",
+        '        if self.over:\n            raise ToolError("the call was ended")\n        return self.scope.services',
+        "        return self.scope.services",
+        "tests/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
+    ),
 ]

@@ -9,13 +9,14 @@ import pytest
 
 from goclaw.access import ChosenMode
 from goclaw.config.values import Mode
-from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.events import LOCAL, Actor, Address
 from goclaw.messages import ToolCall, ToolResult, UserMessage
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
+from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.users import User
 from tests.harness import Core, World
 from tests.kills import recorded
@@ -36,14 +37,16 @@ async def risky(ctx: ToolContext) -> str:
     return "was risked"
 
 
-class Waiting:
+class Waiting(Detached):
     """The client that waits for the call."""
+
+    agents: AgentPort
 
     def __init__(self, consents: bool = False) -> None:
         self.consents = consents
         self.asked: list[tuple[str, str]] = []
 
-    async def approve(self, wanted: ApprovalRequest, agent: str) -> Consent:
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
         self.asked.append((wanted.call.name, agent))
         return Consent(wanted.digest) if self.consents else Consent(refusal="no")
 
@@ -53,15 +56,17 @@ class Waiting:
             actor=Actor(ANN, "mcp"),
             session=ANN,
             address=Address(LOCAL, ANN),
-            deliver=_nowhere,
-            emit=lambda event: None,
-            approve=_nobody,
-            ask=_silence,
-            keep_todos=_kept_nowhere,
+            services=self,
             turn="mcp",
         )
-        async with core.sessions.external_runs.received(scope, f"visit-{call.id}", self.approve) as visiting:
-            return await core.sessions.dispatcher.call(call, visiting)
+        async with core.sessions.external_runs.received(scope, f"visit-{call.id}", self, None) as self.agents:
+            return await core.sessions.dispatcher.call(call, scope)
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        return await self.agents.spawn(task, step, call_id)
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        return await self.agents.forward(wanted, step, call_id)
 
 
 def world_of(folder: Path, script: Sequence[Any], *own: Any, role: str = "user") -> World:
@@ -136,19 +141,3 @@ async def test_it_costs_what_it_costs_and_status_shows_it_while_it_lasts(tmp_pat
         await calling
         spent = await core.sessions.spending.of_turn(ANN, "visit-c1")
         assert spent.requests == 2 and await core.sessions.agents.lines(ANN) == []
-
-
-async def _nowhere(delivery: Delivery) -> Receipt:
-    raise DeliveryError("nowhere", permanent=True)
-
-
-async def _nobody(wanted: ApprovalRequest) -> Consent:
-    raise ToolError("nobody is asked")
-
-
-async def _silence(question: Question, step: str) -> str | None:
-    return None
-
-
-async def _kept_nowhere(todos: Sequence[Todo]) -> None:
-    pass

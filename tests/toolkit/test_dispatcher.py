@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,11 +32,12 @@ from goclaw.hooks.base import Hooks
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.consent import ApprovalRequest, Approve, Consent
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
@@ -105,13 +106,13 @@ ALL = [list_files, echo, break_down, hang, give_up, post, change, reach, refuse]
 
 
 @dataclass
-class Bench:
+class Bench(Detached):
     """A dispatcher and what it published."""
 
     dispatcher: Dispatcher
     blobs: Blobs
     approves: bool = True
-    asking: Approve | None = None
+    asking: Callable[[ApprovalRequest], Awaitable[Consent]] | None = None
     """What happens while a person thinks."""
     asked: list[str] = field(default_factory=list)
     todos: list[Todo] = field(default_factory=list)
@@ -128,12 +129,7 @@ class Bench:
             actor=actor,
             session="s",
             address=Address("memory", "c"),
-            deliver=self._deliver,
-            emit=self.seen.append,
-            approve=self._approve,
-            ask=self._ask,
-            keep_todos=self._keep_todos,
-            begin=self._begin,
+            services=self,
             turn="t1",
             slot=slot,
         )
@@ -146,23 +142,26 @@ class Bench:
         assert list(answer) == ["error"] and "Traceback" not in answer["error"]
         return str(answer["error"])
 
-    async def _deliver(self, delivery: Delivery) -> Receipt:
+    def emit(self, event: TurnEvent) -> None:
+        self.seen.append(event)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
         raise DeliveryError("bot was blocked by the user", permanent=True)
 
-    async def _approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted.reason)
         if self.asking:
             return await self.asking(wanted)
         return Consent(wanted.digest) if self.approves else Consent(refusal=f"nobody approved {wanted.call.name}")
 
-    async def _ask(self, question: Question, step: str) -> str | None:
+    async def ask(self, question: Question, step: str) -> str | None:
         self.asked.append(f"{step} {question.text}")
         return "blue"
 
-    async def _keep_todos(self, todos: Sequence[Todo]) -> None:
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
         self.todos = list(todos)
 
-    async def _begin(self) -> None:
+    async def intend(self, step: str) -> None:
         self.begun += 1
 
 

@@ -24,6 +24,7 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.signature import Injected
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -52,7 +53,7 @@ async def reach(ctx: ToolContext, host: str) -> str:
 
 
 @dataclass
-class Bench:
+class Bench(Detached):
     """A dispatcher with hooks, and what came of its calls."""
 
     dispatcher: Dispatcher
@@ -65,17 +66,13 @@ class Bench:
     agrees: bool = True
 
     async def call(self, name: str, **given: Any) -> ToolResult:
+        self.reminders = self
         scope = CallScope(
             actor=ANNA,
             session="s",
             address=Address("memory", "c"),
-            deliver=_nothing,
-            emit=self.seen.append,
-            approve=self._approve,
-            ask=_nothing,
-            keep_todos=_nothing,
+            services=self,
             turn="t1",
-            reminders=self,
         )
         return await self.dispatcher.call(ToolCall("c1", name, given), scope)
 
@@ -84,19 +81,18 @@ class Bench:
         assert result.is_error
         return str(json.loads(result.content)["error"])
 
+    def emit(self, event: TurnEvent) -> None:
+        self.seen.append(event)
+
     def add(self, reminder: Reminder) -> None:
         self.reminded.append(reminder.text)
 
     def remove(self, id: str) -> None:
         raise AssertionError("nobody removes one here")
 
-    async def _approve(self, wanted: ApprovalRequest) -> Consent:
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted.call.input)
         return Consent(wanted.digest) if self.agrees else Consent(refusal="nobody approved it")
-
-
-async def _nothing(*given: Any) -> Any:
-    raise AssertionError("not here")
 
 
 def at(

@@ -11,7 +11,7 @@ ROOT = Path(goclaw.__file__).parent
 WAYS_IN = {
     "toolkit/dispatcher.py": {"tool.call", "watch.call"},
     "toolkit/bench.py": {"self.dispatcher.call"},
-    "sessions/turn.py": {"self._ports.dispatcher.call"},
+    "sessions/turn.py": {"self._services.dispatcher.call"},
     "sessions/forwarding.py": {"self.dispatcher.call"},
     "cli/tooling.py": {"self.dispatcher.call"},
     "servers/mcp/tools.py": {"self._ports.dispatcher.call"},

@@ -15,8 +15,8 @@ from goclaw.blobs import open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
 from goclaw.config.values import Mode
-from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolStarted, TurnEvent
+from goclaw.errors import ToolError
+from goclaw.events import Actor, Address, ToolStarted, TurnEvent
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
@@ -25,6 +25,7 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
@@ -47,7 +48,7 @@ async def run(ctx: ToolContext, command: str, timeout: int = 30) -> str:
     return f"{command} for {timeout} s"
 
 
-@tool(side_effect=SideEffect.MUTATING, tags=("filesystem", "write"))
+@tool(side_effect=SideEffect.MUTATING, tags=("filesystem", "write"), idempotent=False)
 async def change(ctx: ToolContext) -> str:
     """Change something."""
     return "changed"
@@ -100,7 +101,7 @@ ALL = [run, change, reach, destroy, confirmed, leave, look, quiet, wipe]
 
 
 @dataclass
-class Bench:
+class Bench(Detached):
     """A dispatcher, what it asked and told, and the session's mode."""
 
     dispatcher: Dispatcher
@@ -119,16 +120,9 @@ class Bench:
             actor=actor,
             session="s",
             address=Address("memory", "c"),
-            deliver=_nowhere,
-            emit=self.seen.append,
-            approve=self._approve,
-            ask=_nobody,
-            keep_todos=_forgotten,
-            begin=self._begin,
+            services=self,
             turn="t1",
-            tools=self.tools,
-            chosen_mode=lambda: self.chosen,
-            leave_plan=self._leave,
+            selections=(self.tools,),
         )
         return await self.dispatcher.call(ToolCall("c1", name, given or {}), scope)
 
@@ -137,32 +131,26 @@ class Bench:
         assert result.is_error
         return str(json.loads(result.content)["error"])
 
-    async def _approve(self, wanted: ApprovalRequest) -> Consent:
+    def emit(self, event: TurnEvent) -> None:
+        self.seen.append(event)
+
+    def chosen_mode(self) -> ChosenMode | None:
+        return self.chosen
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         self.asked.append(wanted)
         if self.while_asked:
             self.while_asked()
         return Consent(refusal=self.answer) if self.answer else Consent(wanted.digest)
 
-    async def _begin(self) -> None:
+    async def intend(self, step: str) -> None:
         if self.while_begun:
             self.while_begun()
 
-    async def _leave(self, mode: Mode) -> None:
+    async def leave_plan(self, mode: Mode) -> None:
         if mode == "bypass":
             raise ToolError("permission denied: mode bypass")
         self.chosen = ChosenMode(mode, "default")
-
-
-async def _nowhere(delivery: Delivery) -> Receipt:
-    raise DeliveryError("no chat")
-
-
-async def _nobody(question: Question, step: str) -> str | None:
-    return None
-
-
-async def _forgotten(todos: Sequence[Todo]) -> None:
-    pass
 
 
 @asynccontextmanager

@@ -6,18 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.config.values import Mode
+from goclaw.errors import DeliveryError
 from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
 from goclaw.sandbox.base import Sandbox
-from goclaw.specs import Risk
+from goclaw.specs import Risk, ToolSpec
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
+from goclaw.toolkit.services import Detached, TurnServices
 from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 from tests.parts import NoSandbox
@@ -27,8 +32,8 @@ ANNAS_CHAT = Address("telegram", "5")
 
 
 @dataclass
-class Surroundings:
-    """A `ToolEnvironment` of real parts, and what the tools did to the outside."""
+class Surroundings(Detached):
+    """A `ToolEnvironment` of real parts, the call with its services, and what the tools did to the outside."""
 
     config: Config
     blobs: Blobs
@@ -40,6 +45,8 @@ class Surroundings:
     web: Web = field(default_factory=NoWeb)
     delivered: list[Delivery] = field(default_factory=list)
     receipt: Receipt = field(default_factory=lambda: Receipt("789"))
+    refusal: str = ""
+    """Why nothing is delivered; empty: it is."""
     questions: list[Question] = field(default_factory=list)
     """What `ask` was asked."""
     answers: list[str | None] = field(default_factory=list)
@@ -57,10 +64,12 @@ class Surroundings:
         self.audited.append(entry)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
+        if self.refusal:
+            raise DeliveryError(self.refusal, permanent=True)
         self.delivered.append(delivery)
         return self.receipt
 
-    async def ask(self, question: Question) -> str | None:
+    async def ask(self, question: Question, step: str) -> str | None:
         self.questions.append(question)
         return self.answers.pop(0)
 
@@ -70,6 +79,28 @@ class Surroundings:
     def authorize(self, action: str, target: str) -> Decision:
         self.asked.append((action, target))
         return Decision(self.allow(action, target), "the test's rule")
+
+    @property
+    def services(self) -> TurnServices:
+        return self
+
+    def question(self) -> str:
+        return "tool:call-1:1"
+
+    def agreed_by(self, action: str, target: str) -> Actor | None:
+        return None
+
+    def attach(self, kind: str, data: BaseModel) -> None:
+        """Not here."""
+
+    def mode(self) -> Mode:
+        return "default"
+
+    def usable(self) -> Sequence[ToolSpec]:
+        return ()
+
+    def progress(self, text: str) -> None:
+        """Not here."""
 
     def context(self, actor: Actor = ANNA, address: Address = ANNAS_CHAT) -> ToolContext:
         """The context of a call in turn `telegram:77`."""
@@ -81,10 +112,7 @@ class Surroundings:
             address=address,
             environment=self,
             workspace=self.the_workspace,
-            deliver=self.deliver,
-            ask=self.ask,
-            keep_todos=self.keep_todos,
-            authorize=self.authorize,
+            port=self,
             turn="telegram:77",
         )
 

@@ -174,7 +174,7 @@ async def test_the_model_is_no_longer_asked_when_the_call_ends(tmp_path: Path) -
     begun, ended = asyncio.Event(), asyncio.Event()
 
     class Slow(Bench):
-        async def _sample(self, wanted: Sample) -> Sampled:
+        async def sample(self, wanted: Sample) -> Sampled:
             begun.set()
             try:
                 await asyncio.Event().wait()

@@ -169,13 +169,9 @@ async def test_another_channel_needs_a_chat_id(tmp_path: Path) -> None:
 
 async def test_the_channels_own_words_say_why_it_was_not_delivered(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-
-        async def refuse(delivery: Delivery) -> Receipt:
-            raise DeliveryError("telegram cannot edit this", permanent=True)
-
-        context = replace(around.context(), deliver=refuse)
+        around.refusal = "telegram cannot edit this"
         with pytest.raises(DeliveryError, match="telegram cannot edit this"):
-            await message.run(context, action="edit", message_id="1", text="x")
+            await message.run(around.context(), action="edit", message_id="1", text="x")
 
 
 def test_repeating_a_call_is_harmless_and_says_so() -> None:

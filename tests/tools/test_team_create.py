@@ -20,6 +20,7 @@ from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.sources import open_sources
 from goclaw.toolkit.teaming import NewMember, StartedMember
 from goclaw.tools.send_message import MAX_MESSAGE, send_message
@@ -59,19 +60,13 @@ class Recorded:
 async def called(
     around: Surroundings, tool: Tool, given: dict[str, Any], user: User, teams: Recorded, **config: Any
 ) -> ToolResult:
-    async def nobody(*given: Any) -> Any:
-        raise AssertionError("nobody is asked")
-
+    services = Detached()
+    services.teams = teams
     scope = CallScope(
         actor=ANNA,
         session=ANNA.key,
         address=ANNAS_CHAT,
-        deliver=around.deliver,
-        emit=lambda event: None,
-        approve=nobody,
-        ask=nobody,
-        keep_todos=around.keep_todos,
-        teams=teams,
+        services=services,
     )
     access = Rights(Users([user]), Config.model_validate(config))
     agent = next(tool for tool in BuiltIn().tools() if tool.spec.name == "agent")

@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.access import Access
 from goclaw.errors import SandboxUnavailable
-from goclaw.events import Actor, Question
+from goclaw.events import Actor, Delivery, Question, Receipt
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.sandbox.select import open_sandbox
 from goclaw.specs import Example
@@ -17,6 +17,7 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
 from goclaw.toolkit.spawning import AgentReport, AgentTask
 from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
@@ -63,31 +64,38 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
             yield around
 
 
-async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
-    """The call, by somebody who may do everything and says yes to everything."""
+class Agreeing(Detached):
+    """A turn of somebody who says yes to everything."""
 
-    async def agree(wanted: ApprovalRequest) -> Consent:
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        return await self.around.deliver(delivery)
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
         return Consent(wanted.digest)
 
-    async def choose(question: Question, step: str) -> str | None:
+    async def ask(self, question: Question, step: str) -> str | None:
         return question.options[0] if question.options else "yes"
 
-    async def answer(task: AgentTask, step: str, call_id: str) -> AgentReport:
+    async def command(self, text: str) -> str:
+        return await answered(text)
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         return AgentReport("a1b2c3d4e5f6", "general", "tests/test_parser.py: that brackets nest", 3, 4_500)
+
+
+async def run(around: Surroundings, tool: Tool, example: Example) -> ToolResult:
+    """The call, by somebody who may do everything and says yes to everything."""
 
     access = Access(Users([User(ANNA.key)]), around.config)
     scope = CallScope(
         actor=ANNA,
         session=ANNA.key,
         address=ANNAS_CHAT,
-        deliver=around.deliver,
-        emit=lambda event: None,
-        approve=agree,
-        ask=choose,
-        keep_todos=around.keep_todos,
-        command=answered,
+        services=Agreeing(around),
         turn="telegram:77",
-        spawn=answer,
     )
     dispatcher = Dispatcher(Registry([BuiltIn()], access), access, around)
     return await dispatcher.call(ToolCall("c1", tool.spec.name, dict(example.input)), scope)

@@ -86,10 +86,16 @@ class Approval:
     """The approval of one call."""
 
     def __init__(
-        self, approvals: Approvals, ports: McpPorts, ctx: ServerRequestContext[Any, Any], params: CallToolRequestParams
+        self,
+        approvals: Approvals,
+        ports: McpPorts,
+        actor: Actor,
+        ctx: ServerRequestContext[Any, Any],
+        params: CallToolRequestParams,
     ) -> None:
         self._approvals = approvals
         self._ports = ports
+        self._actor = actor
         self._ctx = ctx
         self._params = params
         self.asks: InputRequiredResult | None = None
@@ -98,27 +104,24 @@ class Approval:
         self._answered: PendingApproval | None = None
         """The question put to the client before this call; looked up once."""
 
-    async def decide(self, actor: Actor, wanted: ApprovalRequest, agent: str = "") -> Consent:
-        """Return the consent to a call. Implements `Approve`.
+    async def decide(self, wanted: ApprovalRequest, agent: str = "") -> Consent:
+        """Return the consent to a call.
 
         Raises:
             ToolError: no person can be asked, or the answer comes with the next call.
         """
-        if not self._can_ask(actor):
+        if not self._can_ask():
             raise ToolError(f"approval required: {wanted.reason}; {REMEDY}")
         if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             answer = self._answer_to(wanted)
         else:
             answer = await self._asked(wanted, agent)
-        self._record(actor, wanted, answer)
+        self._record(wanted, answer)
         if answer != "accept":
             return Consent(refusal=f"the user did not approve {wanted.call.name}")
-        return Consent(
-            wanted.digest,
-            lapsed=lambda: "" if self._approvals.may_decide(actor) else "whoever approved it may not do so any more",
-        )
+        return Consent(wanted.digest, lapsed=self._lapsed)
 
-    async def decide_for_agent(self, actor: Actor, wanted: ApprovalRequest, agent: str) -> Consent:
+    async def decide_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
         """Return the consent to a call of the agent with this name, which works for the client's call.
 
         Newer clients are asked between two calls, and called again the agent would begin anew: they are not asked.
@@ -126,16 +129,19 @@ class Approval:
         Raises:
             ToolError: no person can be asked.
         """
-        if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask(actor):
+        if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS and self._can_ask():
             raise ToolError(f"approval required: {wanted.reason}; {IN_THE_MIDDLE}")
-        return await self.decide(actor, wanted, agent)
+        return await self.decide(wanted, agent)
 
-    def _can_ask(self, actor: Actor) -> bool:
+    def _lapsed(self) -> str:
+        return "" if self._approvals.may_decide(self._actor) else "whoever approved it may not do so any more"
+
+    def _can_ask(self) -> bool:
         known = self._ctx.session.client_capabilities
         able = known.elicitation if known else None
         # A client that names neither form nor address means forms (specification, Elicitation, Capabilities).
         has_forms = able is not None and (able.form is not None or able.url is None)
-        return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(actor)
+        return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(self._actor)
 
     async def _asked(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
@@ -173,13 +179,13 @@ class Approval:
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
-    def _record(self, actor: Actor, wanted: ApprovalRequest, answer: str) -> None:
+    def _record(self, wanted: ApprovalRequest, answer: str) -> None:
         self._ports.audit(
             AuditEntry(
                 "tool.approval",
                 wanted.call.name,
-                actor,
-                self._ports.session(actor),
+                self._actor,
+                self._ports.session(self._actor),
                 answer == "accept",
                 "mcp.server.elicitation",
                 answer,

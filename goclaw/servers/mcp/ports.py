@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Literal, Protocol
 
 from goclaw.access import Access, own_session
@@ -13,13 +13,14 @@ from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 from goclaw.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.mcp.declared import Declared
+from goclaw.messages import ToolResult
 from goclaw.records import record
+from goclaw.sessions.approvals import ExternalCaller
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 from goclaw.tokens import Tokens
-from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.spawning import AgentTask, Forward
+from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.workspace import Workspace
 
 ENTRY = "mcp"
@@ -77,10 +78,6 @@ class Conversations(Protocol):
         ...
 
 
-ForAgent = Callable[[ApprovalRequest, str], Awaitable[Consent]]
-"""Requests approval of a call of the agent with this name. Raises ToolError where no person can be asked."""
-
-
 class ExternalRunsPort(Protocol):
     """Runs of agents for clients (`goclaw.sessions.external_runs`)."""
 
@@ -89,28 +86,35 @@ class ExternalRunsPort(Protocol):
         """Return a selection that excludes tools of no use to a client."""
         ...
 
-    def received(self, scope: CallScope, call: str, approve: ForAgent) -> AbstractAsyncContextManager[CallScope]:
-        """Yield the scope of a call with this id, with the ports by which its tool asks agents."""
+    def received(
+        self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
+    ) -> AbstractAsyncContextManager[AgentPort]:
+        """Yield the port by which the tool of a call with this id asks agents, whose tools are limited to `tools`."""
         ...
 
 
 class NoExternalRuns:
-    """The port where no agents run: in the process of `goclaw mcp serve`."""
+    """The port where no agents run: in the process of `goclaw mcp serve`. Implements `AgentPort`, too."""
 
     without: Sequence[str] = ()
 
     @asynccontextmanager
-    async def received(self, scope: CallScope, call: str, approve: ForAgent) -> AsyncIterator[CallScope]:
-        yield replace(scope, spawn=_no_agents, forward=_no_agents)
+    async def received(
+        self, scope: CallScope, call: str, caller: ExternalCaller, tools: Sequence[str] | None
+    ) -> AsyncIterator[AgentPort]:
+        yield self
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        raise ToolError(NO_AGENTS)
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        raise ToolError(NO_AGENTS)
 
 
-async def _no_agents(task: AgentTask | Forward, step: str, call_id: str) -> Any:
-    raise ToolError(
-        "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
-        "(`mcp.server.enabled`, docs/mcp.md)"
-    )
-
-
+NO_AGENTS = (
+    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
+    "(`mcp.server.enabled`, docs/mcp.md)"
+)
 _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
 """Clients list every tool, and need none to find others."""
 

@@ -3,10 +3,9 @@
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -27,17 +26,20 @@ from mcp_types import (
 )
 
 from goclaw.errors import DeliveryError, StateError, ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo
+from goclaw.events import LOCAL, Actor, Address, Delivery, Receipt, TurnEvent
 from goclaw.messages import Image, ToolCall, ToolResult
+from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.servers.mcp.approving import Approval, Approvals
 from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.ports import ForAgent, McpPorts
+from goclaw.servers.mcp.ports import McpPorts
 from goclaw.servers.mcp.progress import Progress, open_progress
 from goclaw.specs import ToolSpec
-from goclaw.toolkit.base import Tool as OurTool
-from goclaw.toolkit.consent import ApprovalRequest, Approve, Consent
+from goclaw.toolkit.consent import ApprovalRequest, Consent
+from goclaw.toolkit.results import ResultType
 from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Detached
+from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,55 @@ MAX_DATA = 1 << 20
 """Characters of a result's fields: larger data are read in parts."""
 TURN = "mcp"
 """The turn of a call in the audit log."""
+
+
+@record
+class GivenValue:
+    """The value that a call returned, not masked yet."""
+
+    spec: ToolSpec
+    result: ResultType
+    value: object
+
+
+class ClientServices(Detached):
+    """The services of a call made for a client."""
+
+    place = "over MCP"
+    given: GivenValue | None = None
+
+    def gave(self, spec: ToolSpec, result: ResultType, value: object) -> None:
+        """Keep the value for the client."""
+        self.given = GivenValue(spec, result, value)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        raise DeliveryError("nothing can be sent to a chat from an MCP client", permanent=True)
+
+
+class CallServices(ClientServices):
+    """The services of a client's own call. Implements `sessions.agent_run.ExternalCaller`, too."""
+
+    agents: AgentPort
+    """Runs agents for the call; set before it is made."""
+
+    def __init__(self, approval: Approval, progress: Progress) -> None:
+        self._approval = approval
+        self._progress = progress
+
+    def emit(self, event: TurnEvent) -> None:
+        self._progress.tell(event)
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        return await self._approval.decide(wanted)
+
+    async def approve_for_agent(self, wanted: ApprovalRequest, agent: str) -> Consent:
+        return await self._approval.decide_for_agent(wanted, agent)
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        return await self.agents.spawn(task, step, call_id)
+
+    async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        return await self.agents.forward(wanted, step, call_id)
 
 
 class ToolOffer:
@@ -80,12 +131,11 @@ class ToolOffer:
         It ends when the client is `gone`, which the library does not report for every transport.
         """
         await self._ports.dispatcher.registry.ready()
-        approval = Approval(self._approvals, self._ports, ctx, params)
-        gave: list[tuple[OurTool, object]] = []
+        approval = Approval(self._approvals, self._ports, actor, ctx, params)
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
         async with self._counted(), open_progress(ctx, self._ports.clock) as progress:
-            scope = self._scope(actor, partial(approval.decide, actor), gave, progress)
-            work = self._run(call, scope, partial(approval.decide_for_agent, actor))
+            services = CallServices(approval, progress)
+            work = self._run(call, actor, services)
             try:
                 result = await _apart(work, f"tool {params.name[:64]} over MCP", gone)
             except ToolError as error:
@@ -95,13 +145,15 @@ class ToolOffer:
                 return _failed(f"{params.name[:64]} was cut, for nothing can be kept on the disk: {error}")
         if approval.asks is not None:
             return approval.asks
-        return await self._answer(result, gave)
+        return await self._answer(result, services.given)
 
-    async def _run(self, call: ToolCall, scope: CallScope, approve: ForAgent) -> ToolResult:
-        spec = self._ports.dispatcher.registry.spec(self._ports.dispatcher.registry.meant(call).name)
-        by = self._ports.selection(spec)
-        async with self._ports.external_runs.received(scope, call.id, approve) as visiting:
-            return await self._ports.dispatcher.call(call, visiting if by is None else replace(visiting, tools=by))
+    async def _run(self, call: ToolCall, actor: Actor, services: CallServices) -> ToolResult:
+        ports, registry = self._ports, self._ports.dispatcher.registry
+        scope, tools = self._scope(actor, services), ports.config.mcp.server.tools
+        by = ports.selection(registry.spec(registry.meant(call).name))
+        async with ports.external_runs.received(scope, call.id, services, tools) as services.agents:
+            selections = scope.selections if by is None else (by, *ports.without)
+            return await self._ports.dispatcher.call(call, replace(scope, selections=selections))
 
     async def reads(self, actor: Actor, path: str) -> str:
         """Return the file that `read` opens for the actor under this path, as rights, fixed arguments and hooks decide.
@@ -109,30 +161,22 @@ class ToolOffer:
         Raises:
             ToolError: none.
         """
-        gave: list[tuple[OurTool, object]] = []
+        services = ClientServices()
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", "read", {"path": path, "limit": 1})
-        scope = self._scope(actor, _nobody_approves, gave, Progress())
-        result = await _apart(self._ports.dispatcher.call(call, scope), "a resource over MCP")
-        if result.is_error or not gave:
+        work = self._ports.dispatcher.call(call, self._scope(actor, services))
+        result = await _apart(work, "a resource over MCP")
+        if result.is_error or not services.given:
             raise ToolError(_words(result))
-        return str(getattr(gave[0][1], "path", ""))
+        return str(getattr(services.given.value, "path", ""))
 
-    def _scope(
-        self, actor: Actor, approve: Approve, gave: list[tuple[OurTool, object]], progress: Progress
-    ) -> CallScope:
+    def _scope(self, actor: Actor, services: ClientServices) -> CallScope:
         return CallScope(
             actor=actor,
             session=self._ports.session(actor),
             address=Address(LOCAL, actor.key),
-            deliver=_nowhere,
-            emit=progress.tell,
-            approve=approve,
-            ask=_nobody_answers,
-            keep_todos=_keep_nowhere,
+            services=services,
             turn=TURN,
-            tools=self._ports.config.mcp.server.tools,
-            narrowed=self._ports.without,
-            gave=lambda tool, value: gave.append((tool, value)),
+            selections=(self._ports.config.mcp.server.tools, *self._ports.without),
         )
 
     @asynccontextmanager
@@ -146,16 +190,15 @@ class ToolOffer:
             if not self._running:
                 self._idle.set()
 
-    async def _answer(self, result: ToolResult, gave: Sequence[tuple[OurTool, object]]) -> CallToolResult:
+    async def _answer(self, result: ToolResult, given: GivenValue | None) -> CallToolResult:
         content: list[ContentBlock] = [TextContent(text=_words(result))]
-        if result.is_error or not gave:
+        if result.is_error or not given:
             # Denied by a person, or withheld by a hook: it does not match the tool's output schema.
             return CallToolResult(content=content, is_error=True)
-        tool, value = gave[0]
         content += [picture for image in result.images if (picture := await self._picture(image))]
-        if not tool.spec.result_schema:
+        if not given.spec.result_schema:
             return CallToolResult(content=content)
-        data = _masked(tool.result.data(value))
+        data = _masked(given.result.data(given.value))
         if len(orjson.dumps(data)) > MAX_DATA:
             what = f"the result has more than {MAX_DATA:,} bytes; ask for a part of it"
             return CallToolResult(content=[*content, TextContent(text=what)], is_error=True)
@@ -239,19 +282,3 @@ def _masked(value: Any) -> Any:
         case list() | tuple():
             return [_masked(each) for each in value]
     return value
-
-
-async def _nowhere(delivery: Delivery) -> Receipt:
-    raise DeliveryError("nothing can be sent to a chat from an MCP client", permanent=True)
-
-
-async def _nobody_approves(wanted: ApprovalRequest) -> Consent:
-    raise ToolError(f"approval required: {wanted.reason}")
-
-
-async def _nobody_answers(question: Question, step: str) -> str | None:
-    raise ToolError("nobody can be asked over MCP")
-
-
-async def _keep_nowhere(todos: Sequence[Todo]) -> None:
-    """Drop the to-do list: a single call has none."""
