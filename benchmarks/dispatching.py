@@ -28,7 +28,7 @@ from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scheduling import ResourceUse as Accesses
 from goclaw.toolkit.scheduling import slots
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.sources import BUILT_IN, Fixed, Named, Sources
 from goclaw.users import User, Users
 
@@ -123,6 +123,6 @@ SCOPE = CallScope(
     actor=ANNA,
     session=ANNA.key,
     address=Address("telegram", "1"),
-    services=Detached(),
+    services=TurnServices(),
     turn="bench",
 )

@@ -25,13 +25,13 @@ from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.sources import SETTLED_SECONDS, Sources, open_sources
 from goclaw.toolkit.tool_listing import ListedTool, ToolListing
 from goclaw.users import Users, login_name, open_users
 
 
-class CommandLineServices(Detached):
+class CommandLineServices(TurnServices):
     """The services of a call on the command line."""
 
     place = "on the command line"

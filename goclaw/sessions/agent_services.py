@@ -46,7 +46,7 @@ from goclaw.tasks.base import Owner
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
 from goclaw.toolkit.teaming import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE
 
@@ -67,8 +67,8 @@ class Opening:
     cache: CachePoints
 
 
-class AgentServices(Detached):
-    """Implements `toolkit.services.TurnServices`; a subagent is without what changes the conversation itself."""
+class AgentServices(TurnServices):
+    """The services for one agent; a subagent is without what changes the conversation itself."""
 
     def __init__(self, context: TurnContext, agent_run: AgentRun) -> None:
         ports, session, actor = context.ports, agent_run.session, agent_run.turn.inbound.actor
@@ -245,55 +245,44 @@ class AgentServices(Detached):
         return None if self.agent_run.root.caller else self._home().mode
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-        """Fill in missing required arguments by the agent's policy."""
         return await self._clarifier.completed(spec, call, step)
 
     async def approve(self, wanted: ApprovalRequest) -> Consent:
-        """Ask for approval: a stored rule, then the person."""
         return await self._questions.approve(wanted)
 
     async def ask(self, question: Question, step: str) -> str | None:
-        """Ask the person."""
         return await self._questions.ask(question, step)
 
     async def intend(self, step: str) -> None:
-        """Record that a call is about to run that must not run twice."""
         await self.agent_run.turn.intend(step)
 
     async def deliver(self, delivery: Delivery) -> Receipt:
-        """Hand a message over to a chat and wait for the channel's receipt."""
         return await self._context.ports.outbox.send(delivery)
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
-        """Replace the session's to-do list, and show it."""
         ports, session = self._context.ports, self.agent_run.session
         await ports.settings.set(session.key, "todos", [asdict(todo) for todo in todos] or None)
         session.todos = tuple(todos)
         ports.bus.publish(TodosChanged(self.agent_run.turn.id, session.key, session.todos))
 
     async def leave_plan(self, mode: Mode) -> None:
-        """End plan mode, for the agent alone that leads the conversation."""
         if self.is_main:
             await self._context.modes.leave_plan(self.agent_run.session.key, self.agent_run.turn.inbound.actor, mode)
         else:
             await super().leave_plan(mode)
 
     async def command(self, text: str) -> str:
-        """Answer a slash command, of the agent alone that leads the conversation."""
         if self.is_main:
             return await self._context.ports.command_port.answer(self.agent_run.turn.inbound, text)
         return await super().command(text)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
-        """Have a subagent do a task."""
         return await self._context.agents.spawn(self.agent_run, task, step, call_id)
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
-        """Make a call of another tool as a step of the same turn."""
         return await self._context.forward(self.agent_run.turn, self.scope, wanted, step, call_id)
 
     async def sample(self, wanted: Sample) -> Sampled:
-        """Have a model answer, at the expense of the turn."""
         await self.held()
         sampling = ToolSampling(self.agent_run, self._context.costs)
         return await sampling.answer(wanted, partial(self._sampling_model, wanted.models))

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 
 from goclaw.events import Inbound
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 
 
 async def _unbound(inbound: Inbound, text: str) -> str:
-    return await Detached().command(text)
+    return await TurnServices().command(text)
 
 
 class CommandPort:

@@ -10,13 +10,14 @@ from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.queueing import QueueModes
+from goclaw.toolkit.settings import SettingsPort
 
 QUEUE, MODE = "session.queue_mode", "session.mode"
 
 
 @record
-class SessionOptions:
-    """Implements `toolkit.settings.SettingsPort` for a turn."""
+class SessionOptions(SettingsPort):
+    """The settings that a turn reads and chooses."""
 
     key: str
     actor: Actor

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from goclaw.context.untrusted_content import reminder
 from goclaw.redact import mask
 from goclaw.tasks.base import TaskInfo
-from goclaw.toolkit.reminders import Reminder
+from goclaw.toolkit.reminders import Reminder, Reminders
 
 MAX_CHARACTERS = 4_000
 """Maximum characters of one reminder: it comes on top of the conversation, and is never shortened later."""
 
 
-class SessionReminders:
-    """Implements `toolkit.reminders.Reminders` for a session: what is added holds from turn to turn until removed."""
+class SessionReminders(Reminders):
+    """The reminders of a session: what is added holds from turn to turn until removed."""
 
     def __init__(self) -> None:
         self.kept: dict[str, Reminder] = {}
@@ -56,8 +56,8 @@ class SessionReminders:
             self._quiet_until[told.id] = self._requests + 1 + told.min_turns_between
 
 
-class TurnReminders:
-    """Implements `toolkit.reminders.Reminders` for one turn: what is added ends with it."""
+class TurnReminders(Reminders):
+    """The reminders of one turn: what is added ends with it."""
 
     def __init__(self, session: SessionReminders) -> None:
         self._session = session

@@ -23,7 +23,7 @@ from goclaw.sessions.state import Session
 from goclaw.tasks.base import Job, JobEnd, Owner, TaskInfo
 from goclaw.toolkit.reminders import Reminder
 from goclaw.toolkit.spawning import AgentTask
-from goclaw.toolkit.teaming import ALL, LEAD, NO_TEAM, NewMember, StartedMember
+from goclaw.toolkit.teaming import ALL, LEAD, NO_TEAM, NewMember, StartedMember, TeamPort
 
 MAX_WAITING = 32
 """Maximum messages that wait for one member."""
@@ -271,8 +271,8 @@ class Teams:
 
 
 @record
-class TeamOf:
-    """Implements `toolkit.teaming.TeamPort` for an agent at work: the lead makes and ends, members write."""
+class TeamOf(TeamPort):
+    """The team as an agent at work reaches it: the lead makes and ends, members write."""
 
     teams: Teams
     agent_run: AgentRun

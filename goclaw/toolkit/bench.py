@@ -30,7 +30,7 @@ from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.users import Users
 from goclaw.web.base import Web
@@ -59,7 +59,7 @@ class _Environment:
 
 
 @dataclass
-class Bench(Detached):
+class Bench(TurnServices):
     """A bench made by `open_bench`: runs a tool, and records what it uses of the services of a turn."""
 
     folder: Path

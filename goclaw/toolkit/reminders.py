@@ -4,7 +4,6 @@ Only GoClaw's own code and the operator's hooks write reminders; a tool's text n
 """
 
 from enum import IntEnum
-from typing import Protocol
 
 from goclaw.records import record
 
@@ -29,19 +28,11 @@ class Reminder:
     """How often it is told in one turn at most; None: as long as it is not removed."""
 
 
-class Reminders(Protocol):
-    """Takes reminders for the turn."""
-
-    def add(self, reminder: Reminder) -> None: ...
-
-    def remove(self, id: str) -> None: ...
-
-
-class NoReminders:
-    """Where no model is reminded of anything: a tool that a person runs."""
+class Reminders:
+    """Takes reminders for the turn; by itself, where no model is reminded, it drops them."""
 
     def add(self, reminder: Reminder) -> None:
-        """Do nothing."""
+        """Show a reminder from the next request on; it replaces one with the same id."""
 
     def remove(self, id: str) -> None:
-        """Do nothing."""
+        """Remove a reminder; an unknown id is ignored."""

@@ -1,7 +1,7 @@
-"""The services of a turn for the tools it calls, and their absence outside of turns.
+"""The services of a turn for the tools it calls.
 
-A new capability for tools is a method of `TurnServices`, its refusal in `Detached`, its implementation for turns
-(`sessions.agent_services`), and the method of `ToolContext` that tools call.
+A new capability for tools is a method of `TurnServices`, which refuses it, one of `sessions.agent_services`, which has
+it in turns, and one of `ToolContext`, which tools call.
 """
 
 from collections.abc import Sequence
@@ -16,141 +16,85 @@ from goclaw.events import Actor, Decision, Delivery, Question, Receipt, Todo, Tu
 from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.consent import ApprovalRequest, Consent
-from goclaw.toolkit.reminders import NoReminders, Reminders
+from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.results import ResultType
 from goclaw.toolkit.sampling import Sample, Sampled
-from goclaw.toolkit.settings import NoSettings, SettingsPort
-from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
-from goclaw.toolkit.teaming import NoTeams, TeamPort
+from goclaw.toolkit.settings import SettingsPort
+from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
+from goclaw.toolkit.teaming import TeamPort
 
 
-class TurnServices(AgentPort, Protocol):
-    """The services of the turn, or other place, that calls are made from. `step` is a call's name in the journal."""
+class TurnServices:
+    """The services of the place that calls are made from; `step` is a call's name in the journal.
 
-    @property
-    def reminders(self) -> Reminders:
-        """The reminders for the model after the results of this answer."""
-        ...
+    By itself it is a place outside of turns, where services raise ToolError or do nothing. Turns and other callers
+    override what they have.
+    """
 
-    @property
-    def settings(self) -> SettingsPort:
-        """The settings of the conversation that a call may read and change."""
-        ...
-
-    @property
-    def teams(self) -> TeamPort:
-        """The team of the conversation."""
-        ...
+    place = "here"
+    """The place, in words."""
+    reminders: Reminders = Reminders()
+    """The reminders for the model after the results of this answer."""
+    settings: SettingsPort = SettingsPort()
+    """The settings of the conversation that a call may read and change."""
+    teams: TeamPort = TeamPort()
+    """The team of the conversation."""
 
     def emit(self, event: TurnEvent) -> None:
         """Show an event of a call to clients."""
-        ...
 
     def chosen_mode(self) -> ChosenMode | None:
         """Return the permission mode that was chosen for the session, as of now; None: the configured one."""
-        ...
-
-    async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-        """Fill in missing required arguments. Raises ToolError if the call shall not run."""
-        ...
-
-    async def approve(self, wanted: ApprovalRequest) -> Consent:
-        """Ask a person for approval. Raises ToolError where none can be asked."""
-        ...
-
-    async def intend(self, step: str) -> None:
-        """Record that a call is about to run that must not run twice."""
-        ...
-
-    def gave(self, spec: ToolSpec, result: ResultType, value: object) -> None:
-        """Take the value that a successful call returned, for programs that use its fields. It is not masked yet."""
-        ...
-
-    async def deliver(self, delivery: Delivery) -> Receipt:
-        """Hand a message over to a chat and wait for the channel's receipt."""
-        ...
-
-    async def ask(self, question: Question, step: str) -> str | None:
-        """Ask the person for whom the turn runs, and wait; None: no answer. Raises ToolError if none can be asked."""
-        ...
-
-    async def keep_todos(self, todos: Sequence[Todo]) -> None:
-        """Replace the session's to-do list, and show it."""
-        ...
-
-    async def leave_plan(self, mode: Mode) -> None:
-        """End plan mode: the session goes on in this mode. Raises ToolError where the actor may not choose it."""
-        ...
-
-    async def command(self, text: str) -> str:
-        """Answer a slash command for the acting person. Raises ToolError where it may not be used."""
-        ...
-
-    async def sample(self, wanted: Sample) -> Sampled:
-        """Have a model answer a prompt outside the conversation, within what the turn may spend.
-
-        Raises:
-            ToolError: it does not answer; the message says why, and nothing that only the person should know.
-        """
-        ...
-
-
-class Detached:
-    """Implements `TurnServices` outside of turns; a caller overrides what it has."""
-
-    place = "here"
-    """The place of the calls, in words."""
-    reminders: Reminders = NoReminders()
-    settings: SettingsPort = NoSettings()
-    teams: TeamPort = NoTeams()
-
-    def emit(self, event: TurnEvent) -> None:
-        """Discard the event."""
-
-    def chosen_mode(self) -> ChosenMode | None:
-        """Return None: no mode can be chosen."""
         return None
 
     async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
-        """Return the call unchanged."""
+        """Fill in missing required arguments. Raises ToolError if the call shall not run."""
         return call
 
     async def approve(self, wanted: ApprovalRequest) -> Consent:
+        """Ask a person for approval."""
         raise ToolError(f"approval required: {wanted.reason}")
 
     async def intend(self, step: str) -> None:
-        """Record nothing: there is no journal."""
+        """Record that a call is about to run that must not run twice."""
 
     def gave(self, spec: ToolSpec, result: ResultType, value: object) -> None:
-        """Ignore the value."""
+        """Take the value that a successful call returned, for programs that use its fields. It is not masked yet."""
 
     async def deliver(self, delivery: Delivery) -> Receipt:
+        """Hand a message over to a chat and wait for the channel's receipt."""
         raise DeliveryError(f"no channel named {delivery.address.channel} is connected here", permanent=True)
 
     async def ask(self, question: Question, step: str) -> str | None:
+        """Ask the person for whom the turn runs, and wait; None: no answer."""
         raise ToolError(f"nobody can be asked {self.place}")
 
     async def keep_todos(self, todos: Sequence[Todo]) -> None:
-        """Discard the list: a single call has no session."""
+        """Replace the session's to-do list, and show it."""
 
     async def leave_plan(self, mode: Mode) -> None:
+        """End plan mode: the session goes on in this mode."""
         raise ToolError("there is no session here whose mode could change")
 
     async def command(self, text: str) -> str:
+        """Answer a slash command for the acting person."""
         raise ToolError("there is nobody here who answers commands")
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent to its end, or start it in the background, for the call with this id."""
         raise ToolError("no agents can be started here: there is no conversation that they could work for")
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Make a call of another tool in place of the call with this id."""
         raise ToolError(f"{wanted.tool} cannot be called from here: there is no conversation")
 
     async def sample(self, wanted: Sample) -> Sampled:
+        """Have a model answer a prompt outside the conversation, within what the turn may spend."""
         raise ToolError("the model cannot be asked here: there is no conversation on whose account that would be")
 
 
 class CallPort(Protocol):
-    """One call as its `ToolContext` reaches it; the dispatcher's `Watch` implements it."""
+    """One call as its context reaches it (the dispatcher's `Watch`): see the methods of `ToolContext`."""
 
     @property
     def services(self) -> TurnServices:
@@ -161,26 +105,14 @@ class CallPort(Protocol):
         """Return the step name of the call's next question."""
         ...
 
-    def authorize(self, action: str, target: str) -> Decision:
-        """Return whether the actor may do `action` to `target`."""
-        ...
+    def authorize(self, action: str, target: str) -> Decision: ...
 
-    def agreed_by(self, action: str, target: str) -> Actor | None:
-        """Return the approver of the call if authorized for `action` on `target`, else None."""
-        ...
+    def agreed_by(self, action: str, target: str) -> Actor | None: ...
 
-    def attach(self, kind: str, data: BaseModel) -> None:
-        """Take an artifact of a kind that the tool declares."""
-        ...
+    def attach(self, kind: str, data: BaseModel) -> None: ...
 
-    def mode(self) -> Mode:
-        """Return the permission mode in force."""
-        ...
+    def mode(self) -> Mode: ...
 
-    def usable(self) -> Sequence[ToolSpec]:
-        """Return the tools that the actor may use and that can work."""
-        ...
+    def usable(self) -> Sequence[ToolSpec]: ...
 
-    def progress(self, text: str) -> None:
-        """Announce the progress of the call, in one line."""
-        ...
+    def progress(self, text: str) -> None: ...

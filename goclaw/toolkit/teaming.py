@@ -1,7 +1,6 @@
 """The port through which the tools for teams reach the team of a conversation (`sessions.teams` has them)."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from goclaw.errors import ToolError
 from goclaw.records import record
@@ -38,43 +37,30 @@ class StartedMember:
     """`output:<id>`: where what it says is kept."""
 
 
-class TeamPort(Protocol):
-    """The team as one agent reaches it. Everything raises ToolError where it may not be, or there is no such team."""
-
-    async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
-        """Start a team: all members, or none. `step`: the name of the call's step in its turn."""
-        ...
-
-    async def send(self, to: str, text: str) -> Sequence[str]:
-        """Put a message into the mailbox of a member, of the lead, or of all others; returns who got it."""
-        ...
-
-    async def shut_down(self, to: str) -> Sequence[str]:
-        """Have a member, or all, end after the turn that runs; returns who will."""
-        ...
-
-    async def delete(self, name: str) -> Sequence[str]:
-        """End every member now, and forget the team; returns who was ended."""
-        ...
-
-
-class NoTeams:
-    """Where no conversation is that could have a team."""
-
-    async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
-        raise ToolError("no team can be made here: there is no conversation that it could work for")
-
-    async def send(self, to: str, text: str) -> Sequence[str]:
-        raise ToolError(NO_TEAM)
-
-    async def shut_down(self, to: str) -> Sequence[str]:
-        raise ToolError(NO_TEAM)
-
-    async def delete(self, name: str) -> Sequence[str]:
-        raise ToolError(NO_TEAM)
-
-
 NO_TEAM = (
     "you have no such team in this conversation: none was made, or it has ended (with its last member, its deletion, "
     "or a restart of the daemon)"
 )
+
+
+class TeamPort:
+    """The team as one agent reaches it; by itself, where no conversation is, there is none.
+
+    Everything raises ToolError where it may not be, or there is no such team.
+    """
+
+    async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:
+        """Start a team: all members, or none. `step`: the name of the call's step in its turn."""
+        raise ToolError("no team can be made here: there is no conversation that it could work for")
+
+    async def send(self, to: str, text: str) -> Sequence[str]:
+        """Put a message into the mailbox of a member, of the lead, or of all others; returns who got it."""
+        raise ToolError(NO_TEAM)
+
+    async def shut_down(self, to: str) -> Sequence[str]:
+        """Have a member, or all, end after the turn that runs; returns who will."""
+        raise ToolError(NO_TEAM)
+
+    async def delete(self, name: str) -> Sequence[str]:
+        """End every member now, and forget the team; returns who was ended."""
+        raise ToolError(NO_TEAM)

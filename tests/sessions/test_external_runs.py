@@ -15,7 +15,7 @@ from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.users import User
 from tests.harness import Core, World
@@ -37,7 +37,7 @@ async def risky(ctx: ToolContext) -> str:
     return "was risked"
 
 
-class Waiting(Detached):
+class Waiting(TurnServices):
     """The client that waits for the call."""
 
     agents: AgentPort

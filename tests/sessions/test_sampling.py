@@ -19,7 +19,7 @@ from goclaw.store.database import Statement
 from goclaw.store.tables import usage
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.sampling import Sample, Sampled
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from tests.harness import Answer, World
 from tests.parts import GivenModels
 
@@ -164,5 +164,5 @@ async def test_models_of_the_operator_answer_in_place_of_the_conversations(tmp_p
 
 async def test_without_a_turn_nobody_pays_and_nothing_is_asked() -> None:
     with pytest.raises(ToolError, match="no conversation on whose account"):
-        await Detached().sample(WANTED)
+        await TurnServices().sample(WANTED)
     assert Sampled("", "", 0).stop == "end" and Config().mcp.servers == {}

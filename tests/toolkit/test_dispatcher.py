@@ -37,7 +37,7 @@ from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
@@ -106,7 +106,7 @@ ALL = [list_files, echo, break_down, hang, give_up, post, change, reach, refuse]
 
 
 @dataclass
-class Bench(Detached):
+class Bench(TurnServices):
     """A dispatcher and what it published."""
 
     dispatcher: Dispatcher

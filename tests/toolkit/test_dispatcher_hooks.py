@@ -22,9 +22,9 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.reminders import Reminder
+from goclaw.toolkit.reminders import Reminder, Reminders
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.signature import Injected
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
@@ -53,7 +53,7 @@ async def reach(ctx: ToolContext, host: str) -> str:
 
 
 @dataclass
-class Bench(Detached):
+class Bench(TurnServices, Reminders):
     """A dispatcher with hooks, and what came of its calls."""
 
     dispatcher: Dispatcher

@@ -25,7 +25,7 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
@@ -101,7 +101,7 @@ ALL = [run, change, reach, destroy, confirmed, leave, look, quiet, wipe]
 
 
 @dataclass
-class Bench(Detached):
+class Bench(TurnServices):
     """A dispatcher, what it asked and told, and the session's mode."""
 
     dispatcher: Dispatcher

@@ -14,7 +14,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.bench import open_bench
 from goclaw.toolkit.consent import ApprovalRequest
 from goclaw.toolkit.sampling import Sample
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.spawning import AgentTask, Forward
 from goclaw.toolkit.teaming import NO_TEAM
 from tests.tables import table
@@ -41,15 +41,15 @@ SAMPLE = Sample("x", "", [AssistantMessage("hi")], 10)
     ],
 )
 async def test_outside_of_a_turn_a_service_is_refused_in_words(
-    use: Callable[[Detached], Awaitable[object]], says: str
+    use: Callable[[TurnServices], Awaitable[object]], says: str
 ) -> None:
     with pytest.raises((ToolError, DeliveryError)) as refused:
-        await use(Detached())
+        await use(TurnServices())
     assert says in str(refused.value)
 
 
 async def test_outside_of_a_turn_nothing_is_recorded_and_a_call_stays_as_it_is(tmp_path: Path) -> None:
-    on = Detached()
+    on = TurnServices()
     await on.intend("s")
     await on.keep_todos([])
     assert on.chosen_mode() is None and on.settings.file is None and not await on.settings.of_session()

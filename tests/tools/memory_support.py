@@ -22,7 +22,7 @@ from goclaw.specs import Risk, ToolSpec
 from goclaw.tasks.base import NoTasks, Tasks
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
-from goclaw.toolkit.services import Detached, TurnServices
+from goclaw.toolkit.services import TurnServices
 from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 from tests.parts import NoSandbox
@@ -32,7 +32,7 @@ ANNAS_CHAT = Address("telegram", "5")
 
 
 @dataclass
-class Surroundings(Detached):
+class Surroundings(TurnServices):
     """A `ToolEnvironment` of real parts, the call with its services, and what the tools did to the outside."""
 
     config: Config

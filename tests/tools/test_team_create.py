@@ -20,9 +20,9 @@ from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.sources import open_sources
-from goclaw.toolkit.teaming import NewMember, StartedMember
+from goclaw.toolkit.teaming import NewMember, StartedMember, TeamPort
 from goclaw.tools.send_message import MAX_MESSAGE, send_message
 from goclaw.tools.team_create import MAX_MEMBERS, team_create
 from goclaw.tools.team_delete import team_delete
@@ -37,8 +37,8 @@ SHOWN = [(tool, example) for tool in TEAM for example in tool.spec.examples]
 ONE = {"name": "ada", "task": "x"}
 
 
-class Recorded:
-    """Implements `TeamPort`: takes down what is wanted."""
+class Recorded(TeamPort):
+    """Takes down what is wanted."""
 
     def __init__(self) -> None:
         self.made: list[NewMember] = []
@@ -60,7 +60,7 @@ class Recorded:
 async def called(
     around: Surroundings, tool: Tool, given: dict[str, Any], user: User, teams: Recorded, **config: Any
 ) -> ToolResult:
-    services = Detached()
+    services = TurnServices()
     services.teams = teams
     scope = CallScope(
         actor=ANNA,

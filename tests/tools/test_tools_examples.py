@@ -17,7 +17,7 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.spawning import AgentReport, AgentTask
 from goclaw.toolkit.templates import HINT_LENGTH, hint
 from goclaw.users import User, Users
@@ -64,7 +64,7 @@ async def workspace_of(folder: Path, tool: Tool, example: Example) -> AsyncItera
             yield around
 
 
-class Agreeing(Detached):
+class Agreeing(TurnServices):
     """A turn of somebody who says yes to everything."""
 
     def __init__(self, around: Surroundings) -> None:

@@ -38,7 +38,7 @@ from goclaw.specs import ToolSpec
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.results import ResultType
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import Detached
+from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class GivenValue:
     value: object
 
 
-class ClientServices(Detached):
+class ClientServices(TurnServices):
     """The services of a call made for a client."""
 
     place = "over MCP"
