@@ -12,15 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
-from goclaw.access import Access
 from goclaw.audit import AuditEntry
+from goclaw.blobs import Blobs
 from goclaw.bounded import BoundedDict
-from goclaw.bus import Bus, Following
-from goclaw.clock import Clock
+from goclaw.bus import Following
 from goclaw.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.config.policies import LimitSettings
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes
+from goclaw.engine.outage import Outage
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.events import (
@@ -44,8 +43,8 @@ from goclaw.events import (
 )
 from goclaw.memory.memory_queries import OFF, MemoryQueries
 from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
-from goclaw.records import record
 from goclaw.replay_buffer import Position
+from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.wording import NotTaken, chosen, fenced
 from goclaw.specs import MCP
 from goclaw.store.database import Database
@@ -69,55 +68,57 @@ IGNORED_LOG_SECONDS = 60.0
 """A stranger who writes is logged once in this time, however much he writes."""
 
 
-async def ignore_unstored(inbound: Inbound, error: StateError) -> None:
-    """Do nothing about a message that could not be stored."""
-
-
-async def ignore_stranger(inbound: Inbound) -> None:
-    """Ignore a stranger's message."""
-
-
-async def no_blobs(key: str) -> bytes:
-    """Raise ToolError: no blobs are kept."""
-    raise ToolError(f"no such media: {key}")
-
-
-@record
-class GatewayPorts:
-    """Dependencies of the gateway; `app` fills them in."""
-
-    access: Access
-    audit: Callable[[AuditEntry], None]
-    bus: Bus
-    clock: Clock
-    commands: Mapping[str, Command]
-    command_ports: CommandPorts
-    database: Database
-    engine: Lanes
-    files: Callable[[Actor, str], Awaitable[Sequence[str]]]
-    """Paths of an actor's workspace for what was begun to type."""
-    journal: Journal
-    limits: LimitSettings
-    outbox: Outbox
-    transcripts: Transcripts
-    refused: Callable[[Inbound, StateError], Awaitable[None]] = ignore_unstored
-    """Called with a message that could not be stored, and is not acknowledged."""
-    load_blob: Callable[[str], Awaitable[bytes]] = no_blobs
-    """The bytes under a key; raises ToolError."""
-    for_agents: Collection[str] = ()
-    """Commands that an agent may give for the person it works for."""
-    memory: MemoryQueries | None = None
-    """Answers what terminals ask of memory; None: memory is off."""
-    stranger: Callable[[Inbound], Awaitable[None]] = ignore_stranger
-    """Called with a stranger's message before it is dropped."""
-
-
 class Gateway:
     """The one way in."""
 
-    def __init__(self, ports: GatewayPorts) -> None:
-        self._ports = ports
-        self._reader = TranscriptReader(ports.database)
+    def __init__(
+        self,
+        command_ports: CommandPorts,
+        *,
+        audit: Callable[[AuditEntry], None],
+        blobs: Blobs,
+        commands: Mapping[str, Command],
+        database: Database,
+        files: Callable[[Actor, str], Awaitable[Sequence[str]]],
+        for_agents: Collection[str],
+        journal: Journal,
+        limits: LimitSettings,
+        memory: MemoryQueries | None,
+        outage: Outage,
+        outbox: Outbox,
+        overheard: Overheard,
+        transcripts: Transcripts,
+    ) -> None:
+        """Open the way in.
+
+        Args:
+            command_ports: the services of commands, some of which the gateway uses itself.
+            commands: by name.
+            files: returns paths of an actor's workspace for what was begun to type.
+            for_agents: commands that an agent may give for the person it works for.
+            memory: answers what terminals ask of memory; None: memory is off.
+            audit, blobs, database, journal, limits, outage, outbox, overheard, transcripts: the services.
+        """
+        self._command_ports = command_ports
+        self._access = command_ports.access
+        self._bus = command_ports.bus
+        self._clock = command_ports.clock
+        self._engine = command_ports.engine
+        self._questions = command_ports.questions
+        self._audit = audit
+        self._blobs = blobs
+        self._commands = commands
+        self._database = database
+        self._files = files
+        self._for_agents = for_agents
+        self._journal = journal
+        self._limits = limits
+        self._memory = memory
+        self._outage = outage
+        self._outbox = outbox
+        self._overheard = overheard
+        self._transcripts = transcripts
+        self._reader = TranscriptReader(database)
         self._logged: BoundedDict[str, float] = BoundedDict(10_000)
         self._accepting = 0
         self._quiet = asyncio.Event()
@@ -127,7 +128,7 @@ class Gateway:
         try:
             return await self._accept(inbound)
         except StateError as error:
-            await self._ports.refused(inbound, error)
+            await self._outage.refused(inbound, error)
             raise
         finally:
             self._accepting -= 1
@@ -140,15 +141,16 @@ class Gateway:
             await self._quiet.wait()
 
     async def _accept(self, inbound: Inbound) -> Acceptance:
-        session = self._ports.access.session_for(inbound.actor, inbound.session)
+        session = self._access.session_for(inbound.actor, inbound.session)
         text = _storable(inbound.text)
         actor = replace(inbound.actor, name=_storable(inbound.actor.name))
         inbound = replace(inbound, session=session, text=text, actor=actor)
-        decision = self._ports.access.authorize(inbound.actor, "session.write", session)
+        decision = self._access.authorize(inbound.actor, "session.write", session)
         if not decision.allowed:
             if not inbound.beside:  # who speaks to others may be unknown here
                 self._log_stranger(inbound, decision.rule)
-                await self._ports.stranger(inbound)
+                if pairing := self._command_ports.pairing:
+                    await pairing.knock(inbound)
             return Acceptance(AcceptKind.IGNORED)
         if inbound.edited or inbound.beside:
             return await self._note(inbound)
@@ -156,12 +158,12 @@ class Gateway:
         match = None if inbound.forwarded else COMMAND.fullmatch(text.strip())
         if match and not await self._asks_agent(inbound, match.group(1).lower()):
             return await self._command(inbound, match.group(1).lower(), (match.group(2) or "").strip())
-        if not match and (question := self._ports.command_ports.sessions.questions.waiting_for(inbound.actor, session)):
+        if not match and (question := self._questions.waiting_for(inbound.actor, session)):
             return await self._answer_question(inbound, question)
-        limit = self._ports.limits.queued_messages
-        if self._ports.engine.waiting(session) >= limit and not await self._ports.journal.knows(inbound.id):
+        limit = self._limits.queued_messages
+        if self._engine.waiting(session) >= limit and not await self._journal.knows(inbound.id):
             return await self._answer(inbound, f"{limit} messages wait already (limits.queued_messages). Try /stop.")
-        if not await self._ports.engine.submit(inbound, interrupt=await self._interrupts(session)):
+        if not await self._engine.submit(inbound, interrupt=await self._interrupts(session)):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         return Acceptance(AcceptKind.TURN, inbound.id, session=session)
 
@@ -171,8 +173,8 @@ class Gateway:
         Raises:
             AccessDenied: the actor may not read it.
         """
-        session = self._ports.access.session_for(actor, session)
-        decision = self._ports.access.authorize(actor, "session.read", session)
+        session = self._access.session_for(actor, session)
+        decision = self._access.authorize(actor, "session.read", session)
         if not decision.allowed:
             raise AccessDenied(decision.rule)
         return session
@@ -180,30 +182,30 @@ class Gateway:
     def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
         own = [
             CommandInfo(command.name, command.summary)
-            for command in self._ports.commands.values()
+            for command in self._commands.values()
             # The menu for all users does not list servers.
             if (not command.name.startswith(MCP) if actor is None else self._is_shown(actor, command))
         ]
         if actor is None:
             return own
-        leading = self._ports.command_ports.sessions.agents_for.commands(actor)
+        leading = self._command_ports.agents_for.commands(actor)
         return [*own, *(CommandInfo(name, f"Ask {agent}") for name, agent in leading.items() if self._may(actor, name))]
 
     def subscribe(self, session: str | None) -> AbstractAsyncContextManager[AsyncIterator[TurnEvent]]:
-        return self._ports.bus.subscribe(session)
+        return self._bus.subscribe(session)
 
     def follow(self, session: str, client: str, position: Position) -> AbstractAsyncContextManager[Following]:
         """Follow events for one client that may be cut off and come back (`Bus.follow`)."""
-        return self._ports.bus.follow(session, client, position)
+        return self._bus.follow(session, client, position)
 
     def acknowledge(self, session: str, client: str, number: int) -> None:
         """Record that `client` has shown everything up to event `number` of the session."""
-        self._ports.bus.acknowledge(session, client, number)
+        self._bus.acknowledge(session, client, number)
 
     async def history(
         self, session: str, after: int = 0, limit: int = 200, before: int | None = None
     ) -> Sequence[MessageStored]:
-        return await self._ports.transcripts.history(session, after, limit, before)
+        return await self._transcripts.history(session, after, limit, before)
 
     async def transcript(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first: as many as suit one frame."""
@@ -214,7 +216,7 @@ class Gateway:
         if not await self._reader.keeps(session, blob):
             return "there is no such artifact in this session", False
         try:
-            content = await self._ports.load_blob(blob)
+            content = await self._blobs.get(blob)
         except ToolError:
             return "it is not kept any more", False
         return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
@@ -224,31 +226,30 @@ class Gateway:
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
-        return await self._ports.command_ports.sessions.now(session)
+        return await self._command_ports.inspection.now(session)
 
     async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
-        found = await self._ports.transcripts.sessions()
+        found = await self._transcripts.sessions()
         # The list of sessions leaves out those of agents, which would crowd it out.
         wanted = [info for info in found if agents or AGENT_MARK not in info.key]
-        return [info for info in wanted if self._ports.access.authorize(actor, "session.read", info.key).allowed]
+        return [info for info in wanted if self._access.authorize(actor, "session.read", info.key).allowed]
 
     async def files(self, actor: Actor, begun: str) -> Sequence[str]:
-        if not self._ports.access.authorize(actor, "tool.use", "read").allowed:
+        if not self._access.authorize(actor, "tool.use", "read").allowed:
             return ()
-        return await self._ports.files(actor, begun)
+        return await self._files(actor, begun)
 
     def oversees(self, actor: Actor) -> bool:
         """Whether `actor` may know of faults of the daemon, and of what concerns all users."""
-        return self._ports.access.authorize(actor, "command.admin", "status").allowed
+        return self._access.authorize(actor, "command.admin", "status").allowed
 
     async def status(self, session: str, actor: Actor) -> Mapping[str, Any]:
-        sessions = self._ports.command_ports.sessions
-        details = await self._ports.command_ports.details(session)
+        details = await self._command_ports.details(session)
         if not self.oversees(actor):
             details = details.without_others()
-        status = await sessions.status(session, details, actor)
-        health = sessions.compactor.health
-        return status.numbers(health) | {"text": status.text(health, self._ports.clock)}
+        status = await self._command_ports.inspection.status(session, details, actor)
+        health = self._command_ports.compactor.health
+        return status.numbers(health) | {"text": status.text(health, self._clock)}
 
     async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
         """Return memory's entries, or its state.
@@ -257,22 +258,22 @@ class Gateway:
             AccessDenied: the actor may not.
             StateError: memory is off, or the disk refuses.
         """
-        if self._ports.memory is None:
+        if self._memory is None:
             raise StateError(OFF)
-        return await self._ports.memory.answer(actor, question)
+        return await self._memory.answer(actor, question)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
-        return await self._ports.command_ports.sessions.questions.decide(actor, question, answer)
+        return await self._questions.decide(actor, question, answer)
 
     async def choose(self, actor: Actor, question: str, index: int) -> str:
-        return await self._ports.command_ports.sessions.questions.choose(actor, question, index)
+        return await self._questions.choose(actor, question, index)
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""
         if inbound.address.channel == LOCAL:
-            self._ports.bus.publish(Notice(inbound.session, text))
+            self._bus.publish(Notice(inbound.session, text))
             return
-        await self._ports.outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
+        await self._outbox.promise(Delivery(f"{inbound.id}:report", inbound.address, text))
 
     async def commanded(self, inbound: Inbound, text: str) -> str:
         """Run a command given by an agent, as the person whose message its turn answers; return its text.
@@ -282,56 +283,54 @@ class Gateway:
         """
         match = COMMAND.fullmatch(f"/{text.strip().removeprefix('/')}")
         name = match.group(1).lower() if match else ""
-        command = self._ports.commands.get(name) if name in self._ports.for_agents else None
-        if match and name in self._ports.commands:
+        command = self._commands.get(name) if name in self._for_agents else None
+        if match and name in self._commands:
             self._record_command(inbound, name, exists=command is not None)
         if match is None or command is None or not self._may(inbound.actor, name):
-            known = (each.name for each in self.commands(inbound.actor) if each.name in self._ports.for_agents)
+            known = (each.name for each in self.commands(inbound.actor) if each.name in self._for_agents)
             raise ToolError(f"no such command here; there are: {', '.join(f'/{each}' for each in known) or 'none'}")
         given = replace(inbound, text=match.group(0))
-        reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self._ports.command_ports))
+        reply = await command.run(CommandContext(given, (match.group(2) or "").strip(), self._command_ports, self))
         return reply.text
 
     async def _asks_agent(self, inbound: Inbound, name: str) -> bool:
         """Whether a command leads to an agent (`agents.routes`): its message is then a turn like any other."""
-        agents_for = self._ports.command_ports.sessions.agents_for
-        if name in self._ports.commands or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
+        agents_for = self._command_ports.agents_for
+        if name in self._commands or not agents_for.is_command(inbound) or not self._may(inbound.actor, name):
             return False
-        if not await self._ports.journal.knows(inbound.id):
+        if not await self._journal.knows(inbound.id):
             self._record_command(inbound, name, exists=True)
         return True
 
     async def _interrupts(self, session: str) -> bool:
         """Whether a message stops the turn that runs in its session, as far as that is the session's business."""
-        if self._ports.engine.running(session) is None:
+        if self._engine.running(session) is None:
             return False
-        return await self._ports.command_ports.sessions.queue_modes.of(session) == "interrupt"
+        return await self._command_ports.queue_modes.of(session) == "interrupt"
 
     def _may(self, actor: Actor, command: str) -> bool:
-        return self._ports.access.authorize(actor, "command.run", command).allowed
+        return self._access.authorize(actor, "command.run", command).allowed
 
     def _is_shown(self, actor: Actor, command: Command) -> bool:
-        is_theirs = not command.for_admins or self._ports.access.authorize(actor, "command.admin", command.name).allowed
+        is_theirs = not command.for_admins or self._access.authorize(actor, "command.admin", command.name).allowed
         return is_theirs and self._may(actor, command.name)
 
     def _record_command(self, inbound: Inbound, name: str, *, exists: bool) -> None:
-        decision = self._ports.access.authorize(inbound.actor, "command.run", name)
+        decision = self._access.authorize(inbound.actor, "command.run", name)
         rule = decision.rule if exists else "no such command"
-        self._ports.audit(
-            AuditEntry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule)
-        )
+        self._audit(AuditEntry("command.run", name, inbound.actor, inbound.session, exists and decision.allowed, rule))
 
     async def _command(self, inbound: Inbound, name: str, arguments: str) -> Acceptance:
-        if await self._ports.journal.knows(inbound.id):
+        if await self._journal.knows(inbound.id):
             if name == STOP and inbound.address.channel != LOCAL:
                 # Known since the stop was on disk. A crash may have cut its answer off; one that was given stands.
-                await self._ports.outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, "Stopped."))
+                await self._outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, "Stopped."))
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
-        command = self._ports.commands.get(name)
+        command = self._commands.get(name)
         self._record_command(inbound, name, exists=command is not None)
         if command is None or not self._may(inbound.actor, name):
             return await self._answer(inbound, self._unknown(inbound.actor, name))
-        reply: Reply = await command.run(CommandContext(inbound, arguments, self._ports.command_ports))
+        reply: Reply = await command.run(CommandContext(inbound, arguments, self._command_ports, self))
         if reply.turn:
             return Acceptance(AcceptKind.TURN, reply.turn, session=inbound.session)
         answered = await self._answer(inbound, reply.text, fenced(reply.text) if reply.aligned else "")
@@ -339,11 +338,11 @@ class Gateway:
 
     async def _note(self, inbound: Inbound) -> Acceptance:
         """Accept an edit, a reaction or a message to others: never a turn, a command or an answer of its own."""
-        if await self._ports.journal.knows(inbound.id):
+        if await self._journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
-        if inbound.edited and await self._ports.engine.replace(inbound):
+        if inbound.edited and await self._engine.replace(inbound):
             return Acceptance(AcceptKind.REPLACED)
-        overheard, now = self._ports.command_ports.sessions.overheard, self._ports.clock.now()
+        overheard, now = self._overheard, self._clock.now()
         match inbound.beside:
             case None:
                 noted = await overheard.edited(inbound, now)
@@ -355,18 +354,17 @@ class Gateway:
 
     async def _reaction(self, inbound: Inbound, on: str) -> bool:
         """Note a reaction; False: it is not on a message of ours, or that is in a session that is not the person's."""
-        for delivery in await self._ports.outbox.sent_as(inbound.address, on):
+        for delivery in await self._outbox.sent_as(inbound.address, on):
             session = delivery.session or inbound.session
-            if delivery.text and self._ports.access.authorize(inbound.actor, "session.write", session).allowed:
+            if delivery.text and self._access.authorize(inbound.actor, "session.write", session).allowed:
                 mine = replace(inbound, session=session)
-                sessions = self._ports.command_ports.sessions
-                await sessions.overheard.reacted(mine, on, delivery.text, self._ports.clock.now())
+                await self._overheard.reacted(mine, on, delivery.text, self._clock.now())
                 return True
         return False
 
     async def _answer_question(self, inbound: Inbound, question: Question) -> Acceptance:
         """Deliver a plain message as the answer to a question: it reaches the turn, not the queue."""
-        if await self._ports.journal.knows(inbound.id):
+        if await self._journal.knows(inbound.id):
             return Acceptance(AcceptKind.DUPLICATE, inbound.id)
         # The files of a message that this one answers are no part of what it says.
         if any(attachment.origin is None for attachment in inbound.attachments):
@@ -376,9 +374,8 @@ class Gateway:
         answer = chosen(question, inbound.own_words, inbound.address.channel)
         if isinstance(answer, NotTaken):
             return await self._answer(inbound, answer.why)
-        settled = self._ports.journal.settled(inbound, self._ports.clock.now())
-        questions = self._ports.command_ports.sessions.questions
-        text = await questions.decide(inbound.actor, question.id, answer, settled)
+        settled = self._journal.settled(inbound, self._clock.now())
+        text = await self._questions.decide(inbound.actor, question.id, answer, settled)
         return Acceptance(AcceptKind.ANSWER, text=text)
 
     async def _answer(self, inbound: Inbound, text: str, markdown: str = "") -> Acceptance:
@@ -386,17 +383,15 @@ class Gateway:
 
         `markdown`: the same for chats, where it differs.
         """
-        settled = self._ports.journal.settled(inbound, self._ports.clock.now())
+        settled = self._journal.settled(inbound, self._clock.now())
         if inbound.address.channel == LOCAL:
             try:
-                await self._ports.database.write(settled)
+                await self._database.write(settled)
             except StateError as error:
                 # The answer reaches the terminal all the same: `/status` must work when nothing else does.
                 log.warning("a command was answered without a trace: %s", error)
         else:
-            await self._ports.outbox.promise(
-                Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled
-            )
+            await self._outbox.promise(Delivery(f"{inbound.id}:reply", inbound.address, markdown or text), settled)
         return Acceptance(AcceptKind.REPLY, text=text)
 
     def _unknown(self, actor: Actor, name: str) -> str:
@@ -406,11 +401,11 @@ class Gateway:
         return f"Unknown command: /{name}.{hint} Send /help for the list."
 
     def _log_stranger(self, inbound: Inbound, rule: str) -> None:
-        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._ports.clock.monotonic()
+        key, now = inbound.actor.key or f"nobody in {inbound.address.chat}", self._clock.monotonic()
         if now - self._logged.get(key, -IGNORED_LOG_SECONDS) >= IGNORED_LOG_SECONDS:
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
-            self._ports.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
+            self._audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
 
 
 def _storable(text: str) -> str:

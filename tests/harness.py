@@ -20,14 +20,14 @@ from typing import Any
 
 from goclaw import catalog
 from goclaw.access import Access
-from goclaw.agent.prompt import SystemPrompt
 from goclaw.app.ending_tasks import tell_of_end
+from goclaw.app.sessions import SessionParts, build_sessions
 from goclaw.audit import AuditEntry
 from goclaw.blobs import Blobs, open_blobs
 from goclaw.bus import Bus
 from goclaw.channels.memory import HERE, MemoryChannel, Room
 from goclaw.clock import RealClock, SteppedClock
-from goclaw.commands.base import Command, CommandPorts
+from goclaw.commands.base import Command
 from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
@@ -35,7 +35,7 @@ from goclaw.engine.outage import Outage
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
-from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.gateway import Gateway
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
@@ -44,27 +44,15 @@ from goclaw.memory.off import NoMemory
 from goclaw.messages import Message
 from goclaw.plugins import load
 from goclaw.sandbox.base import Sandbox
-from goclaw.sessions.approvals import StandingApprovals
-from goclaw.sessions.flush import Flush
 from goclaw.sessions.models import Models
-from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.questions import Questions
-from goclaw.sessions.service import Sessions
 from goclaw.sessions.status import Details
-from goclaw.store.approvals import ApprovalRules
-from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database, open_database
-from goclaw.store.forgetting import Forgetting
-from goclaw.store.retention import Retention
-from goclaw.store.settings import Settings
-from goclaw.store.spending import Spending
 from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background
 from goclaw.tasks.record import TasksOnDisk
 from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.toolkit.base import Tool
-from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
 from goclaw.toolkit.tool_listing import ToolListing
@@ -94,7 +82,7 @@ class Core:
     gateway: Gateway
     engine: Lanes
     outbox: Outbox
-    sessions: Sessions
+    sessions: SessionParts
     transcripts: Transcripts
     seen: list[TurnEvent]
     """Everything that was published, oldest first."""
@@ -189,22 +177,6 @@ class World:
             path.write_bytes(new_database())
             path.chmod(0o600)
 
-    def _asking(
-        self, access: Access, channel: MemoryChannel, blobs: Blobs, outbox: Outbox, bus: Bus, journal: Journal
-    ) -> Questions:
-        return Questions(
-            access=access,
-            audit=self.audited.append,
-            channels={channel.name},
-            clock=self.clock,
-            blobs=blobs,
-            outbox=outbox,
-            bus=bus,
-            journal=journal,
-            users=self.users,
-            approval_seconds=60.0 * self.config.policy.approval_minutes,
-        )
-
     async def _environment(self, stack: AsyncExitStack, disk: Database, blobs: Blobs) -> tuple[Environment, TaskRoom]:
         """What tools stand on, and the room of their tasks."""
         workspace = await stack.enter_async_context(Workspace(self.root))
@@ -214,45 +186,6 @@ class World:
         return Environment(
             self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
         ), tasks
-
-    def _sessions(
-        self,
-        database: Database,
-        channel: MemoryChannel,
-        outbox: Outbox,
-        bus: Bus,
-        blobs: Blobs,
-        journal: Journal,
-        access: Access,
-        environment: Environment,
-        questions: Questions,
-    ) -> Sessions:
-        return Sessions(
-            SessionPorts(
-                config=self.config,
-                clock=self.clock,
-                bus=bus,
-                blobs=blobs,
-                transcripts=Transcripts(database),
-                outbox=outbox,
-                channels={channel.name: channel},
-                dispatcher=Dispatcher(Registry([self.tools], access), access, environment, self.hooks),
-                environment=environment,
-                models=self.models,
-                prompt=SystemPrompt(),
-                checkpoints=CheckpointStore(database),
-                flush=Flush(self.config.memory.flush, Settings(database), access, environment, self.is_alone),
-                forgetting=Forgetting(database),
-                journal=journal,
-                retention=Retention(database, Forgetting(database)),
-                questions=questions,
-                approvals=StandingApprovals(access, self.audited.append, self.clock, ApprovalRules(database)),
-                settings=Settings(database),
-                spending=Spending(database),
-                transcriber=self.transcriber,
-                hooks=self.hooks,
-            )
-        )
 
     @asynccontextmanager
     async def running(
@@ -274,17 +207,32 @@ class World:
             tasks.tell = partial(tell_of_end, bus, outbox)
             journal = Journal(database)
             outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
-            questions = self._asking(access, channel, blobs, outbox, bus, journal)
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():
                     await outage.delayed(inbound, error)
 
-            sessions = self._sessions(database, channel, outbox, bus, blobs, journal, access, environment, questions)
-            engine = await stack.enter_async_context(
-                open_lanes(journal, outbox, sessions.run, sessions.failed, self.clock, told_alive)
+            sessions = build_sessions(
+                self.config,
+                database,
+                access=access,
+                bus=bus,
+                channels={channel.name: channel},
+                clock=self.clock,
+                environment=environment,
+                hooks=self.hooks,
+                is_alone=self.is_alone,
+                journal=journal,
+                models=self.models,
+                outbox=outbox,
+                registry=Registry([self.tools], access),
+                transcriber=self.transcriber,
+                users=self.users,
             )
-            gateway = gateway_of(self, access, bus, database, journal, engine, outbox, sessions, outage)
+            engine = await stack.enter_async_context(
+                open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, self.clock, told_alive)
+            )
+            gateway = gateway_of(self, database, engine, sessions, outage)
             begun: list[asyncio.Task[None]] = []
             stack.push_async_callback(_ended, begun)
             stack.callback(database.buried.set)
@@ -296,10 +244,10 @@ class World:
             yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
 
 
-async def _begin(sessions: Sessions, journal: Journal, outbox: Outbox, engine: Lanes, channel: str) -> None:
+async def _begin(sessions: SessionParts, journal: Journal, outbox: Outbox, engine: Lanes, channel: str) -> None:
     """Take up what is on the disk, as the daemon does at its start."""
-    await sessions.restore()
-    sessions.questions.restore(await journal.parked())
+    await sessions.service.restore()
+    sessions.ports.questions.restore(await journal.parked())
     await outbox.resume()
     await engine.resume({channel, LOCAL})
 
@@ -320,57 +268,36 @@ async def _ended(begun: "list[asyncio.Task[None]]") -> None:
         begun[0].exception()
 
 
-def gateway_of(
-    world: World,
-    access: Access,
-    bus: Bus,
-    database: Database,
-    journal: Journal,
-    engine: Lanes,
-    outbox: Outbox,
-    sessions: Sessions,
-    outage: Outage,
-) -> Gateway:
+def gateway_of(world: World, database: Database, engine: Lanes, sessions: SessionParts, outage: Outage) -> Gateway:
     """The gateway, wired as `app` does it."""
 
     async def details(session: str) -> Details:
         queue = {"Queue": f"{engine.waiting(session)} waiting"}
         return replace(world.details, lines={**queue, **world.details.lines})
 
-    ports = CommandPorts(
-        access=access,
-        sessions=sessions,
-        engine=engine,
-        clock=world.clock,
-        visible=lambda actor: gateway.commands(actor),
+    ports = sessions.command_ports(
         details=details,
-        report=lambda inbound, text: gateway.report(inbound, text),
-        rights=lambda actor: f"Role: {'admin' if access.is_admin(actor) else 'user'}",
-        tools=ToolListing(Registry([world.tools], access), world.sources),
-        readable=lambda actor: gateway.sessions(actor),
-        memory=world.memory,
+        engine=engine,
+        rights=lambda actor: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
+        tools=ToolListing(sessions.ports.dispatcher.registry, world.sources),
     )
     gateway = Gateway(
-        GatewayPorts(
-            access=access,
-            audit=world.audited.append,
-            bus=bus,
-            clock=world.clock,
-            commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
-            command_ports=ports,
-            database=database,
-            engine=engine,
-            files=no_files,
-            for_agents=world.config.tools.command.allowed,
-            journal=journal,
-            limits=world.config.limits,
-            load_blob=sessions._ports.blobs.get,
-            outbox=outbox,
-            refused=outage.refused,
-            transcripts=Transcripts(database),
-        )
+        ports,
+        audit=world.audited.append,
+        blobs=sessions.ports.environment.blobs,
+        commands={name: load(path, Command) for name, path in catalog.COMMANDS.items()},
+        database=database,
+        files=no_files,
+        for_agents=world.config.tools.command.allowed,
+        journal=sessions.ports.journal,
+        limits=world.config.limits,
+        memory=None,
+        outage=outage,
+        outbox=sessions.ports.outbox,
+        overheard=sessions.overheard,
+        transcripts=sessions.ports.transcripts,
     )
-    sessions.command_port.answer = gateway.commanded
+    sessions.ports.command_port.answer = gateway.commanded
     return gateway
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from goclaw import catalog
 from goclaw.access import Access
-from goclaw.agent.prompt import SystemPrompt
 from goclaw.alerts import AlertDesk
 from goclaw.app.environment import open_environment
 from goclaw.app.parts import App, Foundation
 from goclaw.app.quickstart import furnish
 from goclaw.app.running import start
+from goclaw.app.sessions import build_sessions
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
 from goclaw.clock import Clock, RealClock
@@ -22,7 +22,7 @@ from goclaw.config.schema import Config
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.outage import Outage
-from goclaw.engine.outbox import Outbox, open_outbox
+from goclaw.engine.outbox import open_outbox
 from goclaw.events import Actor
 from goclaw.health.disk import DiskGauge
 from goclaw.health.readiness import Probe
@@ -31,26 +31,15 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
 from goclaw.net import open_client
 from goclaw.plugins import load, third_party
-from goclaw.sessions.approvals import StandingApprovals
-from goclaw.sessions.flush import Flush, works_alone
+from goclaw.sessions.flush import works_alone
 from goclaw.sessions.models import Models
-from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.questions import Questions
-from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.state import open_state
-from goclaw.store.approvals import ApprovalRules
-from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import open_database
 from goclaw.store.feed import TranscriptFeed
-from goclaw.store.forgetting import Forgetting
-from goclaw.store.retention import Retention
 from goclaw.store.settings import Settings
-from goclaw.store.spending import Spending
 from goclaw.store.tasks import TaskRows
-from goclaw.store.transcripts import Transcripts
 from goclaw.tasks.record import TasksOnDisk
-from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import open_sources
@@ -145,59 +134,30 @@ async def _open_engine(
     foundation.environment.furnish = partial(furnish, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     journal = Journal(foundation.database)
-    forgetting = Forgetting(foundation.database)
-    rules = ApprovalRules(foundation.database)
-    sessions = Sessions(
-        SessionPorts(
-            config=config,
-            clock=clock,
-            bus=foundation.bus,
-            blobs=foundation.environment.blobs,
-            transcripts=Transcripts(foundation.database),
-            outbox=outbox,
-            channels=channels,
-            dispatcher=Dispatcher(registry, foundation.access, foundation.environment, hooks),
-            environment=foundation.environment,
-            models=models,
-            prompt=SystemPrompt(),
-            checkpoints=CheckpointStore(foundation.database),
-            flush=Flush(
-                config.memory.flush, settings, foundation.access, foundation.environment, partial(_is_alone, foundation)
-            ),
-            forgetting=forgetting,
-            journal=journal,
-            retention=Retention(foundation.database, forgetting),
-            questions=_asking(foundation, channels, outbox, journal),
-            approvals=StandingApprovals(foundation.access, foundation.environment.audit, clock, rules),
-            settings=settings,
-            spending=Spending(foundation.database),
-            transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
-            hooks=hooks,
-            config_file=config_file,
-        )
+    sessions = build_sessions(
+        config,
+        foundation.database,
+        access=foundation.access,
+        bus=foundation.bus,
+        channels=channels,
+        clock=clock,
+        environment=foundation.environment,
+        hooks=hooks,
+        is_alone=partial(_is_alone, foundation),
+        journal=journal,
+        models=models,
+        outbox=outbox,
+        registry=registry,
+        transcriber=open_transcriber(config, TranscriberPorts(foundation.ports.http, clock)),
+        users=foundation.users,
+        config_file=config_file,
     )
     outage = _watched(foundation, channels)
-    lanes = open_lanes(journal, outbox, sessions.run, sessions.failed, clock, outage.delayed)
+    lanes = open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, clock, outage.delayed)
     engine = await stack.enter_async_context(lanes)
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
-
-
-def _asking(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox, journal: Journal) -> Questions:
-    """Return the questions to people."""
-    return Questions(
-        access=foundation.access,
-        audit=foundation.environment.audit,
-        channels=channels,
-        clock=foundation.clock,
-        blobs=foundation.environment.blobs,
-        outbox=outbox,
-        bus=foundation.bus,
-        journal=journal,
-        users=foundation.users,
-        approval_seconds=60.0 * foundation.config.policy.approval_minutes,
-    )
 
 
 def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from goclaw.access import Access
 from goclaw.alerts import AlertDesk
 from goclaw.app.environment import Environment
+from goclaw.app.sessions import SessionParts
 from goclaw.bus import Bus
 from goclaw.channels.base import Channel, Routes
 from goclaw.clock import Clock
@@ -19,7 +20,6 @@ from goclaw.health.readiness import Probe
 from goclaw.llm.base import ModelPorts
 from goclaw.records import record
 from goclaw.sessions.models import Models
-from goclaw.sessions.service import Sessions
 from goclaw.sessions.stuck import StuckTurns
 from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
@@ -72,7 +72,7 @@ class App:
     registry: Registry
     sources: Sources
     """The sources of the registry's tools, and their faults."""
-    sessions: Sessions
+    sessions: SessionParts
     journal: Journal
     engine: Lanes
     outbox: Outbox

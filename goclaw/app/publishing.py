@@ -36,7 +36,7 @@ async def keep_published(app: App) -> None:
         specs=app.registry.specs,
         address=lambda: public_address(config, app.mcp_server.port) if app.mcp_server.port else "",
         report=partial(_report, app),
-        facts=app.sessions.settings,
+        facts=app.sessions.ports.settings,
     )
     await keep_running("publishing", work, clock)
 

@@ -21,7 +21,7 @@ from goclaw.config_lint import warnings
 from goclaw.engine.clock_change import ClockChange
 from goclaw.errors import StateError
 from goclaw.events import LOCAL, Actor
-from goclaw.gateway import Gateway, GatewayPorts
+from goclaw.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.pairing import Pairing
 from goclaw.plugins import load, third_party
@@ -32,7 +32,6 @@ from goclaw.sessions.greeting import greeting
 from goclaw.sessions.media import MediaSweep
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
-from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background, keep_running
 from goclaw.tokens import open_tokens
 from goclaw.toolkit.tool_listing import ToolListing
@@ -57,8 +56,8 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     """
     foundation = app.foundation
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
-    await app.sessions.restore()
-    app.sessions.questions.restore(await app.journal.parked())
+    await app.sessions.service.restore()
+    app.sessions.ports.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
@@ -119,7 +118,7 @@ async def _tools(app: App) -> None:
     known = {spec.name: spec.tags for spec in app.registry.specs()}
     for warning in warnings(app.foundation.config, app.foundation.users.all(), known, commands):
         log.warning("%s", warning)
-    if short := await app.sessions.no_room(OWNER):
+    if short := await app.sessions.inspection.no_room(OWNER):
         log.warning("%s", short)
 
 
@@ -146,53 +145,37 @@ def _gateway(app: App) -> Gateway:
     async def files(actor: Actor, begun: str) -> Sequence[str]:
         return await completion.matching(await app.foundation.environment.workspace(actor), begun)
 
-    pairing = _pairing(app)
-    ports = CommandPorts(
-        access=app.foundation.access,
-        sessions=app.sessions,
-        engine=app.engine,
-        clock=app.foundation.clock,
-        visible=lambda actor: gateway.commands(actor),
-        details=partial(details, app),
-        report=lambda inbound, text: gateway.report(inbound, text),
-        rights=lambda actor: _rights(app, actor),
-        tools=ToolListing(app.registry, app.sources),
-        readable=lambda actor: gateway.sessions(actor),
-        pairing=pairing,
-        memory=app.foundation.environment.memory,
-    )
+    foundation, sessions = app.foundation, app.sessions
+    commands = {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()}
+    environment = foundation.environment
     gateway = Gateway(
-        GatewayPorts(
-            access=app.foundation.access,
-            audit=app.foundation.environment.audit,
-            bus=app.foundation.bus,
-            clock=app.foundation.clock,
-            commands=LiveCommands(
-                {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()},
-                app.sources,
-            ),
-            command_ports=ports,
-            database=app.foundation.database,
-            engine=app.engine,
-            files=files,
-            for_agents=app.foundation.config.tools.command.allowed,
-            journal=app.journal,
-            limits=app.foundation.config.limits,
-            load_blob=app.foundation.environment.blobs.get,
-            memory=MemoryQueries(
-                app.foundation.environment.memory,
-                app.foundation.access,
-                app.foundation.environment.workspace,
-                app.foundation.config.memory,
-            ),
-            outbox=app.outbox,
-            refused=app.outage.refused,
-            stranger=pairing.knock,
-            transcripts=Transcripts(app.foundation.database),
-        )
+        _command_ports(app),
+        audit=environment.audit,
+        blobs=environment.blobs,
+        commands=LiveCommands(commands, app.sources),
+        database=foundation.database,
+        files=files,
+        for_agents=foundation.config.tools.command.allowed,
+        journal=app.journal,
+        limits=foundation.config.limits,
+        memory=MemoryQueries(environment.memory, foundation.access, environment.workspace, foundation.config.memory),
+        outage=app.outage,
+        outbox=app.outbox,
+        overheard=sessions.overheard,
+        transcripts=sessions.ports.transcripts,
     )
-    app.sessions.command_port.answer = gateway.commanded
+    app.sessions.ports.command_port.answer = gateway.commanded
     return gateway
+
+
+def _command_ports(app: App) -> CommandPorts:
+    return app.sessions.command_ports(
+        details=partial(details, app),
+        engine=app.engine,
+        pairing=_pairing(app),
+        rights=partial(_rights, app),
+        tools=ToolListing(app.registry, app.sources),
+    )
 
 
 def _pairing(app: App) -> Pairing:
@@ -204,7 +187,7 @@ def _pairing(app: App) -> Pairing:
         clock=foundation.clock,
         audit=foundation.environment.audit,
         promise=app.outbox.promise,
-        facts=app.sessions.settings,
+        facts=app.sessions.ports.settings,
     )
 
 

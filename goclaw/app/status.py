@@ -36,7 +36,7 @@ async def details(app: App, session: str) -> Details:
     lines |= _of_the_database(app)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
-    if unresponsive := app.sessions.unresponsive.names():
+    if unresponsive := app.sessions.ports.dispatcher.unresponsive.names():
         lines["Left behind"] = f"{len(unresponsive)} tools that ignore that they were ended; the log names them"
     lines |= {"Disk": disk.text(), **vitals}
     if foundation.users.problem:
@@ -59,7 +59,7 @@ async def details(app: App, session: str) -> Details:
         "turns": app.engine.busy(),
         "tasks": foundation.environment.tasks.count(),
         "stuck": app.stuck.now(),
-        "left_behind": app.sessions.unresponsive.names(),
+        "left_behind": app.sessions.ports.dispatcher.unresponsive.names(),
         "oldest_waiting": app.engine.oldest_waiting(),
         "deliveries": app.outbox.waiting(),
         "alerts": dict(alerts),

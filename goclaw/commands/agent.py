@@ -9,7 +9,7 @@ NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose
 
 
 async def _agent(context: CommandContext) -> Reply:
-    agents_for, wanted = context.ports.sessions.agents_for, context.arguments
+    agents_for, wanted = context.ports.agents_for, context.arguments
     if not wanted:
         return Reply(await _told(context))
     if not context.ports.access.authorize(context.actor, "session.own", context.session).allowed:
@@ -28,7 +28,7 @@ async def _agent(context: CommandContext) -> Reply:
 
 
 async def _told(context: CommandContext) -> str:
-    agents_for = context.ports.sessions.agents_for
+    agents_for = context.ports.agents_for
     chosen = await agents_for.chosen(context.session)
     try:
         found = await agents_for.of(context.actor, context.session)

@@ -5,7 +5,7 @@ from goclaw.errors import AccessDenied, ConfigError
 
 
 async def _agents(context: CommandContext) -> Reply:
-    agents_for = context.ports.sessions.agents_for
+    agents_for = context.ports.agents_for
     listed = agents_for.listed(context.actor)
     if not listed:
         return Reply("No agent may answer you.")

@@ -21,14 +21,14 @@ async def _approvals(context: CommandContext) -> Reply:
         return Reply(USAGE)
     if not any(rule.id == int(number) for rule in await _visible(context)):
         return Reply(f"There is no rule {number}. {USAGE}")
-    await context.ports.sessions.rules.remove(int(number))
+    await context.ports.rules.remove(int(number))
     return Reply(f"Removed: what rule {number} allowed is asked for again.")
 
 
 async def _visible(context: CommandContext) -> list[ApprovalRule]:
     """Return the rules that a person may see and remove: their own, and an admin all."""
     is_admin = context.ports.access.is_admin(context.actor) and not context.actor.behalf
-    rules = await context.ports.sessions.rules.all()
+    rules = await context.ports.rules.all()
     return [rule for rule in rules if is_admin or (context.actor.key and rule.holder == context.actor.key)]
 
 

@@ -9,7 +9,7 @@ async def _approve(context: CommandContext) -> Reply:
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Say which: /approve ID, as in the question; /approve ID always, where that is offered.")
     answer = ALWAYS if more else ALLOW
-    return Reply(await context.ports.sessions.questions.decide(context.actor, question.lower(), answer))
+    return Reply(await context.ports.questions.decide(context.actor, question.lower(), answer))
 
 
 COMMAND = Command("approve", "Let a tool call run: /approve ID, or /approve ID always", _approve)

@@ -1,19 +1,47 @@
 """The definition of a slash command, and the services it may use."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field
+from typing import Protocol
 
 from goclaw.access import Access
+from goclaw.bus import Bus
 from goclaw.clock import Clock
 from goclaw.engine.base import Engine
 from goclaw.events import Actor, CommandInfo, Inbound, SessionInfo
 from goclaw.memory.base import MemoryPort
-from goclaw.memory.off import NoMemory
 from goclaw.pairing import Pairing
 from goclaw.records import record
-from goclaw.sessions.service import Sessions
+from goclaw.sessions.agent_selection import AgentSelector
+from goclaw.sessions.compacting import Compactor
+from goclaw.sessions.forgetting import Forgetter
+from goclaw.sessions.inspection import SessionInspection
+from goclaw.sessions.models import Models
+from goclaw.sessions.modes import Modes
+from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.questions import Questions
+from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.state import Contexts
 from goclaw.sessions.status import Details
+from goclaw.store.approvals import ApprovalRules
+from goclaw.store.spending import Spending
+from goclaw.tasks.base import Tasks
 from goclaw.toolkit.tool_listing import ToolListing
+
+
+class CommandGateway(Protocol):
+    """The gateway as commands see it."""
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        """Return the commands that an actor may use."""
+        ...
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        """Return the sessions that an actor may read, the latest first."""
+        ...
+
+    async def report(self, inbound: Inbound, text: str) -> None:
+        """Send a later answer to where a command came from."""
+        ...
 
 
 @record
@@ -21,24 +49,31 @@ class CommandPorts:
     """The services that commands use; `app` fills them in."""
 
     access: Access
-    sessions: Sessions
-    engine: Engine
+    agents_for: AgentSelector
+    bus: Bus
     clock: Clock
-    visible: Callable[[Actor], Sequence[CommandInfo]]
-    """The commands that an actor may use."""
+    compactor: Compactor
+    contexts: Contexts
     details: Callable[[str], Awaitable[Details]]
     """More for the status of a session: channels, queue, users file, disk."""
-    report: Callable[[Inbound, str], Awaitable[None]]
-    """Send a later answer to where a command came from."""
+    engine: Engine
+    forgetter: Forgetter
+    inspection: SessionInspection
+    models: Models
+    modes: Modes
+    pauses: Pauses
+    questions: Questions
+    queue_modes: QueueModes
     rights: Callable[[Actor], str]
     """Describes an actor's rights."""
+    rules: ApprovalRules
+    spending: Spending
+    tasks: Tasks
     tools: ToolListing
     """The tools, and what of them does not work."""
-    readable: Callable[[Actor], Awaitable[Sequence[SessionInfo]]]
-    """The sessions that an actor may read, the latest first."""
-    pairing: Pairing | None = None
+    pairing: Pairing | None
     """Pairing of new users; None where it is unavailable."""
-    memory: MemoryPort = field(default_factory=NoMemory)
+    memory: MemoryPort
 
 
 @record
@@ -49,6 +84,7 @@ class CommandContext:
     arguments: str
     """The text behind the command's name."""
     ports: CommandPorts
+    gateway: CommandGateway
 
     @property
     def actor(self) -> Actor:

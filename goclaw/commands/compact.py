@@ -9,13 +9,13 @@ from goclaw.sessions.state import CompactRequest
 async def _compact(context: CommandContext) -> Reply:
     ports = context.ports
     if ports.engine.running(context.session):
-        session = await ports.sessions.contexts.session(context.session)
+        session = await ports.contexts.session(context.session)
         earlier = session.compact_request
 
         async def report(text: str) -> None:
             if earlier is not None:  # its place is taken, but it was promised an answer
                 await earlier.report(text)
-            await ports.report(context.inbound, text)
+            await context.gateway.report(context.inbound, text)
 
         session.compact_request = CompactRequest(context.arguments, report)
         return Reply("Compaction will run before the next request of the turn that is running.")

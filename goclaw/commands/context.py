@@ -6,7 +6,7 @@ from goclaw.errors import ConfigError, StateError
 
 async def _context(context: CommandContext) -> Reply:
     try:
-        found = await context.ports.sessions.budget(context.session, context.actor)
+        found = await context.ports.inspection.budget(context.session, context.actor)
     except (ConfigError, StateError) as error:
         return Reply(f"No request can be made now: {error}")
     except TimeoutError:

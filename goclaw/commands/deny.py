@@ -6,7 +6,7 @@ from goclaw.commands.base import Command, CommandContext, Reply
 async def _deny(context: CommandContext) -> Reply:
     if not context.arguments:
         return Reply("Say which: /deny ID, as in the question.")
-    questions = context.ports.sessions.questions
+    questions = context.ports.questions
     return Reply(await questions.decline(context.actor, context.arguments.lower()))
 
 

@@ -24,7 +24,7 @@ async def _forget(context: CommandContext) -> Reply:
         return Reply(NOT_YOURS)
     if not context.arguments:
         return Reply(await _explained(context))
-    forgetter = ports.sessions.forgetter
+    forgetter = ports.forgetter
     if not forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
         return Reply("That is not the code, or its time is over. Nothing was deleted. Send /forget for a new one.")
     with ports.engine.alone(session) as alone:
@@ -36,7 +36,7 @@ async def _forget(context: CommandContext) -> Reply:
 
 
 async def _explained(context: CommandContext) -> str:
-    forgetter = context.ports.sessions.forgetter
+    forgetter = context.ports.forgetter
     extent = await forgetter.extent(context.session)
     if not extent.rows:
         return "There is nothing to forget: nothing has been said here yet."

@@ -7,7 +7,7 @@ FIRST = ("help", "status", "stop", "clear", "compact", "model")
 
 
 async def _help(context: CommandContext) -> Reply:
-    visible = {info.name: info for info in context.ports.visible(context.actor)}
+    visible = {info.name: info for info in context.gateway.commands(context.actor)}
     ordered = {name: visible[name] for name in FIRST if name in visible} | visible
     lines = [f"/{info.name} - {info.summary}" for info in ordered.values()]
     return Reply("\n".join(["Available commands:", *lines]))

@@ -10,7 +10,7 @@ CONFIGURED = "configured"
 
 
 async def _mode(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.sessions.modes, context.arguments.lower()
+    modes, wanted = context.ports.modes, context.arguments.lower()
     if not wanted:
         return Reply(await _overview(context, modes))
     names: dict[str, Mode | None] = {**{name: name for name in get_args(Mode)}, CONFIGURED: None}

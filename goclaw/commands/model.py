@@ -22,7 +22,7 @@ async def _model(context: CommandContext) -> Reply:
     access, actor = context.ports.access, context.actor
     if not access.authorize(actor, "session.own", context.session).allowed:
         return Reply(NOT_YOURS)
-    models = context.ports.sessions.models
+    models = context.ports.models
     choices, _ = await models.choices()
     wanted = "" if context.arguments.lower() == DEFAULT else _named(context.arguments, choices)
     is_configured = any(choice.spec == wanted and choice.configured for choice in choices)
@@ -39,7 +39,7 @@ async def _model(context: CommandContext) -> Reply:
 
 
 async def _told(context: CommandContext) -> str:
-    models, session = context.ports.sessions.models, context.session
+    models, session = context.ports.models, context.session
     chosen = await models.chosen(session)
     lines = [f"{chosen} was chosen for this conversation by /model." if chosen else models.sentence]
     if refusal := models.refusal(chosen):

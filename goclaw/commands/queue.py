@@ -10,7 +10,7 @@ DEFAULT = "default"
 
 
 async def _queue(context: CommandContext) -> Reply:
-    modes, wanted = context.ports.sessions.queue_modes, context.arguments.lower()
+    modes, wanted = context.ports.queue_modes, context.arguments.lower()
     if not wanted:
         return Reply(_overview(await modes.of(context.session), modes.default))
     for mode in get_args(QueueMode):

@@ -9,7 +9,7 @@ async def _resume(context: CommandContext) -> Reply:
     turn = ports.engine.running(session)
     if not ports.access.authorize(context.actor, "command.run", "stop").allowed:
         return Reply(MAY_NOT_STOP)
-    if turn is None or not await ports.sessions.pauses.lift(session, turn, ports.engine.signal):
+    if turn is None or not await ports.pauses.lift(session, turn, ports.engine.signal):
         return Reply("Nothing is paused.")
     return Reply("Going on.")
 

@@ -12,7 +12,7 @@ _TITLE = 60
 async def _sessions(context: CommandContext) -> Reply:
     if context.inbound.address.reply_to is not None:
         return Reply("Others read here, too. Ask me for your sessions in our private chat.")
-    found = await context.ports.readable(context.actor)
+    found = await context.gateway.sessions(context.actor)
     if not found:
         return Reply("No session has any messages yet.")
     now = context.ports.clock.now()

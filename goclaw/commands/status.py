@@ -8,8 +8,8 @@ async def _status(context: CommandContext) -> Reply:
     details = (await ports.details(context.session)).without_calm()
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
-    status = await ports.sessions.status(context.session, details, context.actor)
-    return Reply(status.text(ports.sessions.compactor.health, ports.clock), aligned=True)
+    status = await ports.inspection.status(context.session, details, context.actor)
+    return Reply(status.text(ports.compactor.health, ports.clock), aligned=True)
 
 
 COMMAND = Command("status", "Show session status and compaction health", _status)

@@ -16,14 +16,14 @@ async def _stop(context: CommandContext) -> Reply:
     if context.arguments.strip().lower() == "tasks":
         return await _stop_tasks(context)
     reply = await _stop_turn(context)
-    if running := context.ports.sessions.tasks.running(Owner(context.session, context.actor.key)):
+    if running := context.ports.tasks.running(Owner(context.session, context.actor.key)):
         tasks = "1 background task goes on" if running == 1 else f"{running} background tasks go on"
         return Reply(f"{reply.text}\n{tasks}; `/stop tasks` ends that.")
     return reply
 
 
 async def _stop_tasks(context: CommandContext) -> Reply:
-    ended = await context.ports.sessions.tasks.stop_all(Owner(context.session, context.actor.key))
+    ended = await context.ports.tasks.stop_all(Owner(context.session, context.actor.key))
     return Reply(f"Stopped in the background: {ended}." if ended else "Nothing of yours runs in the background here.")
 
 

@@ -8,7 +8,7 @@ from goclaw.llm.open import DEMO
 async def _tool(context: CommandContext) -> Reply:
     ports = context.ports
     try:
-        model = await ports.sessions.models.agent(context.session)
+        model = await ports.models.agent(context.session)
     except ConfigError as error:
         return Reply(str(error))
     if model.spec != DEMO:

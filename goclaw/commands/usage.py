@@ -22,7 +22,7 @@ async def _usage(context: CommandContext) -> Reply:
     if period not in PERIODS:
         return Reply(f"/usage knows {', '.join(PERIODS)}; without one of them it means all.")
     seconds, words = PERIODS[period]
-    spending, now = context.ports.sessions.spending, context.ports.clock.now()
+    spending, now = context.ports.spending, context.ports.clock.now()
     since = max(0.0, now - seconds)
     blocks = [_block(f"This conversation {words}", await spending.by_model(since, context.session))]
     # In a group others read along.

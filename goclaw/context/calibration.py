@@ -21,6 +21,10 @@ class Calibration:
     """Factors by model. `scales` is what an earlier run learnt."""
 
     def __init__(self, scales: Mapping[str, float] | None = None) -> None:
+        self.restore(scales)
+
+    def restore(self, scales: Mapping[str, float] | None) -> None:
+        """Take up what an earlier run learnt, in place of what is known."""
         self._scales = {spec: scale for spec, scale in (scales or {}).items() if MIN_FACTOR <= scale <= MAX_FACTOR}
         self._kept = dict(self._scales)
 

@@ -1,8 +1,8 @@
 """Sessions: the state, the turns and the background work of conversations.
 
-`service` runs turns and answers questions about sessions, `turn` is one turn's journaled steps, `state` holds the
-session's state in memory, `models` knows which models answer, `agent_selection` finds the agent of a turn (routes:
-`goclaw.agent.routing`) and records the choice as a step where there is one; `authorize` is asked (`agent.use`).
+`service` runs turns, `inspection` answers questions about sessions, `turn` is one turn's journaled steps, `state`
+holds the session's state in memory, `models` knows which models answer, `agent_selection` finds the agent of a turn
+(routes: `goclaw.agent.routing`) and records the choice as a step where there is one; `authorize` decides (`agent.use`).
 
 Queue modes (`queueing`). A message that arrives during a turn is a row of `inbox` like any other. A message that joins
 the turn is settled in the transaction that writes its row (`join:<message id>`), right before a request to the model

@@ -5,9 +5,10 @@ agent that the person may not use never answers. Where an operator's route names
 because another one may be less restricted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
+from goclaw.access import Access
 from goclaw.agent.kinds import Kind, Kinds
 from goclaw.agent.routing import by_command, by_place, command_in, commands_of
 from goclaw.codec import Codec
@@ -15,7 +16,9 @@ from goclaw.config.agents import MAIN, RouteSettings
 from goclaw.engine.base import Turn
 from goclaw.errors import AccessDenied, ConfigError
 from goclaw.events import Actor, Inbound
+from goclaw.llm.base import ChatModel
 from goclaw.records import record
+from goclaw.sessions.models import Models
 from goclaw.sessions.state import AGENT, Contexts
 from goclaw.store.settings import Settings
 
@@ -37,16 +40,39 @@ class SelectedAgent:
 class AgentSelector:
     """Finds who answers in each session."""
 
-    def __init__(self, kinds: Kinds, contexts: Contexts, stored: Settings, may: Callable[[Actor, str], bool]) -> None:
-        """`may`: whether an actor may use the agent of that name."""
+    def __init__(self, kinds: Kinds, *, access: Access, contexts: Contexts, models: Models, stored: Settings) -> None:
         self._kinds = kinds
+        self._access = access
         self._contexts = contexts
+        self._models = models
         self._stored = stored
-        self._may = may
+        self.main = self._named(MAIN, BY_DEFAULT)
 
     @property
     def routes(self) -> Sequence[RouteSettings]:
         return self._kinds.config.agents.routes
+
+    def may(self, actor: Actor, agent: str) -> bool:
+        """Whether an actor may have the agent of this name work for them."""
+        return self._access.authorize(actor, "agent.use", agent).allowed
+
+    async def answering(self, actor: Actor | None, session: str) -> tuple[Kind, str]:
+        """Return the agent that answers an actor in a session, and the line about it for people."""
+        if actor is None:
+            return self.main, ""
+        try:
+            found = await self.of(actor, session)
+        except (AccessDenied, ConfigError) as error:
+            return self.main, f"none. {error}"
+        chosen, line = await self.chosen(session), f"{found.kind.name} ({found.why})" if found.why else ""
+        if chosen and chosen != found.kind.name:
+            line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"
+        return found.kind, line
+
+    async def model(self, session: str, kind: Kind) -> ChatModel:
+        """Return the model by which an agent answers in a session. Raises ConfigError where none can be opened."""
+        own = () if kind.name == MAIN or await self._models.chosen(session) else kind.settings.chain
+        return await self._models.answering(session, own)
 
     async def of_turn(self, turn: Turn) -> SelectedAgent:
         """Return the agent of a turn; the same after a crash, unless it was removed or the person may no longer use it.
@@ -57,7 +83,7 @@ class AgentSelector:
         """
         inbound = turn.inbound
         began = await self._began(turn)
-        if began and (known := self._kinds.of(began)) and self._may(inbound.actor, began):
+        if began and (known := self._kinds.of(began)) and self.may(inbound.actor, began):
             return SelectedAgent(known)
         found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
         if found.kind.name != MAIN:
@@ -78,17 +104,17 @@ class AgentSelector:
         places = [name for name in (session, chat) if name]
         if route := by_command(self.routes, command, actor.key, places):
             kind = self._named(route.agent, BY_COMMAND)
-            if not self._may(actor, kind.name):
+            if not self.may(actor, kind.name):
                 raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
             return SelectedAgent(kind, BY_COMMAND)
         chosen = await self.chosen(session)
-        if chosen and (known := self._kinds.of(chosen)) and self._may(actor, chosen):
+        if chosen and (known := self._kinds.of(chosen)) and self.may(actor, chosen):
             return SelectedAgent(known, BY_CHOICE)
         if route := by_place(self.routes, actor.key, places):
             kind = self._named(route.agent, BY_ROUTE)
-            if self._may(actor, kind.name):
+            if self.may(actor, kind.name):
                 return SelectedAgent(kind, BY_ROUTE)
-        if not self._may(actor, MAIN):
+        if not self.may(actor, MAIN):
             raise AccessDenied(
                 f"No agent may answer you here: {MAIN} is not among those of your role (roles.<name>.agents). An admin "
                 "can change that, or name one for you in agents.routes."
@@ -98,13 +124,13 @@ class AgentSelector:
     def commands(self, actor: Actor) -> dict[str, str]:
         """Return the slash commands by which the actor reaches an agent, with whom."""
         found = commands_of(self.routes, actor.key)
-        return {command: agent for command, agent in found if self._may(actor, agent) and self._kinds.of(agent)}
+        return {command: agent for command, agent in found if self.may(actor, agent) and self._kinds.of(agent)}
 
     def is_command(self, inbound: Inbound) -> bool:
         """Whether a message gives a command that leads its sender to an agent."""
         places = [inbound.session, _chat(inbound)]
         route = by_command(self.routes, command_in(inbound), inbound.actor.key, places)
-        return route is not None and self._may(inbound.actor, route.agent)
+        return route is not None and self.may(inbound.actor, route.agent)
 
     async def chosen(self, session: str) -> str:
         """Return the agent chosen by `/agent` for a session; empty if none."""
@@ -112,7 +138,7 @@ class AgentSelector:
 
     def listed(self, actor: Actor) -> list[Kind]:
         """Return the agents that may answer the actor."""
-        found = (self._kinds.of(name) for name in self._kinds.answering if self._may(actor, name))
+        found = (self._kinds.of(name) for name in self._kinds.answering if self.may(actor, name))
         return [kind for kind in found if kind]
 
     async def choose(self, session: str, name: str, actor: Actor) -> None:

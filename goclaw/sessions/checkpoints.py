@@ -57,7 +57,7 @@ class Checkpoints:
 
     async def make(self, session: Session, covers_to: int, context_window: int) -> bool:
         """Write a checkpoint of the conversation up to a row. False if nothing needs one or no model wrote it."""
-        window = session.window
+        window, now = session.window, self._clock.now()
         messages = [entry.message for entry in window.entries if entry.row <= covers_to]
         if not messages or window.owed:
             return False
@@ -72,8 +72,6 @@ class Checkpoints:
             )
         if written is None:
             return False
-        await self._store.add(
-            session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), self._clock.now())
-        )
+        await self._store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True

@@ -13,7 +13,6 @@ from datetime import datetime
 from pathlib import Path
 
 from goclaw.access import Access, ChosenMode
-from goclaw.config.schema import FlushSettings
 from goclaw.context.checkpoint import reached
 from goclaw.context.room import filled, is_small
 from goclaw.context.summary import Material, ask_about, told
@@ -68,14 +67,15 @@ class Flush:
 
     def __init__(
         self,
-        settings: FlushSettings,
         stored: Settings,
         access: Access,
         environment: ToolEnvironment,
+        compactor: Compactor,
         is_alone: Callable[[Actor], bool],
     ) -> None:
         """`is_alone`: whether the actor's workspace has no other users, so that the notes are the workspace's own."""
-        self._settings = settings
+        self._settings = environment.config.memory.flush
+        self._compactor = compactor
         self._is_alone = is_alone
         self._stored = stored
         self._access = access
@@ -104,15 +104,15 @@ class Flush:
         await self._stored.set(session.key, SETTING, {"cycle": due.cycle, "mark": mark})
         return due
 
-    async def take_notes(self, session: Session, actor: Actor, due: Due, compactor: Compactor, now: float) -> None:
+    async def take_notes(self, session: Session, actor: Actor, due: Due) -> None:
         """Have notes written and add them to the person's file. A failure is logged."""
-        cleared = session.cleared
+        cleared, now = session.cleared, self._environment.clock.now()
         texts = await asyncio.to_thread(lambda: [told(message) for message in due.messages])
         material = Material(due.summary, texts, in_one=due.in_one)
-        async with compactor.attempt(session.key, "flush") as attempt:
+        async with self._compactor.attempt(session.key, "flush") as attempt:
             answer = await attempt.first(
                 lambda model: ask_about(material, model, SYSTEM, ORDER, attempt.spent, shortest=1),
-                compactor.full_timeout,
+                self._compactor.full_timeout,
                 main_model=self._settings.main_model,
             )
         lines = [line.strip() for line in mask(answer or "").splitlines()]

@@ -103,7 +103,7 @@ class MaintenanceQueue:
         while self._due or self._waiting:
             try:
                 if self._due:
-                    await self._take_notes(*self._due.popleft())
+                    await self._flush.take_notes(*self._due.popleft())
                 else:
                     key = next(iter(self._waiting))
                     await self.look_at(key, *self._waiting.pop(key))
@@ -119,9 +119,9 @@ class MaintenanceQueue:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
         if due := await self._flush.claim(session, actor, context_window):
-            await self._take_notes(session, actor, due)
+            await self._flush.take_notes(session, actor, due)
         if await self._checkpoints.is_due(session, context_window):
-            await self._checkpoint(session, last_row, context_window)
+            await self._checkpoints.make(session, last_row, context_window)
 
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         """A summary or notes, in turns where both are due, if it is long enough since the last one."""
@@ -133,7 +133,7 @@ class MaintenanceQueue:
         if work is None or last["for"] == SUMMARY:
             due = await self._flush.claim(session, actor, context_window)
             if due is not None:
-                purpose, work = NOTES, partial(self._take_notes, session, actor, await self._whole(session, due))
+                purpose, work = NOTES, partial(self._flush.take_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
             await self._stored.set(key, BESIDE, {"row": last_row, "for": purpose})
@@ -146,7 +146,7 @@ class MaintenanceQueue:
         if session.window.owed:
             return partial(self._summary_retries.pay_now, session.key)
         if await self._checkpoints.is_due(session, context_window):
-            return partial(self._checkpoint, session, last_row, context_window)
+            return partial(self._write_checkpoint, session, last_row, context_window)
         return None
 
     async def _until_a_message_comes(self, work: Coroutine[Any, Any, None]) -> None:
@@ -162,8 +162,5 @@ class MaintenanceQueue:
         basis = await self._compactor.originals(session)
         return replace(due, summary=basis.summary, messages=basis.messages)
 
-    async def _checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
+    async def _write_checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
         await self._checkpoints.make(session, last_row, context_window)
-
-    async def _take_notes(self, session: Session, actor: Actor, due: Due) -> None:
-        await self._flush.take_notes(session, actor, due, self._compactor, self._clock.now())

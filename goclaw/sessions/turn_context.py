@@ -1,6 +1,7 @@
 """The parts of the service that turns use, and what a request holds besides the conversation."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Protocol
@@ -11,6 +12,7 @@ from goclaw.config.agents import AgentSettings
 from goclaw.context.budget import ContextBudget
 from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
+from goclaw.errors import StateError
 from goclaw.events import Actor
 from goclaw.llm.base import ChatModel
 from goclaw.llm.estimate import estimate_reminder, estimate_text, estimate_tools
@@ -126,15 +128,13 @@ class TurnContext:
             actor: for whom the request would be made.
             kind: the agent that would answer.
             model: the model that would answer.
-
-        Raises:
-            StateError: the actor's workspace cannot be opened.
         """
         if session.overhead:
             return
-        system, offering = await self._next(session, actor, kind, model)
-        session.overhead = estimate_text(system) + estimate_tools(offering.tools)
-        session.window.scale = self.calibration().of(model.spec)
+        with suppress(StateError):  # a request would end with the error; a number need not
+            system, offering = await self._next(session, actor, kind, model)
+            session.overhead = estimate_text(system) + estimate_tools(offering.tools)
+            session.window.scale = self.calibration().of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
         """Estimate part by part what a session's next request holds of the model's window.

@@ -107,7 +107,7 @@ async def test_a_conversation_that_is_forgotten_takes_its_tasks_and_their_output
         await core.sessions.forgetter.forget("memory:here")
 
         owner = Owner("memory:here", "memory:here")
-        assert await core.sessions.tasks.of(owner) == []
-        assert core.sessions.tasks.running(owner) == 0
+        assert await core.sessions.ports.environment.tasks.of(owner) == []
+        assert core.sessions.ports.environment.tasks.running(owner) == 0
         assert list((tmp_path / "blobs" / "spills").iterdir()) == []
     assert b"until [ -e go ]" not in await asyncio.to_thread(database_of, tmp_path)

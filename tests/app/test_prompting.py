@@ -15,6 +15,9 @@ from goclaw.toolkit.sources import Named, Sources
 ANN = Inbound("m1", Actor("tui:ann", "socket"), "tui:ann", "/mcp__a__review 42", Address(LOCAL, "tui:ann"), 0.0)
 
 
+NO_GATEWAY: Any = None
+
+
 @dataclass
 class Server:
     """Implements `PromptSource`."""
@@ -55,7 +58,7 @@ async def _review(given: str) -> tuple[tuple[str, str], ...]:
 
 
 def context(ports: Ports, arguments: str) -> CommandContext:
-    return CommandContext(ANN, arguments, cast("CommandPorts", ports))
+    return CommandContext(ANN, arguments, cast("CommandPorts", ports), NO_GATEWAY)
 
 
 async def test_a_prompt_becomes_the_message_of_whoever_chose_it() -> None:

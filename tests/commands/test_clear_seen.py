@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from goclaw.commands.clear import CLEARED
 from goclaw.events import Notice
-from goclaw.sessions.service import CLEARED
 from tests.harness import Answer, World
 
 

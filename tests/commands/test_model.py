@@ -144,7 +144,7 @@ async def test_what_cannot_be_opened_is_refused_in_words_and_changes_nothing(
     async with choosing(tmp_path) as core:
         assert words in await core.command(f"/model {name}")
         assert await answer(core) == "I am first."
-        assert await core.sessions.models.chosen("memory:here") == ""
+        assert await core.sessions.ports.models.chosen("memory:here") == ""
 
 
 async def test_a_slip_of_the_finger_has_a_neighbour(tmp_path: Path) -> None:
@@ -222,6 +222,6 @@ async def test_the_demo_can_be_chosen_and_falls_back_on_nobody(tmp_path: Path) -
     async with choosing(tmp_path) as core:
         await core.command("/model demo")
         assert "No AI is connected" in await answer(core)
-        assert await core.sessions.models.behind("memory:here") == ["demo"]
+        assert await core.sessions.ports.models.behind("memory:here") == ["demo"]
         assert "/tool works with the demo model only" not in await core.command('/tool read {"path": "a"}')
         assert "/tool works with the demo model only" in await core.command("/tool x {}", chat="there")

@@ -81,8 +81,8 @@ BUGS: list[Bug] = [
     bug(
         "the size of a conversation leaves out prompt and tools until its first request",
         "class status: a number that is not that of the next request",
-        "goclaw/sessions/service.py",
-        "                await self._measure(session, actor, kind, agent)\n",
+        "goclaw/sessions/inspection.py",
+        "                await self._turn_context.measure(session, actor, kind, agent)\n",
         "                pass\n",
         "tests/commands/test_status.py::"
         "test_tokens_include_prompt_and_tools_before_the_first_request_and_whatever_ended_the_last",
@@ -208,7 +208,7 @@ BUGS: list[Bug] = [
         "a person who writes waits for work beside the turns",
         "class small windows: a model does one thing at a time",
         "goclaw/sessions/service.py",
-        "        self.maintenance.make_way()\n",
+        "        self._maintenance.make_way()\n",
         "",
         "tests/sessions/test_maintenance.py::test_who_writes_meanwhile_has_the_model_at_once",
     ),

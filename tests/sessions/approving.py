@@ -86,7 +86,7 @@ def reconfigure(world: World, **settings: Any) -> None:
 
 
 def open_questions(core: Core) -> list[Question]:
-    return [item.question for item in core.sessions.questions._open.values()]
+    return [item.question for item in core.sessions.ports.questions._open.values()]
 
 
 def asked_so_far(core: Core) -> list[Question]:

@@ -10,6 +10,7 @@ import pytest
 from goclaw.events import Actor, AgentProgress, ToolStarted
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.specs import Risk, SideEffect
+from goclaw.store.forgetting import Forgetting
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.tools.agent import agent
 from goclaw.users import User
@@ -212,7 +213,7 @@ async def test_nobody_writes_into_the_conversation_of_an_agent_and_whoever_reads
         await core.say("do it")
         await core.settled()
         (theirs,) = await agents_of(core)
-        access = core.sessions._ports.approvals.access
+        access = core.sessions.ports.approvals.access
         owner, stranger = Actor("tui:me", "socket", owner=True), Actor("memory:stranger", "memory")
         assert access.authorize(owner, "session.read", theirs).allowed
         assert not access.authorize(owner, "session.write", theirs).allowed
@@ -226,7 +227,7 @@ async def test_a_forgotten_session_takes_the_conversations_of_its_agents_with_it
         await core.settled()
         await core.sessions.forgetter.forget(HERE)
         assert await agents_of(core) == []
-        assert await core.sessions._ports.forgetting.agents_of(HERE) == []
+        assert await Forgetting(core.database).agents_of(HERE) == []
 
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
@@ -246,7 +247,7 @@ async def test_what_an_agent_wants_is_asked_in_its_name_where_the_person_is(tmp_
         await until(lambda: asked_so_far(core))
         (question,) = asked_so_far(core)
         assert question.title == "May risky run? (the agent general: Look at x)"
-        assert core.sessions.questions.of(HERE) == (question,)
+        assert core.sessions.ports.questions.of(HERE) == (question,)
         if not restart:
             await core.command(f"/approve {question.id}", actor=Actor(CHEF, "memory"))
             await core.settled()
@@ -360,7 +361,7 @@ async def test_a_turn_and_its_agents_are_priced_apart_and_together(tmp_path: Pat
     async with world.running() as core:
         accepted = await core.say("do it")
         await core.settled()
-        spending = core.sessions.spending
+        spending = core.sessions.ports.spending
         whole, (theirs,) = await spending.of_turn(HERE, accepted.turn), await agents_of(core)
         apart = await spending.of_session(theirs)
     assert (whole.requests, apart.requests) == (4, 2)

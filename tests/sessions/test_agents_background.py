@@ -38,13 +38,13 @@ def world_of(folder: Path, trail: Trail, script: list[Answer] | None = None, **c
 
 
 async def tasks_of(core: Core, person: str = SOMEBODY.key) -> list[TaskInfo]:
-    return list(await core.sessions.tasks.of(Owner(HERE, person)))
+    return list(await core.sessions.ports.environment.tasks.of(Owner(HERE, person)))
 
 
 async def ended(core: Core, person: str = SOMEBODY.key) -> TaskInfo:
     """The one task, when it has ended."""
     (info,) = await tasks_of(core, person)
-    return await core.sessions.tasks.wait(info.id, info.owner, 20)
+    return await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)
 
 
 async def test_the_turn_goes_on_and_its_person_is_told_of_the_end(tmp_path: Path) -> None:
@@ -60,13 +60,13 @@ async def test_the_turn_goes_on_and_its_person_is_told_of_the_end(tmp_path: Path
         await until(lambda: any(isinstance(event, Notice) and "completed" in event.text for event in core.seen))
         (info,) = await tasks_of(core)
         assert info.state is TaskState.COMPLETED and info.label == "general: Look at x"
-        assert await core.sessions.tasks.tail(info.id, info.owner, 100) == "x is fine"
+        assert await core.sessions.ports.environment.tasks.tail(info.id, info.owner, 100) == "x is fine"
         (theirs,) = await agents_of(core)
         assert results(await core.messages(theirs)) == ["noted"]
         await core.outbox.flush(5)
         assert world.texts()[-1:] == [f"Background task {info.id} (`general: Look at x`) completed."]
         with pytest.raises(Exception, match="unknown task"):
-            await core.sessions.tasks.tail(info.id, Owner(HERE, "memory:bob"), 100)
+            await core.sessions.ports.environment.tasks.tail(info.id, Owner(HERE, "memory:bob"), 100)
 
 
 async def test_the_model_is_told_of_the_end_with_its_next_request(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ async def test_somebodys_stop_ends_it_and_leaves_its_call_a_result(tmp_path: Pat
         await core.settled()
         await until(lambda: trail.times == 1)
         (info,) = await tasks_of(core)
-        assert (await core.sessions.tasks.stop(info.id, info.owner)).state is TaskState.STOPPED
+        assert (await core.sessions.ports.environment.tasks.stop(info.id, info.owner)).state is TaskState.STOPPED
         (theirs,) = await agents_of(core)
         assert results(await core.messages(theirs)) == ['{"error": "stopped by the user"}']
         assert trail.cancelled == 1 and core.sessions.agents.of(HERE) == []
@@ -107,7 +107,8 @@ async def test_one_that_fails_says_why(tmp_path: Path) -> None:
         await core.settled()
         info = await ended(core)
         assert info.state is TaskState.FAILED
-        assert "agents.kinds.reader.policy.max_tool_calls" in await core.sessions.tasks.tail(info.id, info.owner, 500)
+        said = await core.sessions.ports.environment.tasks.tail(info.id, info.owner, 500)
+        assert "agents.kinds.reader.policy.max_tool_calls" in said
 
 
 @tool(side_effect=SideEffect.NETWORK, risk=Risk.HIGH)
@@ -122,8 +123,8 @@ async def test_what_it_wants_is_asked_where_the_person_is(tmp_path: Path) -> Non
     chef = Actor(CHEF, "memory")
     async with world.running() as core:
         await core.say("do it", actor=chef)
-        await until(lambda: core.sessions.questions.of(HERE))
-        (question,) = core.sessions.questions.of(HERE)
+        await until(lambda: core.sessions.ports.questions.of(HERE))
+        (question,) = core.sessions.ports.questions.of(HERE)
         assert question.title == "May risky run? (the agent general: Look at x)"
         await until(lambda: any(isinstance(event, QuestionAsked) and event.session == HERE for event in core.seen))
         await core.command(f"/approve {question.id}", actor=chef)
@@ -172,7 +173,10 @@ async def check_lost(world: World, trail: Trail) -> None:
     async with world.running() as core:
         await do_it(core)
         (result,) = results(await core.messages())
-        states = [(await core.sessions.tasks.wait(info.id, info.owner, 20)).state for info in await tasks_of(core)]
+        states = [
+            (await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)).state
+            for info in await tasks_of(core)
+        ]
     assert trail.times <= 1, "what it does is done once at most"
     if "outcome unknown" in result or first:
         assert set(states) <= {TaskState.LOST}

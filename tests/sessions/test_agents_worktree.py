@@ -201,9 +201,9 @@ async def test_one_in_the_background_tells_with_its_answer_what_it_left(tmp_path
     async with world_of(tmp_path, script) as world, world.running() as core:
         await core.say("do it")
         await core.settled()
-        (info,) = await core.sessions.tasks.of(Owner(HERE, SOMEBODY.key))
-        info = await core.sessions.tasks.wait(info.id, info.owner, 20)
-        assert "not added to git: b.txt" in await core.sessions.tasks.tail(info.id, info.owner, 1_000)
+        (info,) = await core.sessions.ports.environment.tasks.of(Owner(HERE, SOMEBODY.key))
+        info = await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)
+        assert "not added to git: b.txt" in await core.sessions.ports.environment.tasks.tail(info.id, info.owner, 1_000)
 
 
 async def test_one_that_fails_says_what_it_left(tmp_path: Path) -> None:

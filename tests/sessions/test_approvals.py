@@ -186,7 +186,7 @@ async def test_an_approver_who_lost_the_right_before_the_run_has_approved_nothin
     async with world.running() as core:
         await core.say("go", actor=anna, session=ANNA)
         question = await asked(core)
-        journal = core.sessions.questions._journal
+        journal = core.sessions.ports.questions._journal
         answer = journal.answer
 
         async def and_then(*given: Any) -> bool:
@@ -429,7 +429,7 @@ async def test_of_a_long_call_the_whole_goes_along_as_a_file_and_a_terminal_has_
         assert line in question.text
         document, shown = await arrived(world, 2)
         assert "not shown" in shown.text and len(shown.text) < 4_500
-        assert document.media and line in (await core.sessions._ports.blobs.get(document.media)).decode()
+        assert document.media and line in (await core.sessions.ports.environment.blobs.get(document.media)).decode()
 
 
 @pytest.mark.promise("P-approval")

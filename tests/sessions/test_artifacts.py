@@ -82,7 +82,7 @@ async def test_no_model_ever_gets_it_and_people_get_it_once_behind_the_answer(tm
         await core.settled()
         await said(core, "bye")
         [file] = files(world)
-        content = await core.sessions._ports.blobs.get(file.media or "")
+        content = await core.sessions.ports.environment.blobs.get(file.media or "")
     assert orjson.loads(content) == {"rows": [PLANTED]} and file.media_name == "table.json"
     assert len(world.script.requests) >= 3
     for request in world.script.requests:
@@ -114,7 +114,7 @@ async def test_it_stays_as_long_as_its_row_however_old_and_goes_with_it(tmp_path
     world = World(tmp_path, answers(), tools=[chart()])
     async with world.running() as core:
         await said(core, "go")
-        sweep = MediaSweep(core.sessions._ports.blobs, NeededMedia(core.database), world.clock, 600.0)
+        sweep = MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, 600.0)
         await core.command("/clear")
         await core.settled()
         world.clock.advance(10_000_000)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from goclaw.commands.clear import CLEARED
 from goclaw.errors import ModelErrorKind
 from goclaw.events import Notice
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.messages import ToolCall, UserMessage
 from goclaw.sessions.maintenance import QUIET_SECONDS
-from goclaw.sessions.service import CLEARED
 from goclaw.store.checkpoints import CheckpointStore
 from goclaw.supervise import background
 from tests.harness import PATIENCE, Core, World
@@ -92,7 +92,7 @@ async def test_the_main_model_makes_them_only_where_that_is_configured_and_it_is
         world = World(folder, answers, checkpoint={"main_model": main_model}, **QUIET)
         async with world.running() as core:
             await turns(core)
-            assert (await core.sessions.spending.of_session(HERE)).requests == 1 + main_model
+            assert (await core.sessions.ports.spending.of_session(HERE)).requests == 1 + main_model
             assert len(world.script.requests) == 1 + main_model
 
 

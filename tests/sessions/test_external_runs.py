@@ -60,7 +60,7 @@ class Waiting(TurnServices):
             turn="mcp",
         )
         async with core.sessions.external_runs.received(scope, f"visit-{call.id}", self, None) as self.agents:
-            return await core.sessions.dispatcher.call(call, scope)
+            return await core.sessions.ports.dispatcher.call(call, scope)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         return await self.agents.spawn(task, step, call_id)
@@ -94,7 +94,7 @@ async def check_nothing_goes_on(world: World, trail: Trail) -> None:
     async with world.running() as core:
         await core.settled()
         assert not core.sessions.agents.of(ANN) and trail.times == before <= 1
-        assert not await core.sessions._ports.journal.steps("visit-c1"), "nothing is left to be taken up"
+        assert not await core.sessions.ports.journal.steps("visit-c1"), "nothing is left to be taken up"
         for theirs in await agents_of(core, ANN):
             assert (await core.messages(theirs)).count(UserMessage(ASKED)) <= 1
         assert (await Waiting().call(core, planning(call_id="c2"))).content == "cake", "made again it is another run"
@@ -125,7 +125,7 @@ async def test_whoever_waits_is_asked_and_told_which_agent_wants_it(tmp_path: Pa
         assert (await waiting.call(core, planning())).content == "cake"
         (theirs,) = await agents_of(core, ANN)
         assert results(await core.messages(theirs)) == ["was risked"]
-        assert core.sessions.questions.of(ANN) == (), "nobody is asked in the person's conversation"
+        assert core.sessions.ports.questions.of(ANN) == (), "nobody is asked in the person's conversation"
     assert waiting.asked == [("risky", "planner: create_plan")]
 
 
@@ -139,5 +139,5 @@ async def test_it_costs_what_it_costs_and_status_shows_it_while_it_lasts(tmp_pat
         assert line.startswith("planner: create_plan (") and ", for an MCP client)" in line
         trail.gate.set()
         await calling
-        spent = await core.sessions.spending.of_turn(ANN, "visit-c1")
+        spent = await core.sessions.ports.spending.of_turn(ANN, "visit-c1")
         assert spent.requests == 2 and await core.sessions.agents.lines(ANN) == []

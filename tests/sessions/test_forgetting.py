@@ -63,7 +63,7 @@ async def test_pictures_go_unless_another_session_has_them(tmp_path: Path) -> No
 async def test_long_outputs_go_with_the_conversation_that_they_are_of(tmp_path: Path) -> None:
     world = World(tmp_path, [Answer("one")])
     async with world.running() as core:
-        blobs = core.sessions._ports.blobs
+        blobs = core.sessions.ports.environment.blobs
         async with blobs.open_spill(HERE.key) as mine, blobs.open_spill("telegram:6") as others:
             pass
         # Somebody who knows the name of another person's output cannot have it deleted.

@@ -29,7 +29,7 @@ def media(world: World) -> list[str]:
 
 
 def sweep_of(core: Core, world: World, ttl: float = TTL) -> MediaSweep:
-    return MediaSweep(core.sessions._ports.blobs, NeededMedia(core.database), world.clock, ttl)
+    return MediaSweep(core.sessions.ports.environment.blobs, NeededMedia(core.database), world.clock, ttl)
 
 
 async def said(core: Core, text: str, **options: Any) -> None:
@@ -51,7 +51,7 @@ async def test_what_the_context_shows_stays_however_old_it_is(tmp_path: Path) ->
 async def test_what_nothing_refers_to_goes_after_its_time(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
-        await core.sessions._ports.blobs.put(b"stray", "image/png")
+        await core.sessions.ports.environment.blobs.put(b"stray", "image/png")
         world.clock.advance(TTL - 1)
         assert await sweep_of(core, world).sweep() == 0
         world.clock.advance(2)
@@ -95,7 +95,7 @@ async def test_a_picture_that_another_conversation_shows_stays(tmp_path: Path) -
 async def test_a_file_on_its_way_to_a_chat_stays_until_it_is_there(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
-        key = await core.sessions._ports.blobs.put(b"report", "application/pdf")
+        key = await core.sessions.ports.environment.blobs.put(b"report", "application/pdf")
         sent = Delivery("d", Address("matrix", "x"), media=key, media_name="report.pdf")
         await core.outbox.promise(sent)  # the channel is off: it waits
         world.clock.advance(TTL + 1)
@@ -138,7 +138,7 @@ async def test_a_turn_that_still_opens_its_files_loses_none(tmp_path: Path) -> N
 async def test_what_is_put_while_a_sweep_decides_stays(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
-        blobs = core.sessions._ports.blobs
+        blobs = core.sessions.ports.environment.blobs
         await blobs.put(b"again", "image/png")
         world.clock.advance(TTL + 1)
 
@@ -156,7 +156,7 @@ async def test_what_is_put_while_a_sweep_decides_stays(tmp_path: Path) -> None:
 async def test_it_sweeps_every_five_minutes(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core, background(sweep_of(core, world).run(), "sweep"):
-        await core.sessions._ports.blobs.put(b"stray", "image/png")
+        await core.sessions.ports.environment.blobs.put(b"stray", "image/png")
         for _ in range(3):
             await until_asleep(world.clock)
             world.clock.advance(SWEEP_SECONDS + 1)
@@ -168,7 +168,7 @@ async def test_it_sweeps_every_five_minutes(tmp_path: Path) -> None:
 async def test_what_a_kill_left_half_done_goes_too(tmp_path: Path) -> None:
     world = World(tmp_path)
     async with world.running() as core:
-        await core.sessions._ports.blobs.put(b"whole", "image/png")
+        await core.sessions.ports.environment.blobs.put(b"whole", "image/png")
         folder = world.folder / "blobs" / "media"
         (folder / "0123.tmp").write_bytes(b"half")
         (folder / f"{'0' * 64}.type").write_bytes(b"image/png")
@@ -182,7 +182,7 @@ async def test_a_context_whose_picture_is_gone_can_still_be_sent(tmp_path: Path)
     seen: list[tuple[UserMessage, dict[str, str]]] = []
 
     async with World(tmp_path).running() as core:
-        blobs = core.sessions._ports.blobs
+        blobs = core.sessions.ports.environment.blobs
         kept = Image(await blobs.put(b"kept", "image/png"), "image/png")
         gone = Image("0" * 64, "image/png")
 

@@ -53,7 +53,7 @@ async def asked(core: Core, before: Collection[str] = ()) -> str:
     """Wait for a question that was not asked before; its id."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            for question in core.sessions.questions.of(HERE):
+            for question in core.sessions.ports.questions.of(HERE):
                 if question.id not in before:
                     return question.id
             await asyncio.sleep(0)

@@ -130,7 +130,7 @@ async def test_a_denial_ends_the_turn_when_every_call_has_its_result(tmp_path: P
         async with asyncio.timeout(PATIENCE):
             while not (found := open_questions(core)):  # noqa: ASYNC110  # the core has no event for it
                 await asyncio.sleep(0)
-        await core.sessions.questions.decide(ANN, found[0].id, DENY)
+        await core.sessions.ports.questions.decide(ANN, found[0].id, DENY)
         await core.settled()
         denied, changed = await results(core, ANN.key)
         assert "denied" in denied and changed == "changed"

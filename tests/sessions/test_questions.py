@@ -214,7 +214,7 @@ async def test_an_answer_that_comes_before_its_turn_has_got_to_the_question_agai
         assert (await core.say("release")).kind is AcceptKind.ANSWER
         await core.settled()
         assert await results(core) == ["Which branch?\nrelease"]
-        assert core.sessions.questions.of("memory:anna") == ()
+        assert core.sessions.ports.questions.of("memory:anna") == ()
 
 
 async def test_what_is_no_option_is_asked_for_again(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_a_clock_that_is_set_neither_ends_nor_lengthens_an_approval(tmp_pa
         question = await asked(core)
         world.clock.jump(by)
         world.clock.advance(APPROVAL_SECONDS - 1)
-        assert core.sessions.questions.of("memory:here")
+        assert core.sessions.ports.questions.of("memory:here")
         if by > 0:
             assert await core.command(f"/approve {question.id}") == "Allowed."
             await core.settled()

@@ -43,7 +43,7 @@ def world_of(folder: Path, script: list[Answer], trail: Trail | None = None, **c
 
 
 async def tasks_of(core: Core, person: str = SOMEBODY.key) -> list[TaskInfo]:
-    return list(await core.sessions.tasks.of(Owner(HERE, person)))
+    return list(await core.sessions.ports.environment.tasks.of(Owner(HERE, person)))
 
 
 async def ask(core: Core, text: str, **options: Any) -> None:
@@ -57,7 +57,7 @@ async def rests(core: Core, *names: str) -> None:
 
 
 async def said(core: Core, info: TaskInfo) -> str:
-    return await core.sessions.tasks.tail(info.id, info.owner, 5_000)
+    return await core.sessions.ports.environment.tasks.tail(info.id, info.owner, 5_000)
 
 
 async def test_a_member_does_its_task_waits_and_goes_on_when_its_lead_writes(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ async def test_the_lead_waits_with_task_output_for_what_a_member_says_next(tmp_p
         await until(lambda: trail.times == 1)
         (info,) = await tasks_of(core)
         trail.gate.set()
-        seen = await core.sessions.tasks.wait(info.id, info.owner, 20)
+        seen = await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)
         assert seen.state is TaskState.RUNNING and await said(core, info) == "x is fine\n"
-        again = await core.sessions.tasks.wait(info.id, info.owner, 0)
+        again = await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 0)
         assert again.running, "what was read is no news"
 
 
@@ -156,8 +156,8 @@ async def test_shutdown_lets_a_member_finish_its_turn_and_drops_what_waits(tmp_p
         assert world.texts()[-1] == "Too late."
         trail.gate.set()
         await until(lambda: not core.sessions.teams.lines(HERE))
-        await until(lambda: not core.sessions.tasks.running(info.owner))
-        assert (await core.sessions.tasks.wait(info.id, info.owner, 20)).state is TaskState.COMPLETED
+        await until(lambda: not core.sessions.ports.environment.tasks.running(info.owner))
+        assert (await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)).state is TaskState.COMPLETED
         assert await said(core, info) == "x is fine\n"
         assert core.sessions.agents.of(HERE) == []
         await ask(core, "again")
@@ -221,7 +221,7 @@ async def test_too_many_members_start_none_of_them(tmp_path: Path) -> None:
     world = world_of(tmp_path, script, trail, limits={"agents_at_once": 2})
     async with world.running() as core:
         await ask(core, "make it")
-        await until(lambda: not core.sessions.tasks.running(Owner(HERE, SOMEBODY.key)))
+        await until(lambda: not core.sessions.ports.environment.tasks.running(Owner(HERE, SOMEBODY.key)))
         assert trail.times == 0 and await agents_of(core) == [], "nobody asked a model"
         assert not core.sessions.teams.lines(HERE) and core.sessions.agents._places == {}
     assert world.texts()[0] == "Too many."
@@ -238,7 +238,7 @@ async def test_a_team_that_the_tasks_leave_no_room_for_does_nothing(tmp_path: Pa
     reconfigure(world, tools={"tasks": {"per_session": 1}})
     async with world.running() as core:
         await ask(core, "make it")
-        await until(lambda: not core.sessions.tasks.running(Owner(HERE, SOMEBODY.key)))
+        await until(lambda: not core.sessions.ports.environment.tasks.running(Owner(HERE, SOMEBODY.key)))
         (info,) = await tasks_of(core)
         assert info.state is TaskState.FAILED and await said(core, info) == "the team could not be started"
         assert trail.times == 0 and await agents_of(core) == [] and core.sessions.agents._places == {}
@@ -306,7 +306,7 @@ async def test_what_members_spend_counts_for_their_person(tmp_path: Path) -> Non
     async with world.running() as core:
         await ask(core, "make it")
         await rests(core, "ada")
-        spent = await core.sessions.spending.of_person(SOMEBODY.key, 0.0)
+        spent = await core.sessions.ports.spending.of_person(SOMEBODY.key, 0.0)
     assert spent.requests == 3
 
 
@@ -319,7 +319,7 @@ async def test_a_member_that_meets_a_limit_ends_and_says_which(tmp_path: Path) -
         await ask(core, "make it")
         await until(lambda: not core.sessions.teams.lines(HERE))
         (info,) = await tasks_of(core)
-        info = await core.sessions.tasks.wait(info.id, info.owner, 20)
+        info = await core.sessions.ports.environment.tasks.wait(info.id, info.owner, 20)
         assert info.state is TaskState.FAILED and "max_tool_calls" in await said(core, info)
 
 

@@ -44,7 +44,7 @@ async def test_a_window_with_room_is_no_matter_of_anybody(tmp_path: Path) -> Non
     async with world.running() as core:
         await talk(core, "hello")
         assert world.texts() == ["Well."]
-        assert await core.sessions.no_room(OWNER) == ""
+        assert await core.sessions.inspection.no_room(OWNER) == ""
         assert "Window:" not in await core.command("/status")
         assert (await core.gateway.status("memory:here", OWNER))["fits"] is True
 
@@ -87,5 +87,5 @@ async def test_context_says_it_as_well(tmp_path: Path) -> None:
 
 async def test_the_start_has_one_line_of_it(tmp_path: Path) -> None:
     async with world_of(tmp_path).running() as core:
-        line = await core.sessions.no_room(OWNER)
+        line = await core.sessions.inspection.no_room(OWNER)
     assert line.startswith(f"scripted:test: {TOO_SMALL}") and " What helps: " in line and "\n" not in line

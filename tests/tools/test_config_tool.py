@@ -29,7 +29,7 @@ def calling(folder: Path, *given: dict[str, Any]) -> World:
 
 
 def with_file(core: Core, file: Path) -> None:
-    ports: SessionPorts = core.sessions._ports
+    ports: SessionPorts = core.sessions.ports
     object.__setattr__(ports, "config_file", file)
 
 

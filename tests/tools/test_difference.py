@@ -20,7 +20,7 @@ async def test_an_edit_keeps_the_whole_diff_for_people_and_tells_the_model_the_p
         await core.settled()
         [result] = [message for message in await core.messages() if isinstance(message, ToolResult)]
         [kept] = result.artifacts
-        content = (await core.sessions._ports.blobs.get(kept.blob)).decode()
+        content = (await core.sessions.ports.environment.blobs.get(kept.blob)).decode()
         assert [event.hint for event in core.seen if isinstance(event, ToolFinished)] == ["Edited a.txt: two → zwei"]
     assert (kept.name, kept.mime) == ("a.txt.diff", "text/x-diff")
     assert content.splitlines() == ["--- before", "+++ after", "@@ -1,3 +1,3 @@", " one", "-two", "+zwei", " three"]

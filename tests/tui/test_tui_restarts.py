@@ -94,7 +94,7 @@ class Life:
                     await self._say_blue(core, event.question.id)
 
     async def _say_blue(self, core: Core, question: str) -> None:
-        item = core.sessions.questions._open.get(question)
+        item = core.sessions.ports.questions._open.get(question)
         if item is not None:
             try:
                 await core.gateway.decide(ME, question, "blue")

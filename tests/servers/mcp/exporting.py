@@ -31,14 +31,14 @@ def world_of(
 async def living(world: World, **killed: Any) -> AsyncIterator[House]:
     """The house on a world; its end is a kill, as that of `World.running`."""
     async with asyncio.timeout(PATIENCE), world.running(**killed) as core:
-        environment: Any = core.sessions._ports.environment
-        access = core.sessions._ports.approvals.access
+        environment: Any = core.sessions.ports.environment
+        access = core.sessions.ports.approvals.access
         standing: list[str] = []
         ports = McpPorts(
             config=world.config,
             clock=world.clock,
             access=access,
-            dispatcher=core.sessions.dispatcher,
+            dispatcher=core.sessions.ports.dispatcher,
             blobs=environment.blobs,
             workspace=environment.workspace,
             audit=world.audited.append,

@@ -1,0 +1,310 @@
+"""The parts of sessions, built in the order in which they need each other."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from goclaw.access import Access
+from goclaw.agent.kinds import Kinds
+from goclaw.agent.prompt import SystemPrompt
+from goclaw.agent.rules import rules_of
+from goclaw.bus import Bus
+from goclaw.channels.base import Channel
+from goclaw.clock import Clock
+from goclaw.commands.base import CommandPorts
+from goclaw.config.schema import Config
+from goclaw.context.calibration import Calibration
+from goclaw.engine.base import Engine
+from goclaw.engine.journal import Journal
+from goclaw.engine.outbox import Outbox
+from goclaw.events import Actor
+from goclaw.hooks.base import Hooks
+from goclaw.pairing import Pairing
+from goclaw.sessions.agent_run import AgentRun
+from goclaw.sessions.agent_selection import AgentSelector
+from goclaw.sessions.agent_services import AgentServices
+from goclaw.sessions.agents import Agents
+from goclaw.sessions.approvals import StandingApprovals
+from goclaw.sessions.attachments import Attachments
+from goclaw.sessions.checkpoints import Checkpoints
+from goclaw.sessions.compacting import Compactor
+from goclaw.sessions.costs import Costs
+from goclaw.sessions.demo_turns import DemoTurns
+from goclaw.sessions.external_runs import ExternalRuns
+from goclaw.sessions.flush import Flush
+from goclaw.sessions.forgetting import Forgetter
+from goclaw.sessions.inspection import SessionInspection
+from goclaw.sessions.interim import InterimTexts
+from goclaw.sessions.maintenance import MaintenanceQueue
+from goclaw.sessions.models import Models
+from goclaw.sessions.modes import Modes
+from goclaw.sessions.overheard import Overheard
+from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.ports import SessionPorts
+from goclaw.sessions.questions import Questions
+from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.service import Sessions
+from goclaw.sessions.state import Contexts
+from goclaw.sessions.status import Details
+from goclaw.sessions.summary_retries import SummaryRetries
+from goclaw.sessions.teams import Teams
+from goclaw.sessions.turn_context import TurnContext
+from goclaw.sessions.window_shortage import WindowShortage
+from goclaw.store.approvals import ApprovalRules
+from goclaw.store.checkpoints import CheckpointStore
+from goclaw.store.database import Database
+from goclaw.store.forgetting import Forgetting
+from goclaw.store.retention import Retention
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
+from goclaw.store.transcripts import Transcripts
+from goclaw.toolkit.base import ToolEnvironment
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.tool_listing import ToolListing
+from goclaw.transcribers.base import Transcriber
+from goclaw.users import Users
+
+
+class SessionParts:
+    """The parts of sessions, for the daemon that runs them."""
+
+    def __init__(
+        self,
+        ports: SessionPorts,
+        database: Database,
+        transcriber: Transcriber | None,
+        is_alone: Callable[[Actor], bool],
+    ) -> None:
+        """`is_alone`: whether no other user works in the actor's workspace."""
+        self.ports = ports
+        self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
+        self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
+        self.costs = Costs(ports.spending, ports.config, ports.clock, self.contexts)
+        self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
+        self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
+        self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
+        audit, mode = ports.environment.audit, ports.config.policy.mode
+        self.modes = Modes(self.contexts, ports.settings, self.access, audit, mode)
+        self.compactor = self._compactor()
+        self.summary_retries = SummaryRetries(
+            ports.config.compaction,
+            contexts=self.contexts,
+            compactor=self.compactor,
+            transcripts=ports.transcripts,
+            clock=ports.clock,
+            bus=ports.bus,
+        )
+        self.maintenance = self._maintenance(is_alone)
+        self._build_turns(transcriber)
+        self.forgetter = self._forgetter(database)
+
+    def command_ports(
+        self,
+        *,
+        details: Callable[[str], Awaitable[Details]],
+        engine: Engine,
+        rights: Callable[[Actor], str],
+        tools: ToolListing,
+        pairing: Pairing | None = None,
+    ) -> CommandPorts:
+        """Return the services of commands; for the arguments see there."""
+        ports = self.ports
+        return CommandPorts(
+            access=self.access,
+            agents_for=self.agents_for,
+            bus=ports.bus,
+            clock=ports.clock,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            details=details,
+            engine=engine,
+            forgetter=self.forgetter,
+            inspection=self.inspection,
+            memory=ports.environment.memory,
+            models=ports.models,
+            modes=self.modes,
+            pairing=pairing,
+            pauses=self.pauses,
+            questions=ports.questions,
+            queue_modes=self.queue_modes,
+            rights=rights,
+            rules=ports.approvals.rules,
+            spending=ports.spending,
+            tasks=ports.environment.tasks,
+            tools=tools,
+        )
+
+    def _compactor(self) -> Compactor:
+        ports = self.ports
+        return Compactor(
+            ports.config.compaction,
+            clock=ports.clock,
+            bus=ports.bus,
+            models=ports.models,
+            contexts=self.contexts,
+            transcripts=ports.transcripts,
+            checkpoints=self._checkpoints,
+            stored=ports.settings,
+            hooks=ports.hooks,
+            book=self.costs.book,
+        )
+
+    def _maintenance(self, is_alone: Callable[[Actor], bool]) -> MaintenanceQueue:
+        ports, config = self.ports, self.ports.config
+        return MaintenanceQueue(
+            checkpoints=Checkpoints(
+                config.checkpoint,
+                config.compaction,
+                store=self._checkpoints,
+                compactor=self.compactor,
+                clock=ports.clock,
+            ),
+            clock=ports.clock,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            flush=Flush(ports.settings, self.access, ports.environment, self.compactor, is_alone),
+            models=ports.models,
+            stored=ports.settings,
+            summary_retries=self.summary_retries,
+        )
+
+    def _build_turns(self, transcriber: Transcriber | None) -> None:
+        ports, calibration, kinds = self.ports, Calibration(), Kinds(self.ports.config)
+        interim = InterimTexts(ports.channels, ports.outbox, ports.clock)
+        self.agents_for = AgentSelector(
+            kinds, access=self.access, contexts=self.contexts, models=ports.models, stored=ports.settings
+        )
+        self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
+        self.teams = Teams(ports, kinds, self.agents)
+        self._turn_context = TurnContext(
+            ports,
+            lambda: calibration,
+            self.compactor,
+            self.contexts,
+            self.costs,
+            DemoTurns(self.contexts, ports.settings),
+            kinds,
+            self.modes,
+            self.queue_modes,
+            Attachments(
+                ports.environment,
+                channels=ports.channels,
+                registry=ports.dispatcher.registry,
+                transcriber=transcriber,
+            ),
+            interim,
+            self.agents,
+            self.teams,
+            self.agents_for,
+            self.agents_for.may,
+        )
+        self.external_runs = ExternalRuns(self._turn_context, self.agents, self.pauses, rules_of(ports.config.limits))
+        shortage = WindowShortage(self._turn_context.budget, self.agents_for.model)
+        self.inspection = SessionInspection(
+            ports,
+            agents=self.agents,
+            agents_for=self.agents_for,
+            contexts=self.contexts,
+            costs=self.costs,
+            modes=self.modes,
+            pauses=self.pauses,
+            queue_modes=self.queue_modes,
+            shortage=shortage,
+            summary_retries=self.summary_retries,
+            teams=self.teams,
+            turn_context=self._turn_context,
+        )
+        self.service = Sessions(
+            ports,
+            agents_for=self.agents_for,
+            calibration=calibration,
+            compactor=self.compactor,
+            contexts=self.contexts,
+            costs=self.costs,
+            interim=interim,
+            maintenance=self.maintenance,
+            pauses=self.pauses,
+            shortage=shortage,
+            turn_context=self._turn_context,
+        )
+
+    def _services(self, agent_run: AgentRun) -> AgentServices:
+        return AgentServices(self._turn_context, agent_run)
+
+    def _forgetter(self, database: Database) -> Forgetter:
+        ports, forgetting = self.ports, Forgetting(database)
+        return Forgetter(
+            ports.config.retention.days,
+            blobs=ports.environment.blobs,
+            bus=ports.bus,
+            clock=ports.clock,
+            contexts=self.contexts,
+            end_external_runs=self.external_runs.end,
+            forgetting=forgetting,
+            memory=ports.environment.memory,
+            models=ports.models,
+            overheard=self.overheard,
+            retention=Retention(database, forgetting),
+            tasks=ports.environment.tasks,
+        )
+
+
+def build_sessions(
+    config: Config,
+    database: Database,
+    *,
+    access: Access,
+    bus: Bus,
+    channels: Mapping[str, Channel],
+    clock: Clock,
+    environment: ToolEnvironment,
+    hooks: Hooks,
+    is_alone: Callable[[Actor], bool],
+    journal: Journal,
+    models: Models,
+    outbox: Outbox,
+    registry: Registry,
+    transcriber: Transcriber | None,
+    users: Users,
+    config_file: Path | None = None,
+) -> SessionParts:
+    """Return the parts of sessions on a database.
+
+    Args:
+        is_alone: whether no other user works in the actor's workspace.
+        config_file: the configuration file, which need not exist yet; None if unknown.
+        config, database, access, bus, channels, clock, environment, hooks, journal, models, outbox, registry,
+            transcriber, users: the parts that they stand on.
+    """
+    audit = environment.audit
+    ports = SessionPorts(
+        config=config,
+        clock=clock,
+        bus=bus,
+        transcripts=Transcripts(database),
+        outbox=outbox,
+        channels=channels,
+        dispatcher=Dispatcher(registry, access, environment, hooks),
+        environment=environment,
+        models=models,
+        prompt=SystemPrompt(),
+        journal=journal,
+        questions=Questions(
+            access=access,
+            audit=audit,
+            blobs=environment.blobs,
+            bus=bus,
+            channels=channels,
+            clock=clock,
+            journal=journal,
+            outbox=outbox,
+            users=users,
+            approval_seconds=60.0 * config.policy.approval_minutes,
+        ),
+        approvals=StandingApprovals(access, audit, clock, ApprovalRules(database)),
+        settings=Settings(database),
+        spending=Spending(database),
+        hooks=hooks,
+        config_file=config_file,
+    )
+    return SessionParts(ports, database, transcriber, is_alone)
