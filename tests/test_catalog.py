@@ -16,7 +16,7 @@ from goclaw.llm.base import Provider
 from goclaw.llm.open import find_provider
 from goclaw.plugins import load
 from goclaw.sandbox.base import Tier
-from goclaw.servers.mcp.ports import McpPart
+from goclaw.servers.mcp.backend import McpPart
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from goclaw.toolkit.sources import SourcePart

@@ -31,8 +31,8 @@ from goclaw.events import (
 from goclaw.gateway import Gateway
 from goclaw.mcp.declared import together
 from goclaw.plugins import load
+from goclaw.servers.mcp.backend import Changed, McpBackend, McpPart
 from goclaw.servers.mcp.declarations import declarations
-from goclaw.servers.mcp.ports import Changed, McpPart, McpPorts
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.store.transcripts import Transcripts
 from goclaw.supervise import background
@@ -56,7 +56,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         log.error("MCP clients cannot come in: %s", error)
         state.line = f"does not work: {error}"
         return
-    ports = await _ports(app, gateway)
+    backend = await _backend(app, gateway)
     async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
         if not tokens.any():
             log.warning(
@@ -64,7 +64,7 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
             )
         while True:
             try:
-                async with part.open(ports, tokens) as listening:
+                async with part.open(backend, tokens) as listening:
                     state.line, state.port = f"{settings.host} port {listening.port}", listening.port
                     await asyncio.Event().wait()
             except StateError as error:
@@ -74,9 +74,9 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
             await foundation.clock.sleep(AGAIN_SECONDS)
 
 
-async def _ports(app: App, gateway: Gateway) -> McpPorts:
+async def _backend(app: App, gateway: Gateway) -> McpBackend:
     foundation = app.foundation
-    return McpPorts(
+    return McpBackend(
         config=foundation.config,
         clock=foundation.clock,
         access=foundation.access,

@@ -17,7 +17,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.errors import ConfigError
 from goclaw.events import Actor
-from goclaw.servers.mcp.ports import ENTRY, McpPorts
+from goclaw.servers.mcp.backend import ENTRY, McpBackend
 from goclaw.toolkit.parts import parts_of
 from goclaw.users import Users, login_name
 
@@ -61,7 +61,7 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
 
     async with open_toolbox(_without_servers(config), parts_of(loaded.packaged)) as box:
         actor = Actor(user, ENTRY) if user else Actor(f"tui:{login_name()}", ENTRY, owner=True, name=login_name())
-        ports = McpPorts(
+        backend = McpBackend(
             config=config,
             clock=box.environment.clock,
             access=box.access,
@@ -74,7 +74,7 @@ async def _serve(loaded: Loaded, user: str | None) -> None:
             version=__version__,
             declared=together(declarations()),
         )
-        await serve_stdio(ports, actor)
+        await serve_stdio(backend, actor)
 
 
 def _without_servers(config: Config) -> Config:

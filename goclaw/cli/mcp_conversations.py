@@ -14,7 +14,7 @@ from goclaw.clock import Clock
 from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.events import AGENT_MARK, Actor, Outline, SessionInfo, TranscriptRow
-from goclaw.servers.mcp.ports import Changed
+from goclaw.servers.mcp.backend import Changed
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.state import running_pid
 from goclaw.tui.client import attach

@@ -20,8 +20,8 @@ from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import open_chain
 from goclaw.net import open_client
 from goclaw.plugins import load
+from goclaw.servers.mcp.backend import McpPart
 from goclaw.servers.mcp.declarations import looked_at
-from goclaw.servers.mcp.ports import McpPart
 from goclaw.state import running_pid
 from goclaw.tokens import read_tokens
 

@@ -185,7 +185,7 @@ BUGS: list[Bug] = [
     bug(
         "MCP clients are offered the tools that find others",
         "class offering: two ways to each tool for a client that is told of all",
-        "goclaw/servers/mcp/ports.py",
+        "goclaw/servers/mcp/backend.py",
         "else (_LISTED_ONLY,)",
         "else ()",
         "tests/servers/mcp/test_tools.py::test_what_is_not_offered_is_not_there_for_anybody",

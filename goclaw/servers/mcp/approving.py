@@ -28,7 +28,7 @@ from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask
-from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.sessions.wording import asking_text
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 
@@ -62,14 +62,14 @@ class PendingApproval:
 class Approvals:
     """Approval of calls, with the questions that are open."""
 
-    def __init__(self, ports: McpPorts) -> None:
-        self._ports = ports
+    def __init__(self, backend: McpBackend) -> None:
+        self._backend = backend
         self._open: BoundedDict[str, PendingApproval] = BoundedDict(MAX_OPEN)
         """By the question's token. Each is good for one answer."""
 
     def may_decide(self, actor: Actor) -> bool:
         """Return whether the actor may answer a question about a call of its own."""
-        return self._ports.access.authorize(actor, "question.answer", actor.key).allowed
+        return self._backend.access.authorize(actor, "question.answer", actor.key).allowed
 
     def open(self, asked: PendingApproval) -> str:
         """Return a token for a new question."""
@@ -88,13 +88,13 @@ class Approval:
     def __init__(
         self,
         approvals: Approvals,
-        ports: McpPorts,
+        backend: McpBackend,
         actor: Actor,
         ctx: ServerRequestContext[Any, Any],
         params: CallToolRequestParams,
     ) -> None:
         self._approvals = approvals
-        self._ports = ports
+        self._backend = backend
         self._actor = actor
         self._ctx = ctx
         self._params = params
@@ -141,11 +141,11 @@ class Approval:
         able = known.elicitation if known else None
         # A client that names neither form nor address means forms (specification, Elicitation, Capabilities).
         has_forms = able is not None and (able.form is not None or able.url is None)
-        return self._ports.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(self._actor)
+        return self._backend.config.mcp.server.elicitation and has_forms and self._approvals.may_decide(self._actor)
 
     async def _asked(self, wanted: ApprovalRequest, agent: str) -> str:
         try:
-            async with asyncio.timeout(60 * self._ports.config.policy.approval_minutes):
+            async with asyncio.timeout(60 * self._backend.config.policy.approval_minutes):
                 found = await self._ctx.session.elicit_form(
                     _question(wanted, agent), NO_FIELDS, related_request_id=self._ctx.request_id
                 )
@@ -180,16 +180,16 @@ class Approval:
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 
     def _record(self, wanted: ApprovalRequest, answer: str) -> None:
-        self._ports.audit(
+        self._backend.audit(
             AuditEntry(
                 "tool.approval",
                 wanted.call.name,
                 self._actor,
-                self._ports.session(self._actor),
+                self._backend.session(self._actor),
                 answer == "accept",
                 "mcp.server.elicitation",
                 answer,
-                tags=self._ports.access.tags(wanted.call.name),
+                tags=self._backend.access.tags(wanted.call.name),
             )
         )
 

@@ -16,7 +16,7 @@ from goclaw.clock import Clock
 from goclaw.errors import ToolError
 from goclaw.events import Actor
 from goclaw.records import record
-from goclaw.servers.mcp.ports import Change, Changed, ListChanged
+from goclaw.servers.mcp.backend import Change, Changed, ListChanged
 from goclaw.servers.mcp.uris import FILE, file_uri, is_file, path_of
 from goclaw.supervise import keep_running
 from goclaw.workspace import FileQuery, FileStamp, Workspace

@@ -26,7 +26,7 @@ from goclaw.events import Actor
 from goclaw.records import record
 from goclaw.redact import mask, printable
 from goclaw.servers.listener import HEADERS, MAX_LOGGED, names_us
-from goclaw.servers.mcp.ports import ENTRY
+from goclaw.servers.mcp.backend import ENTRY
 from goclaw.servers.remote_terminals import BEARER, CHALLENGE, Failures, TerminalLimits, network_of
 from goclaw.tokens import Token, Tokens
 

@@ -22,11 +22,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from goclaw.config.mcp import McpServerSettings
 from goclaw.errors import StateError
 from goclaw.events import Actor
+from goclaw.servers.mcp.backend import Listening, McpBackend, McpPart
 from goclaw.servers.mcp.guard import ACTOR, GONE, GuardLimits, RequestGuard, warning_of
 from goclaw.servers.mcp.monitor import PATH as MONITOR
 from goclaw.servers.mcp.monitor import Monitor
 from goclaw.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
-from goclaw.servers.mcp.ports import Listening, McpPart, McpPorts
 from goclaw.supervise import background
 from goclaw.tokens import Tokens
 
@@ -58,9 +58,9 @@ def who(ctx: Context) -> ClientCall:
     return ClientCall(actor, f"{actor.key} {request.headers.get(SESSION, '')}", request.scope[GONE])
 
 
-def application(offer: McpExport, ports: McpPorts) -> ASGIApp:
+def application(offer: McpExport, backend: McpBackend) -> ASGIApp:
     """Return the library's application, and the monitor."""
-    monitor = Monitor(offer.hub, ports.clock)
+    monitor = Monitor(offer.hub, backend.clock)
     return offer.server.streamable_http_app(
         streamable_http_path=PATH,
         host="",  # the guard checks Host and Origin
@@ -72,18 +72,18 @@ def application(offer: McpExport, ports: McpPorts) -> ASGIApp:
 
 
 @asynccontextmanager
-async def open_mcp_http(ports: McpPorts, tokens: Tokens) -> AsyncIterator[Listening]:
+async def open_mcp_http(backend: McpBackend, tokens: Tokens) -> AsyncIterator[Listening]:
     """Serve clients while the block runs.
 
     Raises:
         StateError: the port is taken or may not be used.
     """
-    settings = ports.config.mcp.server
+    settings = backend.config.mcp.server
     listening = await asyncio.to_thread(_listen, settings)
     with contextlib.closing(listening):
         port = listening.getsockname()[1]
-        async with open_offer(ports, who) as offer:
-            guard = RequestGuard(application(offer, ports), settings, tokens, ports.clock, ports.audit)
+        async with open_offer(backend, who) as offer:
+            guard = RequestGuard(application(offer, backend), settings, tokens, backend.clock, backend.audit)
             server = _Server(_settings_of(guard))
             async with (
                 background(guard.look_after(), "MCP clients that may stay"),

@@ -14,8 +14,8 @@ from starlette.responses import Response, StreamingResponse
 
 from goclaw.clock import Clock
 from goclaw.events import Actor
+from goclaw.servers.mcp.backend import Change, Changed, Told
 from goclaw.servers.mcp.guard import ACTOR
-from goclaw.servers.mcp.ports import Change, Changed, Told
 from goclaw.servers.mcp.watching import Hub
 
 PATH = "/mcp/monitor"

@@ -40,7 +40,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from goclaw.events import Actor
 from goclaw.records import record
-from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.servers.mcp.prompts import PromptOffer
 from goclaw.servers.mcp.resources import NOT_FOUND, ResourceOffer
 from goclaw.servers.mcp.tools import ToolOffer
@@ -69,20 +69,20 @@ Who = Callable[[Context], ClientCall]
 class McpExport:
     """The library's server with our handlers. Made by `open_offer`."""
 
-    def __init__(self, ports: McpPorts, who: Who, tools: ToolOffer, resources: ResourceOffer, hub: Hub) -> None:
-        self._ports = ports
+    def __init__(self, backend: McpBackend, who: Who, tools: ToolOffer, resources: ResourceOffer, hub: Hub) -> None:
+        self._backend = backend
         self._who = who
         self._tools = tools
         self._resources = resources
-        self._prompts = PromptOffer(ports)
+        self._prompts = PromptOffer(backend)
         self.hub = hub
         self.server = self._server()
 
     def _server(self) -> Server[Any]:
-        settings = self._ports.config.mcp.server
+        settings = self._backend.config.mcp.server
         server: Server[Any] = _Server(
             settings.name,
-            version=settings.version or self._ports.version,
+            version=settings.version or self._backend.version,
             title="GoClaw",
             instructions=settings.instructions or None,
             # Called for the headers that repeat arguments, before the caller is known; our schemas declare none.
@@ -100,7 +100,7 @@ class McpExport:
             on_completion=self.complete,
         )
         security = RequestStateSecurity(keys=[os.urandom(32)], bind_principal=lambda ctx: self._who(ctx).actor.key)
-        if self._ports.declared.notifications:
+        if self._backend.declared.notifications:
             # Not in the constructor, which warns of features removed from the newer revision.
             server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)
         server.middleware = [self._admit, RequestStateBoundary(security, default_audience=settings.name)]
@@ -164,7 +164,7 @@ class McpExport:
     async def _admit(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Check every message: its sender, and the version of the protocol."""
         caller = self._who(ctx)
-        if wanted := self._ports.config.mcp.server.protocol_version:
+        if wanted := self._backend.config.mcp.server.protocol_version:
             _hold_to(wanted, ctx)
         if ctx.method != "initialize":  # over HTTP the connection has no name before that is answered
             self.hub.met(caller.connection, caller.actor, ctx)
@@ -205,9 +205,9 @@ def _hold_to(wanted: str, ctx: Context) -> None:
 
 
 @asynccontextmanager
-async def open_offer(ports: McpPorts, who: Who) -> AsyncIterator[McpExport]:
+async def open_offer(backend: McpBackend, who: Who) -> AsyncIterator[McpExport]:
     """Yield the server for the users that `who` finds, while the block runs."""
-    tools = ToolOffer(ports)
-    resources = ResourceOffer(ports, tools.reads)
-    async with open_hub(ports, resources.may, resources.there) as hub:
-        yield McpExport(ports, who, tools, resources, hub)
+    tools = ToolOffer(backend)
+    resources = ResourceOffer(backend, tools.reads)
+    async with open_hub(backend, resources.may, resources.there) as hub:
+        yield McpExport(backend, who, tools, resources, hub)

@@ -21,8 +21,8 @@ from goclaw.config.mcp import PLACE, PromptSettings
 from goclaw.errors import GoclawError
 from goclaw.events import Actor
 from goclaw.mcp.declared import Argument, DeclaredPrompt, Message
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.ports import McpPorts
 
 MAX_ARGUMENT = 100_000
 """Characters of one argument: it becomes part of a message."""
@@ -31,10 +31,10 @@ MAX_ARGUMENT = 100_000
 class PromptOffer:
     """The prompts of a user; one of the configuration hides one of code with the same name."""
 
-    def __init__(self, ports: McpPorts) -> None:
-        self._ports = ports
-        configured = [static(name, given) for name, given in ports.config.mcp.server.prompts.items()]
-        self._prompts = {each.name: each for each in (*ports.declared.prompts, *configured)}
+    def __init__(self, backend: McpBackend) -> None:
+        self._backend = backend
+        configured = [static(name, given) for name, given in backend.config.mcp.server.prompts.items()]
+        self._prompts = {each.name: each for each in (*backend.declared.prompts, *configured)}
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListPromptsResult:
         """Return those that the actor may use."""
@@ -49,8 +49,8 @@ class PromptOffer:
         """
         prompt = self._find(actor, params.name)
         rule = "" if prompt else "not there, or not for the actor"
-        session = self._ports.session(actor)
-        self._ports.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
+        session = self._backend.session(actor)
+        self._backend.audit(AuditEntry("prompt.get", params.name, actor, session, prompt is not None, rule))
         if prompt is None:
             raise MCPError(INVALID_PARAMS, f"there is no prompt {params.name[:200]}")
         given = _checked(prompt, params.arguments or {})

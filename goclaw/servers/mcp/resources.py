@@ -28,8 +28,8 @@ from goclaw.errors import GoclawError, ToolError
 from goclaw.events import Actor, TranscriptRow
 from goclaw.mcp import declared
 from goclaw.redact import mask
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.ports import McpPorts
 from goclaw.servers.mcp.uris import (
     FILE,
     STATUS,
@@ -69,12 +69,12 @@ TEMPLATES = (
 class ResourceOffer:
     """The resources of a user."""
 
-    def __init__(self, ports: McpPorts, reads: Callable[[Actor, str], Awaitable[str]]) -> None:
+    def __init__(self, backend: McpBackend, reads: Callable[[Actor, str], Awaitable[str]]) -> None:
         """`reads`: the file that the tool `read` opens under a path; raises ToolError where it opens none."""
-        self._ports = ports
+        self._backend = backend
         self._reads = reads
-        self._declared = {each.uri: each for each in ports.declared.resources}
-        self._offers_own = ports.config.mcp.server.resources
+        self._declared = {each.uri: each for each in backend.declared.resources}
+        self._offers_own = backend.config.mcp.server.resources
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListResourcesResult:
         """Return everything that can be read."""
@@ -105,7 +105,7 @@ class ResourceOffer:
         """
         allowed = self.may(actor, uri)
         rule = "" if allowed else "not there, or not for the actor"
-        self._ports.audit(AuditEntry("resource.read", uri, actor, self._ports.session(actor), allowed, rule))
+        self._backend.audit(AuditEntry("resource.read", uri, actor, self._backend.session(actor), allowed, rule))
         try:
             if not allowed:
                 raise Absent(f"there is no resource {uri[:200]}")
@@ -120,14 +120,14 @@ class ResourceOffer:
         change."""
         if known := self._declared.get(uri):
             return known.may(actor)
-        access = self._ports.access
+        access = self._backend.access
         if not self._offers_own:
             return False
         if uri == STATUS:
             return access.authorize(actor, "command.run", "status").allowed
         scheme = uri.partition(":")[0]
         if scheme == FILE:
-            return self._ports.may_read_files(actor)
+            return self._backend.may_read_files(actor)
         return scheme == TRANSCRIPT and access.authorize(actor, "session.read", session_of(uri)[0]).allowed
 
     async def there(self, actor: Actor, uri: str) -> bool:
@@ -140,7 +140,7 @@ class ResourceOffer:
             return False
         path = path_of(uri)
         try:
-            found = await (await self._ports.workspace(actor)).stat(path)
+            found = await (await self._backend.workspace(actor)).stat(path)
         except ToolError:
             return True  # it may be created; files that the workspace hides are never reported
         try:
@@ -156,15 +156,15 @@ class ResourceOffer:
         """Return completions of a template's variable."""
         if name == "session" and self._offers_own:
             return [key for key in await self._readable(actor) if key.startswith(begun)]
-        if name == "path" and self._offers_own and self._ports.may_read_files(actor):
-            workspace = await self._ports.workspace(actor)
+        if name == "path" and self._offers_own and self._backend.may_read_files(actor):
+            workspace = await self._backend.workspace(actor)
             return [path for path in await workspace.paths(MAX_FILES) if path.startswith(begun)]
         return ()
 
     async def _files(self, actor: Actor) -> list[Resource]:
-        if not self._ports.may_read_files(actor):
+        if not self._backend.may_read_files(actor):
             return []
-        workspace = await self._ports.workspace(actor)
+        workspace = await self._backend.workspace(actor)
         paths = [path for path in await workspace.paths(MAX_FILES) if not path.endswith("/")]
         return [Resource(name=path, uri=file_uri(path), mime_type=_mime(path)) for path in paths]
 
@@ -173,8 +173,8 @@ class ResourceOffer:
         return [Resource(name=key, uri=transcript_uri(key), mime_type=JSON) for key in keys[:MAX_SESSIONS]]
 
     async def _readable(self, actor: Actor) -> list[str]:
-        found = await self._ports.conversations.sessions()
-        may = self._ports.access.authorize
+        found = await self._backend.conversations.sessions()
+        may = self._backend.access.authorize
         return [info.key for info in found if may(actor, "session.read", info.key).allowed]
 
     async def _read(self, actor: Actor, uri: str) -> ReadResourceResult:
@@ -182,20 +182,20 @@ class ResourceOffer:
             given = await known.read(actor)
             return _contents(uri, known.mime, given if isinstance(given, bytes) else given.encode())
         if uri == STATUS:
-            return _json(uri, await self._ports.conversations.status(actor))
+            return _json(uri, await self._backend.conversations.status(actor))
         if uri.startswith(f"{FILE}:"):
             return await self._file(actor, uri)
         return _json(uri, await self._transcript(*session_of(uri)))
 
     async def _file(self, actor: Actor, uri: str) -> ReadResourceResult:
-        workspace, path = await self._ports.workspace(actor), path_of(uri)
+        workspace, path = await self._backend.workspace(actor), path_of(uri)
         found = (await workspace.stat(path)).path
         if await self._reads(actor, path) != found:  # a hook or a role means another file
             raise Absent(f"there is no resource {uri[:200]}")
         return _contents(uri, _mime(found), await workspace.read_bytes(found, MAX_BYTES))
 
     async def _transcript(self, session: str, after: int | None) -> dict[str, Any]:
-        conversations = self._ports.conversations
+        conversations = self._backend.conversations
         outline = await conversations.outline(session, LAST_ROWS)
         if not outline.rows:
             raise Absent(f"there is no resource {transcript_uri(session)}")

@@ -31,8 +31,8 @@ from goclaw.messages import Image, ToolCall, ToolResult
 from goclaw.records import record
 from goclaw.redact import mask
 from goclaw.servers.mcp.approving import Approval, Approvals
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.ports import McpPorts
 from goclaw.servers.mcp.progress import Progress, open_progress
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.consent import ApprovalRequest, Consent
@@ -101,9 +101,9 @@ class CallServices(ClientServices):
 class ToolOffer:
     """The tools of a user."""
 
-    def __init__(self, ports: McpPorts) -> None:
-        self._ports = ports
-        self._approvals = Approvals(ports)
+    def __init__(self, backend: McpBackend) -> None:
+        self._backend = backend
+        self._approvals = Approvals(backend)
         self._running = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -114,9 +114,9 @@ class ToolOffer:
 
     async def listed(self, actor: Actor, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return those that the actor may use, and that are offered."""
-        registry = self._ports.dispatcher.registry
+        registry = self._backend.dispatcher.registry
         await registry.ready()
-        specs, cursor = page(self._ports.offered(actor), lambda spec: spec.name, params)
+        specs, cursor = page(self._backend.offered(actor), lambda spec: spec.name, params)
         return ListToolsResult(tools=[_described(spec) for spec in specs], next_cursor=cursor)
 
     async def called(
@@ -130,10 +130,10 @@ class ToolOffer:
 
         It ends when the client is `gone`, which the library does not report for every transport.
         """
-        await self._ports.dispatcher.registry.ready()
-        approval = Approval(self._approvals, self._ports, actor, ctx, params)
+        await self._backend.dispatcher.registry.ready()
+        approval = Approval(self._approvals, self._backend, actor, ctx, params)
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", params.name, dict(params.arguments or {}))
-        async with self._counted(), open_progress(ctx, self._ports.clock) as progress:
+        async with self._counted(), open_progress(ctx, self._backend.clock) as progress:
             services = CallServices(approval, progress)
             work = self._run(call, actor, services)
             try:
@@ -148,12 +148,12 @@ class ToolOffer:
         return await self._answer(result, services.given)
 
     async def _run(self, call: ToolCall, actor: Actor, services: CallServices) -> ToolResult:
-        ports, registry = self._ports, self._ports.dispatcher.registry
-        scope, tools = self._scope(actor, services), ports.config.mcp.server.tools
-        by = ports.selection(registry.spec(registry.meant(call).name))
-        async with ports.external_runs.received(scope, call.id, services, tools) as services.agents:
-            selections = scope.selections if by is None else (by, *ports.without)
-            return await self._ports.dispatcher.call(call, replace(scope, selections=selections))
+        backend, registry = self._backend, self._backend.dispatcher.registry
+        scope, tools = self._scope(actor, services), backend.config.mcp.server.tools
+        by = backend.selection(registry.spec(registry.meant(call).name))
+        async with backend.external_runs.received(scope, call.id, services, tools) as services.agents:
+            selections = scope.selections if by is None else (by, *backend.without)
+            return await self._backend.dispatcher.call(call, replace(scope, selections=selections))
 
     async def reads(self, actor: Actor, path: str) -> str:
         """Return the file that `read` opens for the actor under this path, as rights, fixed arguments and hooks decide.
@@ -163,7 +163,7 @@ class ToolOffer:
         """
         services = ClientServices()
         call = ToolCall(f"{TURN}-{uuid4().hex[:12]}", "read", {"path": path, "limit": 1})
-        work = self._ports.dispatcher.call(call, self._scope(actor, services))
+        work = self._backend.dispatcher.call(call, self._scope(actor, services))
         result = await _apart(work, "a resource over MCP")
         if result.is_error or not services.given:
             raise ToolError(_words(result))
@@ -172,11 +172,11 @@ class ToolOffer:
     def _scope(self, actor: Actor, services: ClientServices) -> CallScope:
         return CallScope(
             actor=actor,
-            session=self._ports.session(actor),
+            session=self._backend.session(actor),
             address=Address(LOCAL, actor.key),
             services=services,
             turn=TURN,
-            selections=(self._ports.config.mcp.server.tools, *self._ports.without),
+            selections=(self._backend.config.mcp.server.tools, *self._backend.without),
         )
 
     @asynccontextmanager
@@ -206,7 +206,7 @@ class ToolOffer:
 
     async def _picture(self, image: Image) -> ImageContent | None:
         try:
-            data = await self._ports.blobs.get(image.blob)
+            data = await self._backend.blobs.get(image.blob)
         except ToolError as error:
             log.warning("a picture of a result is not there: %s", error)
             return None

@@ -36,8 +36,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from goclaw.errors import GoclawError
 from goclaw.events import Actor
 from goclaw.mcp.declared import Notification, Resource
+from goclaw.servers.mcp.backend import Change, Changed, ListChanged, McpBackend, Told
 from goclaw.servers.mcp.files import WHOLE, Interests, follow_files
-from goclaw.servers.mcp.ports import Change, Changed, ListChanged, McpPorts, Told
 from goclaw.servers.mcp.uris import STATUS
 from goclaw.supervise import background, keep_running
 from goclaw.toolkit.registry import same
@@ -83,18 +83,18 @@ class _Peer:
 class Hub:
     """The distributor of changes. Made by `open_hub`."""
 
-    def __init__(self, ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> None:
+    def __init__(self, backend: McpBackend, may: Callable[[Actor, str], bool], there: There) -> None:
         """`may`: whether an actor may read a URI's resource; `there`: the same for resources that may not exist yet."""
-        self._ports = ports
+        self._backend = backend
         self._may = may
         self._there = there
-        self.files = Interests(ports.workspace)
+        self.files = Interests(backend.workspace)
         """The subscriptions to files."""
         self._listeners: dict[object, tuple[Actor, Listener]] = {}
         self._peers: OrderedDict[str, _Peer] = OrderedDict()
         self._outgoing: asyncio.Queue[tuple[Change, str]] = asyncio.Queue(MAX_WAITING)
         """Changes with the key of their only receiver, if they have one."""
-        self._rights = {each.name: each.may for each in ports.declared.notifications}
+        self._rights = {each.name: each.may for each in backend.declared.notifications}
 
     def publish(self, change: Change, person: str = "") -> None:
         """Send a change to all subscribers who may know of it; with the key of a `person` to that one only."""
@@ -263,7 +263,7 @@ class Hub:
         self._listeners.pop(token, None)
 
     async def _announce(self, actor: Actor, uri: str) -> None:
-        for resource in self._ports.declared.resources:
+        for resource in self._backend.declared.resources:
             if resource.uri == uri and resource.subscribed:
                 try:
                     await resource.subscribed(actor, uri)
@@ -295,35 +295,35 @@ class _View:
 
 
 @asynccontextmanager
-async def open_hub(ports: McpPorts, may: Callable[[Actor, str], bool], there: There) -> AsyncIterator[Hub]:
+async def open_hub(backend: McpBackend, may: Callable[[Actor, str], bool], there: There) -> AsyncIterator[Hub]:
     """Yield a hub that receives all changes, while the block runs."""
-    hub = Hub(ports, may, there)
+    hub = Hub(backend, may, there)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "telling MCP clients": hub.send,
-        "changes for MCP clients": partial(_follow, hub, ports),
-        "tools for MCP clients": partial(_look_at_tools, hub, ports),
+        "changes for MCP clients": partial(_follow, hub, backend),
+        "tools for MCP clients": partial(_look_at_tools, hub, backend),
     }
-    if ports.config.mcp.server.resources:
-        tasks["files for MCP clients"] = partial(follow_files, hub.files, ports.clock, ports.workspace, hub.publish)
-    for resource in ports.declared.resources:
+    if backend.config.mcp.server.resources:
+        tasks["files for MCP clients"] = partial(follow_files, hub.files, backend.clock, backend.workspace, hub.publish)
+    for resource in backend.declared.resources:
         tasks[f"changes of {resource.uri}"] = partial(_follow_declared, hub, resource)
-    for notification in ports.declared.notifications:
+    for notification in backend.declared.notifications:
         tasks[f"notification {notification.name}"] = partial(_follow_notification, hub, notification)
     async with AsyncExitStack() as stack:
         for name, run in tasks.items():
-            await stack.enter_async_context(background(keep_running(name, run, ports.clock), name))
+            await stack.enter_async_context(background(keep_running(name, run, backend.clock), name))
         yield hub
 
 
-async def _follow(hub: Hub, ports: McpPorts) -> None:
+async def _follow(hub: Hub, backend: McpBackend) -> None:
     """Publish the gateway's changes; a stream that ends, as we lagged behind, is opened anew."""
     while True:
-        async with ports.conversations.changes(hub.watched) as changes:
+        async with backend.conversations.changes(hub.watched) as changes:
             async for change in changes:
                 hub.publish(change)
                 if change.event != "updated" and change.resource != STATUS:
                     hub.publish(ListChanged("resources"))
-        await ports.clock.sleep(LOOK_SECONDS)
+        await backend.clock.sleep(LOOK_SECONDS)
 
 
 async def _follow_declared(hub: Hub, resource: Resource) -> None:
@@ -338,14 +338,14 @@ async def _follow_notification(hub: Hub, notification: Notification) -> None:
             hub.publish(Told(notification.name, payload))
 
 
-async def _look_at_tools(hub: Hub, ports: McpPorts) -> None:
+async def _look_at_tools(hub: Hub, backend: McpBackend) -> None:
     """Publish changes of tools and rights. This polls: the sources send no notice."""
-    registry = ports.dispatcher.registry
+    registry = backend.dispatcher.registry
     await registry.ready()
-    people, specs = ports.people(), registry.specs()
+    people, specs = backend.people(), registry.specs()
     while True:
-        await ports.clock.sleep(LOOK_SECONDS)
-        before, people = people, ports.people()
+        await backend.clock.sleep(LOOK_SECONDS)
+        before, people = people, backend.people()
         listed, specs = specs, registry.specs()
         if people != before or not same(specs, listed):
             hub.publish(ListChanged("tools"))

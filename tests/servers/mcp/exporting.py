@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.app.mcp_server import OfTheDaemon
-from goclaw.servers.mcp.ports import McpPorts
+from goclaw.servers.mcp.backend import McpBackend
 from goclaw.toolkit.base import Tool
 from tests.harness import PATIENCE, Answer, World
 from tests.servers.mcp.house import EVERYBODY, House, Shelf
@@ -34,7 +34,7 @@ async def living(world: World, **killed: Any) -> AsyncIterator[House]:
         environment: Any = core.sessions.ports.environment
         access = core.sessions.ports.approvals.access
         standing: list[str] = []
-        ports = McpPorts(
+        backend = McpBackend(
             config=world.config,
             clock=world.clock,
             access=access,
@@ -47,4 +47,4 @@ async def living(world: World, **killed: Any) -> AsyncIterator[House]:
             published=[each.word for each in world.config.publications],
             external_runs=core.sessions.external_runs,
         )
-        yield House(core, world, environment, access, ports, Shelf(()), world.audited, standing)
+        yield House(core, world, environment, access, backend, Shelf(()), world.audited, standing)

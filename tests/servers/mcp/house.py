@@ -18,9 +18,9 @@ from goclaw.audit import AuditEntry
 from goclaw.events import Actor
 from goclaw.hooks.base import Hooks
 from goclaw.mcp.declared import Declared
+from goclaw.servers.mcp.backend import ENTRY, McpBackend
 from goclaw.servers.mcp.http import open_mcp_http
 from goclaw.servers.mcp.offer import ClientCall, McpExport, open_offer
-from goclaw.servers.mcp.ports import ENTRY, McpPorts
 from goclaw.tokens import Tokens, add_token, open_tokens, revoke_token
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -50,7 +50,7 @@ class House:
     world: World
     environment: Environment
     access: Access
-    ports: McpPorts
+    backend: McpBackend
     tools: "Shelf"
     audited: list[AuditEntry] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class House:
     @asynccontextmanager
     async def offer(self, actor: str = ANN) -> AsyncIterator[McpExport]:
         caller = ClientCall(Actor(actor, ENTRY), actor)
-        async with open_offer(self.ports, lambda ctx: caller) as offer:
+        async with open_offer(self.backend, lambda ctx: caller) as offer:
             yield offer
 
     @asynccontextmanager
@@ -79,7 +79,7 @@ class House:
     @asynccontextmanager
     async def listener(self) -> AsyncIterator["Listener"]:
         path = self.world.folder / "access-tokens.json"
-        async with open_tokens(path, self.world.clock) as tokens, open_mcp_http(self.ports, tokens) as listening:
+        async with open_tokens(path, self.world.clock) as tokens, open_mcp_http(self.backend, tokens) as listening:
             yield Listener(self, tokens, path, listening.port)
 
 
@@ -146,7 +146,7 @@ async def house(
         audited: list[AuditEntry] = []
         standing: list[str] = []
         environment.audit = audited.append
-        ports = McpPorts(
+        backend = McpBackend(
             config=world.config,
             clock=world.clock,
             access=access,
@@ -159,4 +159,4 @@ async def house(
             version="0.0",
             declared=declared or Declared(),
         )
-        yield House(core, world, environment, access, ports, own, audited, standing)
+        yield House(core, world, environment, access, backend, own, audited, standing)

@@ -10,7 +10,7 @@ from mcp import Client
 from mcp_types import CallToolResult
 
 from goclaw.messages import AssistantMessage, ToolCall, UserMessage
-from goclaw.servers.mcp.ports import NoExternalRuns
+from goclaw.servers.mcp.backend import NoExternalRuns
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.agent import agent
@@ -205,7 +205,7 @@ async def test_a_call_that_comes_back_to_itself_ends(tmp_path: Path, tool_name: 
 async def test_without_the_daemon_it_is_said_how_agents_are_reached(tmp_path: Path) -> None:
     world = world_of(tmp_path, [], [agent], {"tools": ["agent"]})
     async with living(world) as home:
-        home.ports = replace(home.ports, external_runs=NoExternalRuns())  # as `goclaw mcp serve` has them
+        home.backend = replace(home.backend, external_runs=NoExternalRuns())  # as `goclaw mcp serve` has them
         async with home.client() as client:
             found = await client.call_tool("agent", {"task": "look"})
     assert found.is_error and "agents work in the daemon" in said(found) and "mcp.server.enabled" in said(found)

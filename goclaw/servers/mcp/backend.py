@@ -1,4 +1,4 @@
-"""The dependencies of the MCP server. Nothing here imports the library."""
+"""The gateway behind the MCP server, as the server sees it. Nothing here imports the library."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -120,8 +120,8 @@ _LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
 
 
 @record
-class McpPorts:
-    """Filled in by `app` for the daemon and by `goclaw mcp serve` for itself."""
+class McpBackend:
+    """The parts of the gateway that serve MCP clients: of the daemon, or of the process of `goclaw mcp serve`."""
 
     config: Config
     clock: Clock
@@ -178,4 +178,4 @@ class McpPart:
     """A line of `catalog.SERVERS`: serves clients while the block runs. Raises StateError where it cannot listen."""
 
     name: str
-    open: Callable[[McpPorts, Tokens], AbstractAsyncContextManager[Listening]]
+    open: Callable[[McpBackend, Tokens], AbstractAsyncContextManager[Listening]]
