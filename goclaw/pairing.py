@@ -10,7 +10,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -64,49 +64,39 @@ class PairingRefused(Exception):
     """An admin's order cannot be carried out; the message says why."""
 
 
+@dataclass(slots=True, eq=False)
 class Pairing:
     """The open codes."""
 
-    def __init__(
-        self,
-        settings: PairingSettings,
-        *,
-        users: Users,
-        users_path: Path,
-        clock: Clock,
-        audit: Callable[[AuditEntry], None],
-        promise: Callable[[Delivery], Awaitable[bool]],
-        facts: Facts,
-    ) -> None:
-        """`promise`: puts a message to a chat into the outbox."""
-        self._settings = settings
-        self._users = users
-        self._users_path = users_path
-        self._clock = clock
-        self._audit = audit
-        self._promise = promise
-        self._facts = facts
-        self._asking: dict[str, PairingRequest] | None = None
-        """By code; None: not read from the store yet."""
-        self._reminded: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
-        """Monotonic time of the last message with the code, by key."""
-        self._rests: BoundedDict[str, float] = BoundedDict(MAX_REMEMBERED)
-        """Monotonic time until which no new code is made, by key."""
-        self._tries: BoundedDict[str, tuple[int, float]] = BoundedDict(MAX_REMEMBERED)
-        """Wrong codes by admin: how many, and until when they count, monotonic."""
-        self._one = asyncio.Lock()
-        """Held while codes are made, looked up or used: a code is used once."""
+    settings: PairingSettings
+    users: Users
+    users_path: Path
+    clock: Clock
+    audit: Callable[[AuditEntry], None]
+    promise: Callable[[Delivery], Awaitable[bool]]
+    """Puts a message to a chat into the outbox."""
+    facts: Facts
+    _asking: dict[str, PairingRequest] | None = None
+    """By code; None: not read from the store yet."""
+    _reminded: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
+    """Monotonic time of the last message with the code, by key."""
+    _rests: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
+    """Monotonic time until which no new code is made, by key."""
+    _tries: BoundedDict[str, tuple[int, float]] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
+    """Wrong codes by admin: how many, and until when they count, monotonic."""
+    _one: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while codes are made, looked up or used: a code is used once."""
 
     @property
     def enabled(self) -> bool:
-        return self._settings.enabled
+        return self.settings.enabled
 
     async def knock(self, inbound: Inbound) -> None:
         """Send a stranger who wrote in a private chat the code, at most once per `REMIND_SECONDS`."""
         actor, address = inbound.actor, inbound.address
         # A private chat has the number of its person; a listed user needs no code.
         private = actor.key == f"{address.channel}:{address.chat}" == inbound.session and actor.entry == address.channel
-        known = self._users.get(actor.key) is not None
+        known = self.users.get(actor.key) is not None
         if (
             not self.enabled
             or not private
@@ -121,7 +111,7 @@ class Pairing:
             asking = await self._code_for(actor, address)
             if asking is None or not self._is_time_to_remind(actor.key):
                 return
-            await self._promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
+            await self.promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
 
     async def list(self) -> Sequence[PairingRequest]:
         """Return open requests, the oldest first."""
@@ -136,12 +126,12 @@ class Pairing:
         """
         async with self._one:
             asking = await self._found(by, code)
-            settings = self._settings
+            settings = self.settings
             name = _name(asking.name)
             try:
                 await asyncio.to_thread(
                     add_user,
-                    self._users_path,
+                    self.users_path,
                     asking.key,
                     name=name,
                     roles=[settings.role],
@@ -150,18 +140,18 @@ class Pairing:
                 )
             except ConfigError as error:
                 self._note(by, asking, "pairing.approve", "failed")
-                await self._users.refresh()
-                if self._users.get(asking.key):
+                await self.users.refresh()
+                if self.users.get(asking.key):
                     await self._close(asking)  # the entry was written meanwhile
                 raise PairingRefused(
                     f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
                 ) from error
             await self._close(asking)
-            await self._users.refresh()
+            await self.users.refresh()
             self._note(by, asking, "pairing.approve", "ok")
             welcome = "You are let in. Say what you want to know, or /help."
             address = Address(asking.channel, asking.chat)
-            await self._promise(Delivery(f"pairing:{asking.code}:{asking.until:.0f}", address, welcome))
+            await self.promise(Delivery(f"pairing:{asking.code}:{asking.until:.0f}", address, welcome))
             return asking
 
     async def deny(self, by: Actor, code: str) -> PairingRequest:
@@ -173,31 +163,31 @@ class Pairing:
         async with self._one:
             asking = await self._found(by, code)
             await self._close(asking)
-            self._rests[asking.key] = self._clock.monotonic() + DENIED_SECONDS
+            self._rests[asking.key] = self.clock.monotonic() + DENIED_SECONDS
             self._note(by, asking, "pairing.deny", "ok")
             return asking
 
     async def _code_for(self, actor: Actor, address: Address) -> PairingRequest | None:
         """Return the stranger's open code, made if need be; None when no code may be made now."""
-        now, asking = self._clock.now(), await self._open()
+        now, asking = self.clock.now(), await self._open()
         if found := next((each for each in asking.values() if each.key == actor.key), None):
             return found
-        if self._rests.get(actor.key, 0.0) > self._clock.monotonic():
+        if self._rests.get(actor.key, 0.0) > self.clock.monotonic():
             return None
-        if len(asking) >= self._settings.waiting:
+        if len(asking) >= self.settings.waiting:
             log.warning("pairing: %d codes are open, so %s gets none (pairing.waiting)", len(asking), actor.key)
             return None
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
         made = PairingRequest(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
         await self._keep({**asking, code: made})
         # A stranger who lets it expire and goes on writing was not told to expect a code.
-        self._rests[actor.key] = self._clock.monotonic() + DENIED_SECONDS
+        self._rests[actor.key] = self.clock.monotonic() + DENIED_SECONDS
         self._note(actor, made, "pairing.ask", "code given")
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
         return made
 
     async def _found(self, by: Actor, code: str) -> PairingRequest:
-        now, tried = self._clock.monotonic(), code.strip().upper().replace("-", "")
+        now, tried = self.clock.monotonic(), code.strip().upper().replace("-", "")
         times, until = self._tries.get(by.key, (0, 0.0))
         if until <= now:
             times, until = 0, now + CODE_SECONDS
@@ -210,7 +200,7 @@ class Pairing:
                 found = each
         if found is None:
             self._tries[by.key] = (times + 1, until)
-            self._audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
+            self.audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
             raise PairingRefused(
                 "No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them."
             )
@@ -219,8 +209,8 @@ class Pairing:
     async def _open(self) -> dict[str, PairingRequest]:
         """Return the codes that are still good."""
         if self._asking is None:
-            self._asking = _read(await self._facts.fact(FACT))
-        now = self._clock.now()
+            self._asking = _read(await self.facts.fact(FACT))
+        now = self.clock.now()
         if any(each.until <= now for each in self._asking.values()):
             await self._keep({code: each for code, each in self._asking.items() if each.until > now})
         return self._asking
@@ -231,11 +221,11 @@ class Pairing:
 
     async def _keep(self, asking: dict[str, PairingRequest]) -> None:
         """Write the requests to disk before a code is sent."""
-        await self._facts.learn(FACT, [asdict(each) for each in asking.values()])
+        await self.facts.learn(FACT, [asdict(each) for each in asking.values()])
         self._asking = asking
 
     def _is_time_to_remind(self, key: str) -> bool:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         if key in self._reminded and now - self._reminded[key] < REMIND_SECONDS:
             return False
         self._reminded[key] = now
@@ -243,7 +233,7 @@ class Pairing:
 
     def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
         rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
-        self._audit(AuditEntry(action, asking.key, by, rule=rule, result=result))
+        self.audit(AuditEntry(action, asking.key, by, rule=rule, result=result))
 
 
 def shown(asking: PairingRequest, now: float) -> str:

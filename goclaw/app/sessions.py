@@ -176,7 +176,7 @@ class SessionParts:
         )
         self.agents = Agents(ports, kinds, self.contexts, self.pauses, may=self.agents_for.may, services=self._services)
         self.teams = Teams(ports, kinds, self.agents)
-        self._turn_context = TurnContext(
+        context = self._context = TurnContext(
             ports,
             lambda: calibration,
             self.compactor,
@@ -198,38 +198,15 @@ class SessionParts:
             self.agents_for,
             self.agents_for.may,
         )
-        self.external_runs = ExternalRuns(self._turn_context, self.agents, self.pauses, rules_of(ports.config.limits))
-        shortage = WindowShortage(self._turn_context.budget, self.agents_for.model)
+        self.external_runs = ExternalRuns(context, self.agents, self.pauses, rules_of(ports.config.limits))
+        shortage = WindowShortage(context.budget, self.agents_for.model)
         self.inspection = SessionInspection(
-            ports,
-            agents=self.agents,
-            agents_for=self.agents_for,
-            contexts=self.contexts,
-            costs=self.costs,
-            modes=self.modes,
-            pauses=self.pauses,
-            queue_modes=self.queue_modes,
-            shortage=shortage,
-            summary_retries=self.summary_retries,
-            teams=self.teams,
-            turn_context=self._turn_context,
+            context, self.agents, self.pauses, shortage, self.summary_retries, self.teams
         )
-        self.service = Sessions(
-            ports,
-            agents_for=self.agents_for,
-            calibration=calibration,
-            compactor=self.compactor,
-            contexts=self.contexts,
-            costs=self.costs,
-            interim=interim,
-            maintenance=self.maintenance,
-            pauses=self.pauses,
-            shortage=shortage,
-            turn_context=self._turn_context,
-        )
+        self.service = Sessions(context, self.maintenance, self.pauses, shortage)
 
     def _services(self, agent_run: AgentRun) -> AgentServices:
-        return AgentServices(self._turn_context, agent_run)
+        return AgentServices(self._context, agent_run)
 
     def _forgetter(self, database: Database) -> Forgetter:
         ports, forgetting = self.ports, Forgetting(database)

@@ -7,6 +7,7 @@ that is not offered any more stays in a registry until a person withdraws it the
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import aiohttp
@@ -42,55 +43,42 @@ class PublishClient(Protocol):
     async def withdraw(self, kind: EntryKind, name: str, version: str) -> bool: ...
 
 
+@dataclass(slots=True, eq=False)
 class Publisher:
     """The publisher for one registry."""
 
-    def __init__(
-        self,
-        registry: str,
-        client: PublishClient,
-        told: dict[str, str],
-        *,
-        config: Config,
-        clock: Clock,
-        specs: Callable[[], Sequence[ToolSpec]],
-        address: Callable[[], str],
-        report: FaultReporter,
-        facts: Facts,
-    ) -> None:
-        """`told`: the stored fact about all registries (`FACT`), which is updated here; the rest: `KeepPublished`."""
-        self._registry = registry
-        self._client = client
-        self._told = told
-        self._config = config
-        self._settings = config.registries[registry]
-        self._clock = clock
-        self._specs = specs
-        self._address = address
-        self._report = report
-        self._facts = facts
-        self._seen: dict[tuple[EntryKind, str], str] = {}
-        """The digest of each document at the last look."""
-        self._known: dict[tuple[EntryKind, str], str] = {}
-        """The digest of each document that the registry has for certain."""
-        self._again_at = 0.0
-        self._reported: set[str] = set()
+    registry: str
+    client: PublishClient
+    told: dict[str, str]
+    """The stored fact about all registries (`FACT`), which is updated here."""
+    config: Config
+    clock: Clock
+    specs: Callable[[], Sequence[ToolSpec]]
+    address: Callable[[], str]
+    report: FaultReporter
+    facts: Facts
+    _seen: dict[tuple[EntryKind, str], str] = field(default_factory=dict)
+    """The digest of each document at the last look."""
+    _known: dict[tuple[EntryKind, str], str] = field(default_factory=dict)
+    """The digest of each document that the registry has for certain."""
+    _again_at: float = 0.0
+    _reported: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Publish until cancelled."""
         while True:
-            before = dict(self._told)
+            before = dict(self.told)
             await self.look()
-            if self._told != before:
+            if self.told != before:
                 await self._remember()
-            await self._clock.sleep(LOOK_SECONDS if self._address() else ADDRESS_SECONDS)
+            await self.clock.sleep(LOOK_SECONDS if self.address() else ADDRESS_SECONDS)
 
     async def look(self) -> None:
         """Publish documents that the registry does not have yet, unless it asked for a pause."""
-        address = self._address()
-        if not address or self._clock.monotonic() < self._again_at:
+        address = self.address()
+        if not address or self.clock.monotonic() < self._again_at:
             return
-        wanted = await asyncio.to_thread(offer, self._config, self._registry, self._specs(), address)
+        wanted = await asyncio.to_thread(offer, self.config, self.registry, self.specs(), address)
         problems = {place: (why, False) for place, why in wanted.problems.items()}
         self._report_all(problems | await self._tell_all(self._due(wanted)))
 
@@ -101,8 +89,8 @@ class Publisher:
             try:
                 await self._tell(each)
             except RegistryError as error:
-                pause = max(self._settings.sync_interval, min(error.retry_after or 0, MAX_PAUSE))
-                self._again_at = self._clock.monotonic() + pause
+                pause = max(self.config.registries[self.registry].sync_interval, min(error.retry_after or 0, MAX_PAUSE))
+                self._again_at = self.clock.monotonic() + pause
                 problems[each.place] = (f"{error}{_remedy(each, error)}", bool(error.status))
                 if not error.status:  # it does not answer: nor would it for the others
                     return problems | {other.place: (str(error), False) for other in due[at:]}
@@ -122,31 +110,31 @@ class Publisher:
 
     async def _tell(self, each: OfferedDocument) -> None:
         """Publish one document. Raises RegistryError."""
-        fact = f"{self._registry}/{each.kind}/{each.name}"
-        is_new = await self._client.publish(each.document)
-        if not is_new and each.is_made and self._told.get(fact, each.version) != each.version:
+        fact = f"{self.registry}/{each.kind}/{each.name}"
+        is_new = await self.client.publish(each.document)
+        if not is_new and each.is_made and self.told.get(fact, each.version) != each.version:
             # It existed before, and another version since: only a new publication becomes the newest.
-            await self._client.withdraw(each.kind, each.name, each.version)
-            await self._client.publish(each.document)
+            await self.client.withdraw(each.kind, each.name, each.version)
+            await self.client.publish(each.document)
         self._known[(each.kind, each.name)] = each.sha256
-        self._told[fact] = each.version
-        log.info("%s is in the registry %s: %s %s", each.place, self._registry, each.name, each.version)
+        self.told[fact] = each.version
+        log.info("%s is in the registry %s: %s %s", each.place, self.registry, each.name, each.version)
 
     def _report_all(self, problems: Mapping[str, tuple[str, bool]]) -> None:
         for place in self._reported - problems.keys():
-            self._report(self._title(place), "")
+            self.report(self._title(place), "")
         for place, (why, for_good) in problems.items():
-            self._report(self._title(place), f"is not published: {why}", for_good=for_good)
+            self.report(self._title(place), f"is not published: {why}", for_good=for_good)
         self._reported = set(problems)
 
     def _title(self, place: str) -> str:
-        return f"{place} in the registry {self._registry}"
+        return f"{place} in the registry {self.registry}"
 
     async def _remember(self) -> None:
         try:
-            await self._facts.learn(FACT, self._told)
+            await self.facts.learn(FACT, self.told)
         except StateError as error:
-            log.warning("it could not be written down what the registry %s was told: %s", self._registry, error)
+            log.warning("it could not be written down what the registry %s was told: %s", self.registry, error)
 
 
 def _remedy(each: OfferedDocument, error: RegistryError) -> str:

@@ -13,6 +13,7 @@ from goclaw.context.untrusted_content import OF_THE_SENDER
 from goclaw.errors import DeliveryError, StateError, ToolError, TranscriptionError
 from goclaw.events import Actor, Attachment, Inbound
 from goclaw.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
+from goclaw.records import record
 from goclaw.redact import mask, mask_known
 from goclaw.sessions.filenames import picture_name, recording_name, safe_name
 from goclaw.sessions.filetypes import sound_type, text_of
@@ -43,22 +44,14 @@ _KINDS: Mapping[str, str] = {
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
 
 
+@record
 class Attachments:
     """Opens what came with messages."""
 
-    def __init__(
-        self,
-        environment: ToolEnvironment,
-        *,
-        channels: Mapping[str, Channel],
-        registry: Registry,
-        transcriber: Transcriber | None,
-    ) -> None:
-        self._environment = environment
-        self._settings = environment.config.media
-        self._channels = channels
-        self._registry = registry
-        self._transcriber = transcriber
+    environment: ToolEnvironment
+    channels: Mapping[str, Channel]
+    registry: Registry
+    transcriber: Transcriber | None
 
     async def message(self, inbound: Inbound, beside: Sequence[Piece] = ()) -> UserMessage:
         """Return the message with all its attachments, after what was overheard before it.
@@ -83,7 +76,7 @@ class Attachments:
         return UserMessage(text, tuple(images), foreign)
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
-        channel = self._channels.get(name)
+        channel = self.channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
         for pause in PAUSES:
@@ -92,7 +85,7 @@ class Attachments:
             except DeliveryError as error:
                 if error.permanent:
                     raise
-                await self._environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
+                await self.environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
         return await channel.fetch(attachment)
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
@@ -102,14 +95,14 @@ class Attachments:
         # Channels make pictures themselves; a named file is what its sender says it is, or not, and a model
         # that is shown something else refuses this conversation from then on.
         mime = image_type(data) if attachment.name else attachment.mime
-        return Image(await self._environment.blobs.put(data, mime), mime) if mime is not None else None
+        return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
 
     async def _picture(self, actor: Actor, attachment: Attachment, image: Image, data: bytes) -> str:
         """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
 
         Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
         """
-        if self._registry.find(WRITE, actor) is None:
+        if self.registry.find(WRITE, actor) is None:
             return ""
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
         return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
@@ -131,7 +124,7 @@ class Attachments:
         if text is None:
             return [(f"[{head}, {attachment.mime}: {place}]", "")]
         text = mask_known(text)
-        shown, limit = text, self._settings.text_characters
+        shown, limit = text, self.environment.config.media.text_characters
         if len(text) > limit:
             shown = text[:limit]
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
@@ -158,7 +151,7 @@ class Attachments:
         return [(f"[{head}, transcribed:]", ""), (self._bounded(words), origin, provenance)]
 
     async def _transcribe(self, recording: Recording) -> str:
-        transcriber, seconds = self._transcriber, self._settings.transcriber_seconds
+        transcriber, seconds = self.transcriber, self.environment.config.media.transcriber_seconds
         if transcriber is None:
             raise TranscriptionError(HOW_TO_TRANSCRIBE)
         try:
@@ -168,15 +161,15 @@ class Attachments:
             raise TranscriptionError(f"{transcriber.spec} took longer than {seconds:g} s") from None
 
     def _bounded(self, words: str) -> str:
-        limit = self._settings.text_characters
+        limit = self.environment.config.media.text_characters
         return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
 
     async def _save(self, actor: Actor, name: str, data: bytes) -> str:
         """Put a file into the sender's workspace; says where it is, or why it is nowhere."""
-        if self._registry.find(WRITE, actor) is None:
+        if self.registry.find(WRITE, actor) is None:
             return f"not kept, because its sender may not use the tool {WRITE}"
         try:
-            workspace = await self._environment.workspace(actor)
+            workspace = await self.environment.workspace(actor)
             return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
         except (ToolError, StateError) as error:
             return f"could not be saved: {error}"

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from goclaw.bus import Bus
@@ -49,43 +49,35 @@ THE_DAEMON = Actor("", "daemon")
 NOTHING = "Nothing to compact: the conversation is short enough to be kept whole."
 
 
+@dataclass(slots=True, eq=False)
 class Compactor:
     """Compacts conversations. One object for all of them: they share the health of the summary chain."""
 
-    def __init__(
-        self,
-        settings: CompactionSettings,
-        *,
-        clock: Clock,
-        bus: Bus,
-        models: Models,
-        contexts: Contexts,
-        transcripts: Transcripts,
-        checkpoints: CheckpointStore,
-        stored: Settings,
-        hooks: Hooks,
-        book: Book,
-    ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._bus = bus
-        self._models = models
-        self._contexts = contexts
-        self._transcripts = transcripts
-        self._checkpoints = checkpoints
-        self._stored = stored
-        self._hooks = hooks
-        self._book = book
-        self.beginning: list[Callable[[Session, int], Awaitable[None]]] = []
-        """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
-        self.health = CompactionHealth(clock, settings.failure_threshold, settings.reset_minutes)
-        self._others_health = CompactionHealth(clock, settings.failure_threshold, settings.reset_minutes)
-        """Of the model that a history policy names: what it does says nothing about `models.summary`."""
-        self._storing: set[asyncio.Task[bool]] = set()
+    settings: CompactionSettings
+    clock: Clock
+    bus: Bus
+    models: Models
+    contexts: Contexts
+    transcripts: Transcripts
+    checkpoints: CheckpointStore
+    stored: Settings
+    hooks: Hooks
+    book: Book
+    beginning: list[Callable[[Session, int], Awaitable[None]]] = field(default_factory=list)
+    """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
+    health: CompactionHealth = field(init=False)
+    _others_health: CompactionHealth = field(init=False)
+    """Of the model that a history policy names: what it does says nothing about `models.summary`."""
+    _storing: set[asyncio.Task[bool]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        threshold, minutes = self.settings.failure_threshold, self.settings.reset_minutes
+        self.health = CompactionHealth(self.clock, threshold, minutes)
+        self._others_health = CompactionHealth(self.clock, threshold, minutes)
 
     async def restore(self) -> None:
         """Take up the health of an earlier run."""
-        self.health.restore(await self._stored.fact(HEALTH))
+        self.health.restore(await self.stored.fact(HEALTH))
 
     async def make_room(
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
@@ -109,7 +101,7 @@ class Compactor:
         else:
             session.window.fit_results(context_window)
             await self._shorten(session, context_window, too_long=too_long, alone=alone)
-        if too_long or is_full(session.window.tokens(session.overhead), context_window, self._settings):
+        if too_long or is_full(session.window.tokens(session.overhead), context_window, self.settings):
             await self._fit_summary(session, context_window)
 
     async def _shorten(self, session: Session, context_window: int, *, too_long: bool, alone: bool) -> None:
@@ -161,7 +153,7 @@ class Compactor:
         """Summarise what is before a turn; False: no model could, and everything stays until the next turn."""
         async with session.lock:
             session.compacting = True
-            self._bus.publish(Notice(session.key, "summarising earlier turns"))
+            self.bus.publish(Notice(session.key, "summarising earlier turns"))
             try:
                 async with self.attempt(session.key, model=compress.model or "") as attempt:
                     done = await self._compact(session, attempt, "", context_window, first_kept=first_kept)
@@ -171,7 +163,7 @@ class Compactor:
 
     def _is_due(self, session: Session, context_window: int) -> bool:
         tokens = session.window.tokens(session.overhead)
-        return is_due(session.window, tokens, context_window, self._settings)
+        return is_due(session.window, tokens, context_window, self.settings)
 
     async def _thin(self, session: Session) -> bool:
         """Show older results of tools in short, if that frees enough to be worth a new prefix in the cache."""
@@ -183,7 +175,7 @@ class Compactor:
         freed = window.see(view, at_least=LEAST_FREED * window.tokens(session.overhead))
         if not freed:
             return False
-        await self._stored.set(session.key, VIEW, asdict(view))
+        await self.stored.set(session.key, VIEW, asdict(view))
         log.info("older results of tools are shown in short: about %d tokens freed", freed)
         return True
 
@@ -205,7 +197,7 @@ class Compactor:
         context_window = context_window or await self.context_window(session.key)
         async with session.lock:
             session.compacting, size = True, _size(session)
-            self._bus.publish(Notice(session.key, "compacting the context"))
+            self.bus.publish(Notice(session.key, "compacting the context"))
             try:
                 async with self.attempt(session.key, aloud=not forced) as attempt:
                     done = await self._compact(session, attempt, instructions, context_window, forced=forced)
@@ -216,7 +208,7 @@ class Compactor:
             trouble = attempt.news or (attempt.no_source() if done and done.retry_owed else "")
             return f"{text}\n\n{trouble}" if trouble else text
         if done:
-            self._bus.publish(Notice(session.key, text))
+            self.bus.publish(Notice(session.key, text))
         if attempt.is_new_trouble and session.tell:
             await session.tell(self.health.told.name.lower(), attempt.news)
         return text
@@ -246,7 +238,7 @@ class Compactor:
         forced: bool = False,
         first_kept: int = 0,
     ) -> StoredCompaction | None:
-        settings, window, cleared = self._settings, session.window, session.cleared
+        settings, window, cleared = self.settings, session.window, session.cleared
         if forced:
             settings = settings.model_copy(update={"min_messages": FEWEST_KEPT})
         for prepare in self.beginning:
@@ -281,20 +273,20 @@ class Compactor:
 
     async def _checkpoint(self, session: str) -> ReadyCheckpoint | None:
         """Return the newest checkpoint of a session."""
-        stored = await self._checkpoints.latest(session)
+        stored = await self.checkpoints.latest(session)
         return ReadyCheckpoint(CHECKPOINT.from_json(stored.body).text(), stored.covers_to) if stored else None
 
     async def _instructed(self, session: Session, instructions: str) -> str:
         """Return the instructions for a summary, with what hooks make of them and add to them."""
-        if not self._hooks.any_for("before_compaction"):
+        if not self.hooks.any_for("before_compaction"):
             return instructions
         event = HookEvent("before_compaction", session.key, session.actor or THE_DAEMON, text=instructions)
-        answer = await self._hooks.fire(event)
+        answer = await self.hooks.fire(event)
         return "\n".join(filter(None, (instructions if answer.text is None else answer.text, answer.context)))
 
     async def originals(self, session: Session, before: int = LAST_ROW) -> Basis:
         """Return the stored context before a row: the last real summary, and all messages since."""
-        summary, stored = await self._transcripts.originals(session.key, before)
+        summary, stored = await self.transcripts.originals(session.key, before)
         shown = (message for message in stored if not session.window.view.leaves_out(message.row))
         return Basis(summary, [as_read(message) for message in shown])
 
@@ -302,13 +294,13 @@ class Compactor:
         """Return estimated tokens of the messages that a compaction leaves beside a summary of so many."""
         scale = session.window.scale
         if is_small(context_window):
-            left = room(context_window, session.fixed, self._settings) // KEPT_SHARE
+            left = room(context_window, session.fixed, self.settings) // KEPT_SHARE
             return max(0, int(left / scale) - summary)
         return max(0, int(context_window // 2 / scale) - session.overhead)
 
     def longest_summary(self, session: Session, context_window: int) -> int:
         """Return estimated tokens that a summary may have in a window of so many tokens."""
-        left = room(context_window, session.fixed, self._settings)
+        left = room(context_window, session.fixed, self.settings)
         return int(min(context_window // ANSWER_SHARE, left // SUMMARY_SHARE) / max(1.0, session.window.scale))
 
     async def _keep(self, session: Session, compaction: StoredCompaction, cleared: int) -> bool:
@@ -316,21 +308,21 @@ class Compactor:
         window, first_kept = session.window, compaction.first_kept
         if session.cleared != cleared or not window.holds(first_kept):
             return False
-        await self._transcripts.add_compaction(session.key, compaction)
+        await self.transcripts.add_compaction(session.key, compaction)
         window.keep_from(first_kept, compaction.summary, owed=compaction.retry_owed, outside=compaction.outside)
         return True
 
     async def context_window(self, session: str) -> int:
         """Return the tokens that the model can read that answers in a session."""
         try:
-            return (await self._models.agent(session)).context_window
+            return (await self.models.agent(session)).context_window
         except ConfigError:
-            return self._settings.reserve_tokens
+            return self.settings.reserve_tokens
 
     @property
     def full_timeout(self) -> float:
         """Seconds that an answer may take while no person waits."""
-        return self._settings.full_timeout_seconds
+        return self.settings.full_timeout_seconds
 
     def attempt(
         self, session: str, purpose: Purpose = "summary", *, aloud: bool = True, model: str = ""
@@ -340,12 +332,12 @@ class Compactor:
             session,
             purpose,
             self._others_health if model else self.health,
-            clock=self._clock,
-            bus=self._bus,
-            models=self._models,
-            contexts=self._contexts,
-            stored=self._stored,
-            book=self._book,
+            clock=self.clock,
+            bus=self.bus,
+            models=self.models,
+            contexts=self.contexts,
+            stored=self.stored,
+            book=self.book,
             aloud=aloud,
             model=model,
         )

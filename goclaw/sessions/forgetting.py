@@ -8,6 +8,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 
 from goclaw.blobs import Blobs
 from goclaw.bus import Bus
@@ -35,12 +36,12 @@ class Codes:
     """Codes that confirm an order: each for one person and one session, for five minutes, for one use."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._given: dict[tuple[str, str], tuple[str, float]] = {}
 
     def give(self, person: str, session: str) -> str:
         """Return a new code; an earlier one is void."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         self._given = {key: given for key, given in self._given.items() if given[1] > now}
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
         self._given[person, session] = (code, now + CODE_SECONDS)
@@ -49,51 +50,40 @@ class Codes:
     def take(self, person: str, session: str, code: str) -> bool:
         """Whether `code` is the current code; any attempt invalidates it."""
         given, until = self._given.pop((person, session), ("", 0.0))
-        return self._clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
+        return self.clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
 
 
+@dataclass(slots=True, eq=False)
 class Forgetter:
     """Does it. One order at a time."""
 
-    def __init__(
-        self,
-        days: int | None,
-        *,
-        blobs: Blobs,
-        bus: Bus,
-        clock: Clock,
-        contexts: Contexts,
-        end_external_runs: Callable[[str], Awaitable[None]],
-        forgetting: Forgetting,
-        memory: MemoryPort,
-        models: Models,
-        overheard: Overheard,
-        retention: Retention,
-        tasks: Tasks,
-    ) -> None:
-        """`days`: the age of what is deleted; None: nothing is. `end_external_runs`: see `external_runs`."""
-        self._days = days
-        self._blobs = blobs
-        self._bus = bus
-        self._clock = clock
-        self._contexts = contexts
-        self._end_external_runs = end_external_runs
-        self._forgetting = forgetting
-        self._memory = memory
-        self._models = models
-        self._overheard = overheard
-        self._retention = retention
-        self._tasks = tasks
-        self._lock = asyncio.Lock()
-        self.codes = Codes(clock)
+    days: int | None
+    """The age of what is deleted; None: nothing is."""
+    blobs: Blobs
+    bus: Bus
+    clock: Clock
+    contexts: Contexts
+    end_external_runs: Callable[[str], Awaitable[None]]
+    """Ends the agents of a session that work for external callers."""
+    forgetting: Forgetting
+    memory: MemoryPort
+    models: Models
+    overheard: Overheard
+    retention: Retention
+    tasks: Tasks
+    codes: Codes = field(init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        self.codes = Codes(self.clock)
 
     async def extent(self, session: str) -> Extent:
         """Return how much a deletion would remove."""
-        return await self._forgetting.extent(session)
+        return await self.forgetting.extent(session)
 
     async def unfinished(self, session: str) -> bool:
         """Whether messages of the session wait for an answer, or answers for their chat."""
-        return await self._forgetting.unfinished(session) > 0
+        return await self.forgetting.unfinished(session) > 0
 
     async def forget(self, session: str) -> tuple[int, bool]:
         """Delete a conversation with those of its subagents; none of their turns may run (`Engine.alone`).
@@ -102,10 +92,10 @@ class Forgetter:
         a database file with active readers, are retried at the next start and once a day.
         """
         async with self._lock:
-            await self._tasks.forget(session)
-            await self._end_external_runs(session)
+            await self.tasks.forget(session)
+            await self.end_external_runs(session)
             rows = 0
-            for agent in await self._forgetting.agents_of(session):
+            for agent in await self.forgetting.agents_of(session):
                 rows += await self._forget(agent)
             rows += await self._forget(session)
             log.info("a conversation was forgotten: %d rows", rows, extra={"session": session})
@@ -113,52 +103,52 @@ class Forgetter:
 
     async def _forget(self, session: str) -> int:
         try:
-            rows = await self._forgetting.forget(session, self._clock.now())
+            rows = await self.forgetting.forget(session, self.clock.now())
         finally:
-            self._contexts.forget(session, gone=True)
-            self._models.forget(session)
-        self._bus.publish(SessionForgotten(session))
+            self.contexts.forget(session, gone=True)
+            self.models.forget(session)
+        self.bus.publish(SessionForgotten(session))
         return rows
 
     async def prune(self) -> None:
         """Once a day: delete what is older than wanted, and do what is owed."""
         async with self._lock:
-            if self._days:
-                await self._prune(self._days)
+            if self.days:
+                await self._prune(self.days)
             await self._finish()
 
     async def _prune(self, days: int) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         before = now - days * DAY
         rows = sessions = 0
-        for session in await self._retention.sessions(before):
-            pruned = await self._retention.prune(session, before, now)
-            self._contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
+        for session in await self.retention.sessions(before):
+            pruned = await self.retention.prune(session, before, now)
+            self.contexts.forget_before(session, pruned.first_kept, whole=pruned.whole)
             rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
-        await self._overheard.prune(before)
-        await self._retention.empty_receipts(before)
+        await self.overheard.prune(before)
+        await self.retention.empty_receipts(before)
         if rows:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
 
     async def _finish(self) -> bool:
         """Do what is owed; True when nothing is left."""
-        owed = await self._forgetting.owed()
+        owed = await self.forgetting.owed()
         if not owed:
             return True
         # Turns that are open now put pictures that no row refers to yet; what they put bears a later time.
-        now, open_since = self._clock.now(), await self._forgetting.oldest_open_turn()
+        now, open_since = self.clock.now(), await self.forgetting.oldest_open_turn()
         until = now if open_since is None else min(now, open_since)
-        left = await self._blobs.remove_media(owed.media - await self._forgetting.referred_media(), until)
-        await self._blobs.remove_outputs(owed.outputs)
-        rewritten = not owed.rewrite or await self._forgetting.rewrite()
+        left = await self.blobs.remove_media(owed.media - await self.forgetting.referred_media(), until)
+        await self.blobs.remove_outputs(owed.outputs)
+        rewritten = not owed.rewrite or await self.forgetting.rewrite()
         remembered = owed.memory and not await self._forgotten_in_memory()
         remaining = Owed(frozenset(left), rewrite=not rewritten, memory=remembered)
-        await self._forgetting.owe(remaining)
+        await self.forgetting.owe(remaining)
         return not remaining
 
     async def _forgotten_in_memory(self) -> bool:
         try:
-            return await self._memory.forget()
+            return await self.memory.forget()
         except StateError as error:
             log.warning("the memory index has not forgotten yet: %s", error)
             return False

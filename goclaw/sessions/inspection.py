@@ -7,20 +7,15 @@ from dataclasses import replace
 
 from goclaw.agent.kinds import Kind
 from goclaw.agent.rules import TurnRules
-from goclaw.config.schema import Config
 from goclaw.context.budget import ContextBudget
 from goclaw.context.room import reserve
 from goclaw.errors import ConfigError
 from goclaw.events import Actor, SessionNow
 from goclaw.llm.base import ChatModel, Looking
-from goclaw.sessions.agent_selection import AgentSelector
+from goclaw.records import record
 from goclaw.sessions.agents import Agents
-from goclaw.sessions.costs import Costs
-from goclaw.sessions.modes import Modes
 from goclaw.sessions.pausing import Pauses
-from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.queueing import QueueModes
-from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.state import Session
 from goclaw.sessions.status import Details, SessionStatus
 from goclaw.sessions.summary_retries import SummaryRetries
 from goclaw.sessions.teams import Teams
@@ -31,53 +26,27 @@ LOOK_SECONDS = 0.5
 """Seconds for which a command waits while the model is still being looked for."""
 
 
+@record
 class SessionInspection:
     """Looks at sessions, and changes nothing."""
 
-    def __init__(
-        self,
-        ports: SessionPorts,
-        *,
-        agents: Agents,
-        agents_for: AgentSelector,
-        contexts: Contexts,
-        costs: Costs,
-        modes: Modes,
-        pauses: Pauses,
-        queue_modes: QueueModes,
-        shortage: WindowShortage,
-        summary_retries: SummaryRetries,
-        teams: Teams,
-        turn_context: TurnContext,
-    ) -> None:
-        self._config: Config = ports.config
-        self._bus = ports.bus
-        self._models = ports.models
-        self._questions = ports.questions
-        self._spending = ports.spending
-        self._transcripts = ports.transcripts
-        self._agents = agents
-        self._agents_for = agents_for
-        self._contexts = contexts
-        self._costs = costs
-        self._modes = modes
-        self._pauses = pauses
-        self._queue_modes = queue_modes
-        self._shortage = shortage
-        self._summary_retries = summary_retries
-        self._teams = teams
-        self._turn_context = turn_context
+    context: TurnContext
+    agents: Agents
+    pauses: Pauses
+    shortage: WindowShortage
+    summary_retries: SummaryRetries
+    teams: Teams
 
     async def now(self, key: str) -> SessionNow:
         """Return what goes on in a session right now: a client that subscribes next misses nothing."""
-        todos = (await self._contexts.session(key)).todos
-        return replace(self._bus.now(key), questions=self._questions.of(key), todos=todos)
+        todos = (await self.context.contexts.session(key)).todos
+        return replace(self.context.ports.bus.now(key), questions=self.context.ports.questions.of(key), todos=todos)
 
     async def status(self, key: str, details: Details, actor: Actor | None = None) -> SessionStatus:
         """Return a session's state; `details` is what others know, `actor` who asks."""
-        session = await self._contexts.session(key)
-        kind, line = await self._agents_for.answering(actor, key)
-        models = self._models
+        session = await self.context.contexts.session(key)
+        kind, line = await self.context.agents_for.answering(actor, key)
+        models = self.context.ports.models
         short = ""
         try:
             agent = await self._known_model(key, kind)
@@ -86,29 +55,29 @@ class SessionInspection:
         else:
             context_window, model = agent.context_window, agent.spec
             if actor:
-                await self._turn_context.measure(session, actor, kind, agent)
-                short = await self._shortage.shortage(session, actor, kind, agent)
+                await self.context.measure(session, actor, kind, agent)
+                short = await self.shortage.shortage(session, actor, kind, agent)
         return SessionStatus(
             session=key,
             messages=len(session.window.entries),
             tokens=session.window.tokens(session.overhead),
             context_window=context_window,
-            reserve=reserve(context_window, self._config.compaction),
+            reserve=reserve(context_window, self.context.ports.config.compaction),
             shortage=short,
-            compactions=await self._transcripts.compactions(key),
+            compactions=await self.context.ports.transcripts.compactions(key),
             compacting=session.compacting,
             ollama_configured=any(spec.startswith("ollama:") for spec in models.summary_specs),
-            pending_retries=await self._summary_retries.count(),
+            pending_retries=await self.summary_retries.count(),
             model=model,
             chosen=await models.chosen(key),
-            spent=await self._spending.of_session(key),
-            queue_mode=await self._queue_modes.of(key),
-            mode=await self._modes.chosen(key),
+            spent=await self.context.ports.spending.of_session(key),
+            queue_mode=await self.context.queue_modes.of(key),
+            mode=await self.context.modes.chosen(key),
             details=details,
             answering=line,
             policy=[*kind.rules.lines(), *await self._how_far(session)],
-            agents=[*self._teams.lines(key), *await self._agents.lines(key)],
-            paused=session.running and bool(self._pauses.of(key, self._bus.now(key).turn)),
+            agents=[*self.teams.lines(key), *await self.agents.lines(key)],
+            paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
 
     async def budget(self, key: str, actor: Actor) -> ContextBudget:
@@ -119,18 +88,18 @@ class SessionInspection:
             StateError: the actor's workspace cannot be opened.
             TimeoutError: the model is still being looked for.
         """
-        session = await self._contexts.session(key)
-        kind, _ = await self._agents_for.answering(actor, key)
-        return await self._turn_context.budget(session, actor, kind, await self._known_model(key, kind))
+        session = await self.context.contexts.session(key)
+        kind, _ = await self.context.agents_for.answering(actor, key)
+        return await self.context.budget(session, actor, kind, await self._known_model(key, kind))
 
     async def no_room(self, actor: Actor) -> str:
         """Explain why no new conversation of `actor` with the main agent fits the model's window; empty: one does."""
-        return await self._shortage.at_start(actor, self._agents_for.main)
+        return await self.shortage.at_start(actor, self.context.agents_for.main)
 
     def rules_in(self, session: str) -> TurnRules:
         """Return the rules of the turn that runs in a session."""
-        known = self._contexts.known(session)
-        return known.rules if known and known.rules else self._agents_for.main.rules
+        known = self.context.contexts.known(session)
+        return known.rules if known and known.rules else self.context.agents_for.main.rules
 
     async def _known_model(self, key: str, kind: Kind) -> ChatModel:
         """Return the model of an agent, with its window if its server reports it soon.
@@ -140,7 +109,7 @@ class SessionInspection:
             TimeoutError: it is still being looked for.
         """
         async with asyncio.timeout(LOOK_SECONDS):
-            model = await self._agents_for.model(key, kind)
+            model = await self.context.agents_for.model(key, kind)
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_SECONDS):
                 if isinstance(model, Looking):
@@ -149,4 +118,4 @@ class SessionInspection:
 
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
         """Return the share of the daily budget used by the session's current user, at first its own person."""
-        return await self._costs.lines(session.person or session.key, self._agents_for.main.rules)
+        return await self.context.costs.lines(session.person or session.key, self.context.agents_for.main.rules)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -38,35 +38,26 @@ BESIDE = "beside"
 SUMMARY, NOTES = "summary", "notes"
 
 
+@dataclass(slots=True, eq=False)
 class MaintenanceQueue:
     """A queue of conversations to look at."""
 
-    def __init__(
-        self,
-        *,
-        checkpoints: Checkpoints,
-        clock: Clock,
-        compactor: Compactor,
-        contexts: Contexts,
-        flush: Flush,
-        models: Models,
-        stored: Settings,
-        summary_retries: SummaryRetries,
-    ) -> None:
-        self._checkpoints = checkpoints
-        self._clock = clock
-        self._compactor = compactor
-        self._contexts = contexts
-        self._flush = flush
-        self._models = models
-        self._stored = stored
-        self._summary_retries = summary_retries
-        compactor.beginning.append(self._compacting)
-        self._waiting: dict[str, tuple[Actor, int]] = {}
-        self._due: deque[tuple[Session, Actor, Due]] = deque()
-        self._news = asyncio.Event()
-        self._yielding: asyncio.Task[None] | None = None
-        """The current background request in a small window."""
+    checkpoints: Checkpoints
+    clock: Clock
+    compactor: Compactor
+    contexts: Contexts
+    flush: Flush
+    models: Models
+    stored: Settings
+    summary_retries: SummaryRetries
+    _waiting: dict[str, tuple[Actor, int]] = field(default_factory=dict)
+    _due: deque[tuple[Session, Actor, Due]] = field(default_factory=deque)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _yielding: asyncio.Task[None] | None = None
+    """The current background request in a small window."""
+
+    def __post_init__(self) -> None:
+        self.compactor.beginning.append(self._compacting)
 
     def turn_ended(self, session: str, actor: Actor, last_row: int) -> None:
         """Look at a conversation when there is time.
@@ -82,7 +73,7 @@ class MaintenanceQueue:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._clock.sleep(QUIET_SECONDS)
+            await self.clock.sleep(QUIET_SECONDS)
             await self.catch_up()
 
     def make_way(self) -> None:
@@ -94,7 +85,7 @@ class MaintenanceQueue:
         """Claim the notes of a conversation before a part of it leaves the context; they are taken later."""
         if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
-        if due := await self._flush.claim(session, session.actor, context_window):
+        if due := await self.flush.claim(session, session.actor, context_window):
             self._due.append((session, session.actor, due))
             self._news.set()
 
@@ -103,7 +94,7 @@ class MaintenanceQueue:
         while self._due or self._waiting:
             try:
                 if self._due:
-                    await self._flush.take_notes(*self._due.popleft())
+                    await self.flush.take_notes(*self._due.popleft())
                 else:
                     key = next(iter(self._waiting))
                     await self.look_at(key, *self._waiting.pop(key))
@@ -112,31 +103,31 @@ class MaintenanceQueue:
 
     async def look_at(self, key: str, actor: Actor, last_row: int) -> None:
         """Do what is due for a conversation."""
-        session = await self._contexts.session(key)
-        context_window = (await self._models.agent(key)).context_window
+        session = await self.contexts.session(key)
+        context_window = (await self.models.agent(key)).context_window
         if is_small(context_window):
-            if not self._contexts.busy:
+            if not self.contexts.busy:
                 await self._until_a_message_comes(self._one_thing(session, actor, last_row, context_window))
             return
-        if due := await self._flush.claim(session, actor, context_window):
-            await self._flush.take_notes(session, actor, due)
-        if await self._checkpoints.is_due(session, context_window):
-            await self._checkpoints.make(session, last_row, context_window)
+        if due := await self.flush.claim(session, actor, context_window):
+            await self.flush.take_notes(session, actor, due)
+        if await self.checkpoints.is_due(session, context_window):
+            await self.checkpoints.make(session, last_row, context_window)
 
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
         """A summary or notes, in turns where both are due, if it is long enough since the last one."""
         key = session.key
-        last = (await self._stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
-        if not await self._checkpoints.enough_said(key, last["row"]):
+        last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
+        if not await self.checkpoints.enough_said(key, last["row"]):
             return
         purpose, work = SUMMARY, await self._summary(session, last_row, context_window)
         if work is None or last["for"] == SUMMARY:
-            due = await self._flush.claim(session, actor, context_window)
+            due = await self.flush.claim(session, actor, context_window)
             if due is not None:
-                purpose, work = NOTES, partial(self._flush.take_notes, session, actor, await self._whole(session, due))
+                purpose, work = NOTES, partial(self.flush.take_notes, session, actor, await self._whole(session, due))
         if work is not None:
             # Before it is done: who writes all the time is not to have it begun again and again.
-            await self._stored.set(key, BESIDE, {"row": last_row, "for": purpose})
+            await self.stored.set(key, BESIDE, {"row": last_row, "for": purpose})
             await work()
 
     async def _summary(
@@ -144,8 +135,8 @@ class MaintenanceQueue:
     ) -> Callable[[], Awaitable[None]] | None:
         """Return the work that writes the owed summary, else a due checkpoint; None: neither is due."""
         if session.window.owed:
-            return partial(self._summary_retries.pay_now, session.key)
-        if await self._checkpoints.is_due(session, context_window):
+            return partial(self.summary_retries.pay_now, session.key)
+        if await self.checkpoints.is_due(session, context_window):
             return partial(self._write_checkpoint, session, last_row, context_window)
         return None
 
@@ -159,8 +150,8 @@ class MaintenanceQueue:
         """With what was left out of a context meanwhile, where no summary stands for it."""
         if not session.window.owed:
             return due
-        basis = await self._compactor.originals(session)
+        basis = await self.compactor.originals(session)
         return replace(due, summary=basis.summary, messages=basis.messages)
 
     async def _write_checkpoint(self, session: Session, last_row: int, context_window: int) -> None:
-        await self._checkpoints.make(session, last_row, context_window)
+        await self.checkpoints.make(session, last_row, context_window)

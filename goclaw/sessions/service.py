@@ -9,7 +9,6 @@ from functools import partial
 from goclaw.agent.kinds import Kind
 from goclaw.agent.loop import run_turn
 from goclaw.agent.policy import RunPolicy
-from goclaw.context.calibration import Calibration
 from goclaw.engine.base import Turn
 from goclaw.errors import (
     AccessDenied,
@@ -27,18 +26,14 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.records import record
 from goclaw.sessions.agent_run import AgentRun, SharedRun
-from goclaw.sessions.agent_selection import AgentSelector
 from goclaw.sessions.agent_services import AgentServices
 from goclaw.sessions.artifacts import files_of
-from goclaw.sessions.compacting import Compactor
-from goclaw.sessions.costs import Costs
 from goclaw.sessions.hooking import WITHHELD
-from goclaw.sessions.interim import InterimTexts
 from goclaw.sessions.maintenance import MaintenanceQueue
 from goclaw.sessions.pausing import Pauses
-from goclaw.sessions.ports import SessionPorts
-from goclaw.sessions.state import Contexts, Session
+from goclaw.sessions.state import Session
 from goclaw.sessions.turn import STOPPED, STOPPED_HERE, TurnRun
 from goclaw.sessions.turn_context import TurnContext
 from goclaw.sessions.window_shortage import WindowShortage
@@ -51,51 +46,30 @@ EMPTY_ANSWER = "(The model gave an empty answer.)"
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
 
 
+@record
 class Sessions:
     """The conversations. `run` is the engine's handler."""
 
-    def __init__(
-        self,
-        ports: SessionPorts,
-        *,
-        agents_for: AgentSelector,
-        calibration: Calibration,
-        compactor: Compactor,
-        contexts: Contexts,
-        costs: Costs,
-        interim: InterimTexts,
-        maintenance: MaintenanceQueue,
-        pauses: Pauses,
-        shortage: WindowShortage,
-        turn_context: TurnContext,
-    ) -> None:
-        self._ports = ports
-        self._agents_for = agents_for
-        self._calibration = calibration
-        self._compactor = compactor
-        self._contexts = contexts
-        self._costs = costs
-        self._interim = interim
-        self._maintenance = maintenance
-        self._pauses = pauses
-        self._shortage = shortage
-        self._turn_context = turn_context
+    context: TurnContext
+    maintenance: MaintenanceQueue
+    pauses: Pauses
+    shortage: WindowShortage
 
     async def restore(self) -> None:
         """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
-        await self._ports.journal.forget_loose()
-        await self._compactor.restore()
-        await self._pauses.restore()
-        self._calibration.restore(await self._ports.settings.fact(SCALES))
+        await self.context.ports.journal.forget_loose()
+        await self.context.compactor.restore()
+        await self.pauses.restore()
+        self.context.calibration.restore(await self.context.ports.settings.fact(SCALES))
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work; returns what goes to the chat at its end."""
-        inbound, began = turn.inbound, self._ports.clock.monotonic()
-        self._maintenance.make_way()
-        async with self._contexts.working(inbound.session) as session:
+        inbound, began = turn.inbound, self.context.ports.clock.monotonic()
+        self.maintenance.make_way()
+        async with self.context.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             session.person = inbound.actor.key
-            self._ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
+            self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
             try:
                 outcome, text = await (
                     self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
@@ -103,17 +77,17 @@ class Sessions:
                 await self._pay_what_is_asked(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
-                self._contexts.forget(session.key)
+                self.context.contexts.forget(session.key)
                 raise
-        await self._ports.questions.turn_ended(turn.id)
-        await self._pauses.turn_ended(session.key, turn.id)
-        _log_end(outcome, text, self._ports.clock.monotonic() - began)
+        await self.context.ports.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(session.key, turn.id)
+        _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
         if entries := session.window.entries:
-            self._maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
-        if scales := self._calibration.news():
-            await self._ports.settings.learn(SCALES, scales)
-        channel = self._ports.channels.get(inbound.address.channel)
-        files = files_of(turn, session.artifacts, outcome, channel, self._ports.approvals.access)
+            self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
+        if scales := self.context.calibration.news():
+            await self.context.ports.settings.learn(SCALES, scales)
+        channel = self.context.ports.channels.get(inbound.address.channel)
+        files = files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
         return [*self._finish(turn, outcome, text), *files]
 
     async def _tell(self, turn: Turn, about: str, text: str) -> None:
@@ -121,26 +95,26 @@ class Sessions:
         inbound = turn.inbound
         if inbound.address.channel != LOCAL:
             told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
-            await self._ports.outbox.promise(told)
+            await self.context.ports.outbox.promise(told)
 
     async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
         """Return the words to the user when `run` ended in an unforeseen way."""
-        self._contexts.forget(turn.inbound.session)
-        await self._ports.questions.turn_ended(turn.id)
-        await self._pauses.turn_ended(turn.inbound.session, turn.id)
+        self.context.contexts.forget(turn.inbound.session)
+        await self.context.ports.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(turn.inbound.session, turn.id)
         return self._finish(turn, Outcome.FAILED, FAILED)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
         session.rules, policy = kind.rules, RunPolicy(kind.rules)
-        root = SharedRun(turn, self._pauses.gate(turn, policy.paused))
+        root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
-        run = TurnRun(AgentServices(self._turn_context, agent_run))
+        run = TurnRun(AgentServices(self.context, agent_run))
         try:
             if refused:
                 raise refused
-            await self._ports.dispatcher.registry.ready()
+            await self.context.ports.dispatcher.registry.ready()
             text = await run_turn(run, policy)
             if run.withheld:
                 return Outcome.STOPPED, WITHHELD
@@ -159,35 +133,35 @@ class Sessions:
         except StateError:
             raise  # nothing can be recorded: the turn is taken up again when it can
         except GoclawError as error:
-            text = await self._shortage.in_words(error, session, turn.inbound.actor, kind)
+            text = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
             outcome, reason = Outcome.FAILED, "the turn failed"
         text = await run.settle(text, reason)
         # What was cut may have reached the store without reaching the window.
-        self._contexts.forget(session.key)
+        self.context.contexts.forget(session.key)
         return outcome, text
 
     async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
-        if words := await self._shortage.at_first_answer(turn.id, session, turn.inbound.actor, kind):
-            self._ports.bus.publish(Notice(session.key, words, turn.id))
+        if words := await self.shortage.at_first_answer(turn.id, session, turn.inbound.actor, kind):
+            self.context.ports.bus.publish(Notice(session.key, words, turn.id))
             await self._tell(turn, "room", words)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """Return the agent that answers; where none may, the main agent and the error to report instead."""
         try:
-            return (await self._agents_for.of_turn(turn)).kind, None
+            return (await self.context.agents_for.of_turn(turn)).kind, None
         except (AccessDenied, ConfigError) as error:
-            return self._agents_for.main, error
+            return self.context.agents_for.main, error
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         if turn.stopping:
             return Outcome.STOPPED, STOPPED
         try:
-            await self._costs.check_day(turn.inbound.actor.key, self._agents_for.main.rules)
-            kind, _ = await self._agents_for.answering(turn.inbound.actor, session.key)
+            await self.context.costs.check_day(turn.inbound.actor.key, self.context.agents_for.main.rules)
+            kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
             with suppress(ConfigError):  # without a model nothing is counted
-                model = await self._agents_for.model(session.key, kind)
-                await self._turn_context.measure(session, turn.inbound.actor, kind, model)
-            return Outcome.ANSWERED, await self._compactor.compact(session, turn.inbound.text, forced=True)
+                model = await self.context.agents_for.model(session.key, kind)
+                await self.context.measure(session, turn.inbound.actor, kind, model)
+            return Outcome.ANSWERED, await self.context.compactor.compact(session, turn.inbound.text, forced=True)
         except LimitReached as limit:
             return Outcome.LIMITED, str(limit)
         except asyncio.CancelledError:
@@ -206,13 +180,13 @@ class Sessions:
         """A /compact that came after the last request of a turn."""
         request, session.compact_request = session.compact_request, None
         if request is not None:
-            await request.report(await self._compactor.compact(session, request.instructions, forced=True))
+            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
     def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
         inbound = turn.inbound
         is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
-        told = "\n\n".join(filter(None, (self._interim.rest(turn.id), text if is_told else "")))
-        self._ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
+        told = "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
+        self.context.ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
         if inbound.address.channel == LOCAL or not told:
             return ()  # a terminal reads the transcript; the person who said /stop has its answer
         return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]

@@ -339,4 +339,4 @@ async def test_what_others_say_in_a_group_is_not_noted_for_whoever_spoke_last(tm
         await talk(core, "question")
         for key, due in (("telegram:-100:7", False), ("memory:here", True)):
             session = replace(await core.sessions.contexts.session("memory:here"), key=key)
-            assert bool(await core.sessions.maintenance._flush.claim(session, ANNA, 120_000)) is due
+            assert bool(await core.sessions.maintenance.flush.claim(session, ANNA, 120_000)) is due

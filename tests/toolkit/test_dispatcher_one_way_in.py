@@ -14,7 +14,7 @@ WAYS_IN = {
     "sessions/turn.py": {"self._services.dispatcher.call"},
     "sessions/forwarding.py": {"self.dispatcher.call"},
     "cli/tooling.py": {"self.dispatcher.call"},
-    "servers/mcp/tools.py": {"self._ports.dispatcher.call"},
+    "servers/mcp/tools.py": {"self._backend.dispatcher.call"},
     # The call that an approval and a watch are about: data.
     "toolkit/scope.py": {"self.call"},
     "servers/mcp/approving.py": {"wanted.call"},
