@@ -74,8 +74,8 @@ BUGS: list[Bug] = [
         "every message gets the reaction, commands and repeated ones, too",
         "class telegram: a sign that something works where nothing does",
         "goclaw/channels/telegram/update_handler.py",
-        "if self._ack_reaction and acceptance.kind is AcceptKind.TURN:",
-        "if self._ack_reaction:",
+        "if self.settings.ack_reaction and acceptance.kind is AcceptKind.TURN:",
+        "if self.settings.ack_reaction:",
         "tests/channels/telegram/test_update_handler.py::test_a_message_that_is_taken_in_gets_its_reaction_once",
     ),
     bug(

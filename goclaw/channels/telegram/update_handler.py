@@ -6,8 +6,9 @@ an album or a long text wait for each other, on disk (see `media_groups`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
@@ -72,41 +73,31 @@ def reading() -> Iterator[None]:
         raise UnreadableUpdate from error
 
 
+@dataclass(slots=True, eq=False)
 class UpdateHandler:
     """The way in."""
 
-    def __init__(
-        self,
-        settings: TelegramSettings,
-        *,
-        gateway: GatewayPort,
-        bot: Bot,
-        clock: Clock,
-        identity: Identity,
-        albums: MediaGroups,
-        migrations: ChatMigrations,
-        blocked: BlockedChats,
-        unlisted: UnlistedGroups,
-        live: LiveViews,
-        group: asyncio.TaskGroup,
-    ) -> None:
-        """`group`: tasks that live as long as the channel runs."""
-        self._ack_reaction = settings.ack_reaction or ""
-        self._groups = contexts_of(settings.groups)
-        self._gateway = gateway
-        self._bot = bot
-        self._clock = clock
-        self._identity = identity
-        self._albums = albums
-        self._migrations = migrations
-        self._blocked = blocked
-        self._unlisted = unlisted
-        self._live = live
-        self._group = group
-        self._chats: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
-        self._courtesies: set[asyncio.Task[None]] = set()
-        self._gathering: dict[MediaGroup, asyncio.Task[None]] = {}
-        self._kinds: dict[str, Callable[[Json], Awaitable[None]]] = {
+    settings: TelegramSettings
+    gateway: GatewayPort
+    bot: Bot
+    clock: Clock
+    identity: Identity
+    albums: MediaGroups
+    migrations: ChatMigrations
+    blocked: BlockedChats
+    unlisted: UnlistedGroups
+    live: LiveViews
+    group: asyncio.TaskGroup
+    """Has the tasks that live as long as the channel runs."""
+    _groups: Mapping[int, int] = field(init=False)
+    _chats: WeakValueDictionary[int, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    _courtesies: set[asyncio.Task[None]] = field(default_factory=set)
+    _gathering: dict[MediaGroup, asyncio.Task[None]] = field(default_factory=dict)
+    _kinds: Mapping[str, Callable[[Json], Awaitable[None]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._groups = contexts_of(self.settings.groups)
+        self._kinds = {
             "message": self._message,
             "edited_message": self._edit,
             "message_reaction": self._reaction,
@@ -117,7 +108,7 @@ class UpdateHandler:
 
     def resume(self) -> None:
         """Take up the albums that were being gathered when the last run ended."""
-        for album in self._albums.open():
+        for album in self.albums.open():
             self._see_off(album)
 
     def end(self) -> None:
@@ -148,63 +139,63 @@ class UpdateHandler:
             shut = is_group(message["chat"]) and not is_open(message["chat"], self._terms_without_name())
         if move:
             # Before anything is awaited: what follows in the new chat belongs to the old session.
-            await self._migrations.remember(move.old, move.new)
+            await self.migrations.remember(move.old, move.new)
         elif shut:
-            self._unlisted.heard(chat)
+            self.unlisted.heard(chat)
         elif person and (name := name or self._text_of(message)) and (album := self._gather(name, message)):
             await self._part(album)
         elif person:
             async with self._order_of(chat):
-                for open_album in self._albums.open_of(chat, sender):
+                for open_album in self.albums.open_of(chat, sender):
                     await self._settle(open_album)
                 await self._accept(single_of(update, await self._terms(message)))
 
     def _text_of(self, message: Json) -> str | None:
         with reading():
-            return self._albums.text_of(message)
+            return self.albums.text_of(message)
 
     def _gather(self, name: str, message: Json) -> MediaGroup | None:
         with reading():
             if not is_open(message["chat"], self._terms_without_name()):
                 return None
-            return self._albums.gather(name, message)
+            return self.albums.gather(name, message)
 
     async def _part(self, album: MediaGroup) -> None:
         """Have a part on disk, and its album handed over when it is whole, which is not waited for."""
-        await self._albums.keep()
+        await self.albums.keep()
         self._see_off(album)
 
     def _see_off(self, album: MediaGroup) -> None:
         if album not in self._gathering:
-            work = keep_running(album.name, partial(self._hand_over, album), self._clock)
-            task = self._gathering[album] = self._group.create_task(work)
+            work = keep_running(album.name, partial(self._hand_over, album), self.clock)
+            task = self._gathering[album] = self.group.create_task(work)
             task.add_done_callback(lambda _: self._gathering.pop(album))
 
     async def _hand_over(self, album: MediaGroup) -> None:
-        await album.whole(self._clock)
+        await album.whole(self.clock)
         async with self._order_of(album.chat):
             await self._settle(album)
 
     async def _settle(self, album: MediaGroup) -> None:
         """Hand an album over, unless its sender's next message has; its chat's order is ours."""
-        if self._albums.is_open(album):
-            messages = await self._albums.decide(album)
+        if self.albums.is_open(album):
+            messages = await self.albums.decide(album)
             await self._accept(album_of(album.name, messages, await self._terms(*messages)))
-            await self._albums.handed_over(album)
+            await self.albums.handed_over(album)
 
     async def _edit(self, update: Json) -> None:
         with reading():
             message = update["edited_message"]
-            chat, name = number(message["chat"]["id"]), album_name(message) or self._albums.text_with(message)
+            chat, name = number(message["chat"]["id"]), album_name(message) or self.albums.text_with(message)
             identity = f"{CHANNEL}:{number(update['update_id'])}"
-        if name and (album := self._albums.replace(name, message)):
+        if name and (album := self.albums.replace(name, message)):
             await self._part(album)
             return
         async with self._order_of(chat):
             terms = await self._terms(message)
             if name is None:
                 await self._accept(single_of(update, terms))
-            elif messages := self._albums.edit(name, message):
+            elif messages := self.albums.edit(name, message):
                 await self._accept(album_of(identity, messages, terms, edited=True))
 
     async def _reaction(self, update: Json) -> None:
@@ -219,7 +210,7 @@ class UpdateHandler:
             inbound = stop_of(update, self._terms_without_name())
             draft = number(update["stopped_message_generation"]["draft_id"])
         # Not the next turn, when the displayed one has just ended.
-        if self._live.turn_of_draft(draft):
+        if self.live.turn_of_draft(draft):
             await self._accept(inbound)
 
     async def _press(self, update: Json) -> None:
@@ -227,9 +218,9 @@ class UpdateHandler:
         query, press = query_of(update), None
         with suppress(*UNREADABLE):
             press = press_of(update, self._terms_without_name())
-        said = await self._gateway.choose(press.actor, press.question, press.index) if press else ""
+        said = await self.gateway.choose(press.actor, press.question, press.index) if press else ""
         if query:
-            self._best_effort(self._bot.answer_callback_query(query, said[:MAX_TOAST] or None))
+            self._best_effort(self.bot.answer_callback_query(query, said[:MAX_TOAST] or None))
 
     def _best_effort(self, request: Coroutine[Any, Any, bool]) -> None:
         """Make a request in the background; a failure is only logged."""
@@ -243,7 +234,7 @@ class UpdateHandler:
         if len(self._courtesies) >= MAX_COURTESIES:
             request.close()
             return
-        task = self._group.create_task(tried())
+        task = self.group.create_task(tried())
         self._courtesies.add(task)
         task.add_done_callback(self._courtesies.discard)
 
@@ -253,43 +244,43 @@ class UpdateHandler:
         if change is None:
             return
         if change.reachable:
-            self._blocked.open(change.chat)
+            self.blocked.open(change.chat)
         else:
-            self._blocked.blocked(change.chat)
+            self.blocked.blocked(change.chat)
         if not change.private:
             self._of_group(change)
 
     def _of_group(self, change: Membership) -> None:
         what = "is in" if change.reachable else "was taken out of"
         log.info("telegram: the bot %s group %d now, by %d", what, change.chat, change.by)
-        listed = {change.chat, self._migrations.origin(change.chat)} & set(self._groups)
+        listed = {change.chat, self.migrations.origin(change.chat)} & set(self._groups)
         if not change.reachable:
-            self._unlisted.left(change.chat)
+            self.unlisted.left(change.chat)
         elif not listed:
-            self._unlisted.joined(change.chat, change.by)
+            self.unlisted.joined(change.chat, change.by)
 
     async def _accept(self, inbound: Inbound | None) -> None:
         if inbound is None:
             return
         # Who writes there can be answered there.
-        chat = self._migrations.current(int(inbound.address.chat))
-        self._blocked.open(chat)
-        acceptance = await self._gateway.accept(inbound)
-        self._live.accepted(inbound, acceptance)
-        if self._ack_reaction and acceptance.kind is AcceptKind.TURN:
+        chat = self.migrations.current(int(inbound.address.chat))
+        self.blocked.open(chat)
+        acceptance = await self.gateway.accept(inbound)
+        self.live.accepted(inbound, acceptance)
+        if self.settings.ack_reaction and acceptance.kind is AcceptKind.TURN:
             message = int(inbound.ref.rpartition(":")[2])
-            self._best_effort(self._bot.set_message_reaction(chat, message, self._ack_reaction))
+            self._best_effort(self.bot.set_message_reaction(chat, message, self.settings.ack_reaction))
 
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""
-        return self._terms_of(await self._identity.me(messages))
+        return self._terms_of(await self.identity.me(messages))
 
     def _terms_without_name(self) -> Terms:
         """For what needs no name."""
         return self._terms_of(NAMELESS)
 
     def _terms_of(self, me: Me) -> Terms:
-        return Terms(me, self._clock.now(), self._groups, self._migrations.origin)
+        return Terms(me, self.clock.now(), self._groups, self.migrations.origin)
 
     def _order_of(self, chat: int) -> asyncio.Lock:
         """Held while a message of a chat is being taken; acquired in order."""
