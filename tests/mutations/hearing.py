@@ -205,7 +205,7 @@ BUGS: list[Bug] = [
         "a reaction to anybody's message is one to the bot's",
         "issue: a thumb for somebody else counts as consent",
         "goclaw/gateway.py",
-        "        for delivery in await self._outbox.sent_as(inbound.address, on):\n",
+        "        for delivery in await self.outbox.sent_as(inbound.address, on):\n",
         '        for delivery in (Delivery("", inbound.address, "?"),):\n',
         "tests/sessions/test_overheard.py::test_a_reaction_tells_on_which_message_and_only_on_the_agents",
     ),

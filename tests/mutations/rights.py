@@ -165,7 +165,7 @@ BUGS: list[Bug] = [
         "the list of sessions holds those of others",
         "Hermes GHSA-7w36: /resume opens another user's session",
         "goclaw/gateway.py",
-        '[info for info in wanted if self._access.authorize(actor, "session.read", info.key).allowed]',
+        '[info for info in wanted if self.ports.access.authorize(actor, "session.read", info.key).allowed]',
         "list(wanted)",
         "tests/commands/test_sessions.py::test_nobody_sees_the_sessions_of_others",
         "tests/test_gateway.py",

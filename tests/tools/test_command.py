@@ -86,7 +86,7 @@ async def test_a_command_of_a_package_needs_to_be_allowed_by_name(tmp_path: Path
         folder.mkdir()
         world = giving(folder, "/ping now", tools={"command": {"allowed": allowed}})
         async with world.running() as core:
-            core.gateway._commands["ping"] = Command("ping", "Say pong", run)  # type: ignore[index]  # a dict
+            core.gateway.known["ping"] = Command("ping", "Say pong", run)  # type: ignore[index]  # a dict
             await core.say("go", actor=ANNA, session=ANNA.key)
             await core.settled()
             assert said in (await results(core, ANNA.key))[0]
