@@ -178,7 +178,7 @@ class SessionParts:
         self.teams = Teams(ports, kinds, self.agents)
         context = self._context = TurnContext(
             ports,
-            lambda: calibration,
+            calibration,
             self.compactor,
             self.contexts,
             self.costs,

@@ -167,7 +167,7 @@ class AgentServices(TurnServices):
         """
         context, session = self._context, self.agent_run.session
         model = await self.model()
-        session.window.scale = context.calibration().of(model.spec)
+        session.window.scale = context.calibration.of(model.spec)
         history = self.agent_run.policy.rules.history
         await context.compactor.make_room(session, model.context_window, history, too_long=too_long)
         return session.window.tokens(session.overhead)
@@ -190,7 +190,7 @@ class AgentServices(TurnServices):
     def counted(self, done: Finished) -> None:
         """Take the provider's count of a new answer."""
         session = self.agent_run.session
-        self._context.calibration().take(done, session.window, session.overhead)
+        self._context.calibration.take(done, session.window, session.overhead)
 
     def cost(self, done: Finished) -> BoundStatement:
         """Return the row about what an answer cost."""

@@ -65,7 +65,7 @@ class TurnContext:
     """The parts of the service that turns use."""
 
     ports: SessionPorts
-    calibration: Callable[[], Calibration]
+    calibration: Calibration
     compactor: Compactor
     contexts: Contexts
     costs: Costs
@@ -134,7 +134,7 @@ class TurnContext:
         with suppress(StateError):  # a request would end with the error; a number need not
             system, offering = await self._next(session, actor, kind, model)
             session.overhead = estimate_text(system) + estimate_tools(offering.tools)
-            session.window.scale = self.calibration().of(model.spec)
+            session.window.scale = self.calibration.of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
         """Estimate part by part what a session's next request holds of the model's window.
@@ -149,7 +149,7 @@ class TurnContext:
             StateError: the actor's workspace cannot be opened.
         """
         system, offering = await self._next(session, actor, kind, model)
-        window, scale = session.window, self.calibration().of(model.spec)
+        window, scale = session.window, self.calibration.of(model.spec)
         window.scale = scale
         found = measured(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
         said = window.tokens(estimate_text(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
