@@ -11,19 +11,13 @@ from benchmarks.figures import Figure, Options, percentile
 from benchmarks.history import write_history
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, World, open_daemon, open_world, prepare
-from goclaw.clock import RealClock
+from goclaw.agent.context.compaction import Basis, CompactionGoal, Summarizer, SummarySource, compact
+from goclaw.agent.context.window import Window
+from goclaw.compaction.compacting import NOTHING
 from goclaw.config.schema import CompactionSettings
-from goclaw.context.compaction import (
-    Basis,
-    CompactionGoal,
-    Summarizer,
-    SummarySource,
-    compact,
-)
-from goclaw.context.window import Window
+from goclaw.core.clock import RealClock
+from goclaw.core.messages import AssistantMessage
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, Usage
-from goclaw.messages import AssistantMessage
-from goclaw.sessions.compacting import NOTHING
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import StoredCompaction, Transcripts
 

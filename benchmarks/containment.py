@@ -12,8 +12,8 @@ import psutil
 from benchmarks.figures import Figure, Options, spread
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.base import Policy, Sandbox, SandboxCommand
-from goclaw.sandbox.select import open_sandbox
+from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.select import open_sandbox
 
 COMMANDS = 60
 WARM_UP = 3

@@ -7,9 +7,9 @@ from importlib.resources import files
 
 from benchmarks.texts import CHAT, LANGUAGES, texts
 from goclaw.agent.prompt import BASE
-from goclaw.catalog import TOOLS
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.plugins import load
+from goclaw.core.catalog import TOOLS
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.plugins import load
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import Tool
 

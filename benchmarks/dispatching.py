@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import Figure, Options, percentile, spread
-from goclaw.access import Access
-from goclaw.app.environment import open_environment
-from goclaw.clock import RealClock
+from goclaw.app.parts import open_environment
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
-from goclaw.events import Actor, Address
-from goclaw.logs import open_logs
-from goclaw.messages import ToolCall
+from goclaw.core.clock import RealClock
+from goclaw.core.events import Actor, Address
+from goclaw.core.messages import ToolCall
+from goclaw.health.logs import open_logs
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -30,7 +31,6 @@ from goclaw.toolkit.scheduling import slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.sources import BUILT_IN, Fixed, Named, Sources
-from goclaw.users import User, Users
 
 ROUNDS, CALLS, WARM_UP = 5, 400, 50
 BESIDE, SECONDS = 20, 0.1

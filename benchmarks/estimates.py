@@ -14,12 +14,10 @@ from benchmarks.conversations import Conversation, conversations, system_prompt,
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.real_tokenizers import TokenizersMissing, count
 from benchmarks.texts import texts
-from goclaw.context.calibration import Calibration
-from goclaw.context.pruning import ContextEntry
-from goclaw.context.window import Window
+from goclaw.agent.context.window import Calibration, ContextEntry, Window
+from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.llm.base import Finished, Stop, Usage
-from goclaw.llm.estimate import estimate_text, estimate_tools
-from goclaw.messages import AssistantMessage, Message, UserMessage
+from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.specs import ToolSpec
 
 MARKS: Mapping[str, int] = {

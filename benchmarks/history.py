@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 

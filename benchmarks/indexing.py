@@ -13,13 +13,13 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.lag_probe import look
-from goclaw.clock import RealClock
 from goclaw.config.schema import MemorySettings
+from goclaw.core.clock import RealClock
+from goclaw.core.supervise import background
 from goclaw.memory.file_indexer import FileIndexer, name_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile, open_index
 from goclaw.memory.watching import watched
-from goclaw.supervise import background
 from goclaw.workspace import Workspace
 
 FILES, FOLDERS, CHANGED = 5_000, 50, 100

@@ -9,14 +9,14 @@ from sqlite3 import Row
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.history import ANSWER, QUESTION
 from goclaw.channels.memory import NAME, Room
-from goclaw.clock import RealClock
-from goclaw.codec import Codec
+from goclaw.core.clock import RealClock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor, Address, Delivery, Inbound
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.testing import MemoryChannel

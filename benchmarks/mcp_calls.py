@@ -15,8 +15,8 @@ from mcp import Client, StdioServerParameters
 
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.stage import ROOT
-from goclaw.catalog import TOOL_SOURCES
-from goclaw.plugins import load
+from goclaw.core.catalog import TOOL_SOURCES
+from goclaw.core.plugins import load
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit.base import ConnectingSource
 from goclaw.toolkit.sources import SourcePart

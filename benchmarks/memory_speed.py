@@ -30,10 +30,9 @@ from goclaw.memory.base import TranscriptQuery
 from goclaw.memory.excerpts import quotes
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import IndexFile, open_index
-from goclaw.memory.index.schema import place_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import Scope, place_of
 from goclaw.memory.index.talk import IndexedRow
-from goclaw.memory.index.vectors import LOADED_AT_ONCE, Embedded
+from goclaw.memory.index.text_vectors import LOADED_AT_ONCE, Embedded
 from goclaw.memory.ranking import REACH, WINDOW_DEPTH
 from goclaw.memory.searching import ranked_places
 from goclaw.memory.similar import Held

@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from benchmarks.figures import Figure, Json, Options
-from goclaw.llm.estimate import estimate_text
+from goclaw.llm.token_counts import estimate_text
 from tests.acceptance.daemon import SPEC, installation
 from tests.acceptance.model import echo_model
 

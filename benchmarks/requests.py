@@ -16,15 +16,14 @@ from benchmarks.conversations import conversations, system_prompt, tools
 from benchmarks.figures import Figure, Options, percentile, spread
 from benchmarks.lag_probe import look
 from benchmarks.stage import WIRES
-from goclaw.clock import RealClock
+from goclaw.agent.context.window import ContextEntry, Window
 from goclaw.config.schema import Config, ProviderSettings
-from goclaw.context.pruning import ContextEntry
-from goclaw.context.window import Window
+from goclaw.core.clock import RealClock
+from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.errors import ModelError
 from goclaw.llm.base import ChatModel, ModelPorts, Request
-from goclaw.llm.estimate import estimate_text, estimate_tools
 from goclaw.llm.open import open_model
-from goclaw.messages import AssistantMessage, Message, UserMessage
+from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.sessions.state import Contexts
 from goclaw.store.database import Database, open_database
 from goclaw.store.settings import Settings

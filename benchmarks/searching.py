@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
 from goclaw.tools import ripgrep
-from goclaw.tools.glob import glob
+from goclaw.tools.listing import glob
 from goclaw.tools.search import search
 from tests.tools.memory_support import Surroundings, surroundings
 

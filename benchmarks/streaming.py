@@ -11,7 +11,7 @@ from benchmarks.client import Client, open_client
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import Daemon, World, open_daemon, open_stage, open_world, prepare
-from goclaw.messages import AssistantMessage
+from goclaw.core.messages import AssistantMessage
 from goclaw.tui.client import attach
 
 DELTAS = 2_000

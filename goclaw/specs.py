@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
-from goclaw.records import record
+from goclaw.core.records import record
 
 
 class SideEffect(StrEnum):

@@ -10,8 +10,8 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
-from goclaw import redact
-from goclaw.clock import SteppedClock
+from goclaw.core import redact
+from goclaw.core.clock import SteppedClock
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import Database, open_database
 from tests.interrupts import let_children_be_interrupted

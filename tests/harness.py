@@ -18,46 +18,44 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goclaw import catalog
-from goclaw.access import Access
-from goclaw.app.ending_tasks import tell_of_end
+from goclaw.app.running import tell_of_end
 from goclaw.app.sessions import SessionParts, build_sessions
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs, open_blobs
-from goclaw.bus import Bus
+from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.users import User, Users
 from goclaw.channels.memory import HERE, MemoryChannel, Room
-from goclaw.clock import RealClock, SteppedClock
-from goclaw.commands.base import Command
 from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.bus import Bus
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
+from goclaw.core.messages import Message
+from goclaw.core.plugins import load
+from goclaw.core.supervise import background
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
-from goclaw.engine.outage import Outage
+from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import StateError
-from goclaw.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
-from goclaw.gateway import Gateway
+from goclaw.execution.sandbox.base import Sandbox
+from goclaw.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
+from goclaw.gateway.commands.base import Command
+from goclaw.gateway.gateway import Gateway
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
-from goclaw.memory.base import MemoryPort
-from goclaw.memory.off import NoMemory
-from goclaw.messages import Message
-from goclaw.plugins import load
-from goclaw.sandbox.base import Sandbox
+from goclaw.llm.transcription import Transcriber
+from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.sessions.models import Models
-from goclaw.sessions.status import Details
+from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database, open_database
 from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
-from goclaw.supervise import background
-from goclaw.tasks.record import TasksOnDisk
-from goclaw.tasks.room import TaskRoom, open_tasks
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
-from goclaw.toolkit.tool_listing import ToolListing
-from goclaw.transcribers.base import Transcriber
-from goclaw.users import User, Users
+from goclaw.toolkit.tool_docs import ToolListing
+from goclaw.turns.status import Details
 from goclaw.workspace import Workspace
 from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools, Watch, new_database
 

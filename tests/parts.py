@@ -10,25 +10,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs
-from goclaw.clock import Clock
+from goclaw.agent.context.compaction import Summarizer, SummarySource
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Summarizer, SummarySource
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.messages import Message, ToolResult
 from goclaw.errors import SandboxUnavailable, StateError
-from goclaw.events import Actor
+from goclaw.execution.sandbox.base import Policy, Process, Sandbox, SandboxCommand
+from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.llm.base import ChatModel, Looking
-from goclaw.memory.base import MemoryPort
-from goclaw.memory.off import NoMemory
-from goclaw.messages import Message, ToolResult
-from goclaw.sandbox.base import Policy, Process, Sandbox, SandboxCommand
+from goclaw.memory.base import MemoryPort, NoMemory
+from goclaw.net.pages.base import NoWeb, Web
 from goclaw.sessions.models import Models
 from goclaw.specs import SideEffect
+from goclaw.store.blobs import Blobs
 from goclaw.store.database import BoundStatement, Database, StatementResult
-from goclaw.store.migrations import migrate
-from goclaw.tasks.base import NoTasks, Tasks
+from goclaw.store.schema import migrate
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 
 Watch = Callable[[str, int], None]

@@ -20,10 +20,10 @@ LONGEST_FUNCTION = 60
 OURS = ("goclaw", "tests", "benchmarks", "scripts")
 
 MAY_CATCH_EVERYTHING = {
-    "goclaw/supervise.py": "restarts whatever fails, and says so",
+    "goclaw/core/supervise.py": "restarts whatever fails, and says so",
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
-    "goclaw/compression/shorten.py": "an output that cannot be compressed is shown as it is, and the log says so",
+    "goclaw/execution/compression/shortening.py": "an output that cannot be compressed is shown whole, and logged",
     "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/servers/mcp/declarations.py": "what a package declares is foreign code: its failure is logged by name",
@@ -32,10 +32,10 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
 }
 MAY_IMPORT_LATE = {
-    "goclaw/plugins.py": "loads what the catalogue names",
+    "goclaw/core/plugins.py": "loads what the catalogue names",
     "goclaw/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
-    "goclaw/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
+    "goclaw/memory/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
@@ -106,7 +106,7 @@ def test_only_the_supervising_module_shields() -> None:
     shields = [
         f"{house.name_of(path)}:{call.line}"
         for path in house.python_files("goclaw")
-        if house.name_of(path) != "goclaw/supervise.py"
+        if house.name_of(path) != "goclaw/core/supervise.py"
         for call in house.facts(path).calls
         if call.name.endswith("shield")
     ]

@@ -9,12 +9,10 @@ from pathlib import Path
 from benchmarks.recall.dataset import Conversation, Turn
 from benchmarks.recall.vectors import Vectors
 from goclaw.memory.base import TranscriptQuery
-from goclaw.memory.index import talk, units
-from goclaw.memory.index.schema import SCHEMA
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index import talk, text_vectors
+from goclaw.memory.index.schema import SCHEMA, Scope
 from goclaw.memory.index.talk import IndexedRow
-from goclaw.memory.index.units import newest
-from goclaw.memory.index.vectors import Embedded, units_with_vectors
+from goclaw.memory.index.text_vectors import Embedded, newest, units_with_vectors
 from goclaw.memory.matrix import Matrix
 
 MODEL = "MiniLM"
@@ -83,10 +81,10 @@ def texts(index: Index, conversation: Conversation) -> list[str]:
 def embed(index: Index, conversation: Conversation, vectors: Vectors) -> None:
     """Give the index its vectors."""
     connection = index.connection
-    units.announce(connection, MODEL, MODEL)
+    text_vectors.announce(connection, MODEL, MODEL)
     span = (1, newest(connection, "talk"))
-    while missing := units.missing(connection, "talk", MODEL, span, units.LOOKED_AT).missing:
-        units.store(connection, MODEL, {each.sha256: vectors[each.text] for each in missing})
+    while missing := text_vectors.missing(connection, "talk", MODEL, span, text_vectors.LOOKED_AT).missing:
+        text_vectors.store(connection, MODEL, {each.sha256: vectors[each.text] for each in missing})
     after = 0
     while found := units_with_vectors(connection, "talk", MODEL, after):
         index.windows.grow(found)

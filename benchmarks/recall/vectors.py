@@ -13,7 +13,7 @@ PYTHON_VARIABLE = "EMBEDDING_PYTHON"
 _WORKER = Path(__file__).with_name("worker.py")
 
 Vectors = dict[str, bytes]
-"""By text: a signed byte per dimension, as `goclaw.embedders.base` says."""
+"""By text: a signed byte per dimension, as `goclaw.memory.embedders.base` says."""
 
 
 def given_python() -> str:

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goclaw.events import MessageStored
-from goclaw.messages import AssistantMessage
-from goclaw.supervise import background
+from goclaw.auth.users import login_name
+from goclaw.core.events import MessageStored
+from goclaw.core.messages import AssistantMessage
+from goclaw.core.supervise import background
+from goclaw.core.wire import Attached
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link
-from goclaw.users import login_name
-from goclaw.wire import Attached
 from tests.acceptance.model import END
 from tests.acceptance.waiting import clock
 

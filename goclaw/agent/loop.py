@@ -10,8 +10,8 @@ from itertools import count
 from typing import Protocol
 
 from goclaw.agent.policy import RunPolicy
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.errors import StateError
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 
 
 class TurnSteps(Protocol):

@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from goclaw import __version__, catalog
-from goclaw.access import own_session
+from goclaw import __version__
 from goclaw.app.parts import App
-from goclaw.bus import Bus
-from goclaw.clock import Clock
-from goclaw.errors import ConfigError, StateError
-from goclaw.events import (
+from goclaw.auth.access import own_session
+from goclaw.auth.tokens import open_tokens
+from goclaw.core import catalog
+from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock
+from goclaw.core.events import (
     AGENT_MARK,
     Actor,
     MessageStored,
@@ -28,15 +29,15 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.gateway import Gateway
+from goclaw.core.plugins import load
+from goclaw.core.supervise import background
+from goclaw.errors import ConfigError, StateError
+from goclaw.gateway.gateway import Gateway
 from goclaw.mcp.declared import together
-from goclaw.plugins import load
 from goclaw.servers.mcp.backend import Changed, McpBackend, McpPart
 from goclaw.servers.mcp.declarations import declarations
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.store.transcripts import Transcripts
-from goclaw.supervise import background
-from goclaw.tokens import open_tokens
 
 log = logging.getLogger(__name__)
 

@@ -6,47 +6,44 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from goclaw import catalog
-from goclaw.access import Access
-from goclaw.alerts import AlertDesk
-from goclaw.app.environment import open_environment
-from goclaw.app.parts import App, Foundation
-from goclaw.app.quickstart import furnish
+from goclaw.app.parts import App, Foundation, open_environment, write_missing_quickstart
 from goclaw.app.running import start
 from goclaw.app.sessions import build_sessions
-from goclaw.bus import Bus
+from goclaw.auth.access import Access
+from goclaw.auth.users import open_users
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
-from goclaw.clock import Clock, RealClock
+from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
+from goclaw.config.state import open_state
+from goclaw.core import catalog
+from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.events import Actor
+from goclaw.core.plugins import load, third_party
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
-from goclaw.engine.outage import Outage
+from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import open_outbox
-from goclaw.events import Actor
-from goclaw.health.disk import DiskGauge
+from goclaw.execution.tasks.room import TasksOnDisk
+from goclaw.gateway.alerts import AlertDesk
 from goclaw.health.readiness import Probe
+from goclaw.health.resources import DiskGauge
 from goclaw.hooks.open import open_hooks
 from goclaw.llm.base import ModelPorts
 from goclaw.llm.open import check_caching
+from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
-from goclaw.plugins import load, third_party
-from goclaw.sessions.flush import works_alone
 from goclaw.sessions.models import Models
-from goclaw.sessions.stuck import StuckTurns
-from goclaw.state import open_state
 from goclaw.store.database import open_database
-from goclaw.store.feed import TranscriptFeed
+from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
-from goclaw.tasks.record import TasksOnDisk
 from goclaw.toolkit.parts import PackageParts
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import open_sources
-from goclaw.toolkit.tool_listing import ToolListing
-from goclaw.transcribers.base import TranscriberPorts
-from goclaw.transcribers.open import open_transcriber
-from goclaw.users import open_users
+from goclaw.toolkit.tool_docs import ToolListing
+from goclaw.turns.stuck import StuckTurns
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +128,7 @@ async def _open_engine(
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
     registry = Registry([sources], foundation.access)
-    foundation.environment.furnish = partial(furnish, foundation, ToolListing(registry, sources))
+    foundation.environment.furnish = partial(write_missing_quickstart, foundation, ToolListing(registry, sources))
     hooks = await stack.enter_async_context(open_hooks(foundation.environment, foundation.alerts))
     journal = Journal(foundation.database)
     sessions = build_sessions(

@@ -1,30 +1,151 @@
-"""The parts of the open daemon."""
+"""The parts of the open daemon: the environment of tools, the foundation, and the whole.
 
-from collections.abc import Callable, Mapping
+The environment is enough for `goclaw tool run`, and a part of the daemon. The quickstart is written into a workspace
+when that is first used.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from goclaw.access import Access
-from goclaw.alerts import AlertDesk
-from goclaw.app.environment import Environment
+from structlog.contextvars import bound_contextvars
+
+from goclaw.agent.prompt import write_templates
 from goclaw.app.sessions import SessionParts
-from goclaw.bus import Bus
+from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry, open_audit
+from goclaw.auth.users import Users
 from goclaw.channels.base import Channel, Routes
-from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.config.state import LOCKS, check_apart, private_paths
+from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.files import lies_inside
+from goclaw.core.records import record
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
-from goclaw.engine.outage import Outage
+from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox
-from goclaw.health.disk import DiskGauge
+from goclaw.errors import StateError, ToolError
+from goclaw.execution.sandbox.base import Sandbox
+from goclaw.execution.sandbox.select import open_sandbox
+from goclaw.execution.tasks.base import TaskRecord
+from goclaw.execution.tasks.room import TaskRoom, open_tasks
+from goclaw.gateway.alerts import AlertDesk
 from goclaw.health.readiness import Probe
+from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelPorts
-from goclaw.records import record
+from goclaw.memory.base import MemoryPort
+from goclaw.memory.service import open_memory
+from goclaw.memory.transcript_indexer import TranscriptSource
+from goclaw.net.pages.base import Web
+from goclaw.net.pages.service import WebService
 from goclaw.sessions.models import Models
-from goclaw.sessions.stuck import StuckTurns
+from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.sources import Sources
-from goclaw.users import Users
+from goclaw.toolkit.sources import BUILT_IN, Sources
+from goclaw.toolkit.tool_docs import NAME, ListedTool, ToolListing, write_quickstart
+from goclaw.turns.stuck import StuckTurns
+from goclaw.workspace import Workspace
+
+log = logging.getLogger(__name__)
+
+
+async def as_it_is(workspace: Workspace) -> None:
+    """Put nothing into a workspace."""
+
+
+@dataclass(slots=True)
+class Environment:
+    """The environment of tools. Implements `toolkit.base.ToolEnvironment`."""
+
+    config: Config
+    clock: Clock
+    users: Users
+    blobs: Blobs
+    memory: MemoryPort
+    sandbox: Sandbox
+    tasks: TaskRoom
+    web: Web
+    audit: Callable[[AuditEntry], None]
+    stack: AsyncExitStack
+    furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
+    """Called with each workspace when it is first used."""
+    _opened: dict[Path, Workspace] = field(default_factory=dict)
+    _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def workspace(self, actor: Actor) -> Workspace:
+        """Return the user's own workspace if users.json names one, else the configured one; made when it is missing.
+
+        It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
+        """
+        root = self.root(actor.key)
+        if root not in self._opened:
+            async with self._opening:
+                await self._open(root)
+        opened = self._opened[root]
+        return opened if actor.owner and not actor.behalf else opened.seen_by(actor.key)
+
+    def root(self, key: str) -> Path:
+        """Return the folder of the workspace of the user with this key."""
+        user = self.users.get(key)
+        return (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
+
+    async def _open(self, root: Path) -> None:
+        if root not in self._opened:
+            check_apart(self.config.state_dir, root)
+            if lies_inside(self.config.users_path, root):
+                raise StateError(f"the users file lies inside the workspace {root}: move one of them")
+            await asyncio.to_thread(_prepare_workspace, root)
+            denied, locks = private_paths(self.config), self.config.state_dir / LOCKS
+            workspace = await self.stack.enter_async_context(Workspace(root, denied, locks))
+            await self.furnish(workspace)
+            self._opened[root] = workspace
+
+
+@asynccontextmanager
+async def open_environment(
+    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: TranscriptSource | None = None
+) -> AsyncIterator[Environment]:
+    """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
+
+    `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
+    None: nothing that was said is searched.
+    """
+    refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
+    async with AsyncExitStack() as stack:
+        audit = await stack.enter_async_context(open_audit(config, clock))
+        blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock))
+        environment = Environment(
+            config=config,
+            clock=clock,
+            users=users,
+            blobs=blobs,
+            memory=await stack.enter_async_context(
+                open_memory(config.state_dir / "memory.db", config, clock, feed, alone=record is None)
+            ),
+            sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
+            tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
+            web=WebService(config, clock),
+            audit=audit.record,
+            stack=stack,
+        )
+        yield environment
+
+
+def _prepare_workspace(root: Path) -> None:
+    try:
+        if root.exists():
+            return
+        root.mkdir(parents=True, mode=0o700)
+        write_templates(root)
+    except OSError as error:
+        raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
 
 
 @dataclass(slots=True)
@@ -82,3 +203,33 @@ class App:
     stuck: StuckTurns
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
+
+
+_QUICKSTART_OWNER = Actor("", "quickstart", owner=True)
+
+
+async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:
+    """Write the quickstart into a workspace that is used for the first time since the start."""
+    if not foundation.config.agents.quickstart:
+        return
+    try:
+        if await write_quickstart(workspace, quickstart_tools(workspace.root, foundation, listing)):
+            with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
+                log.info("wrote %s into %s", NAME, workspace.root)
+    except ToolError as error:
+        log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
+
+
+def quickstart_tools(root: Path, foundation: Foundation, listing: ToolListing) -> Sequence[ListedTool]:
+    """Return the tools for the quickstart: GoClaw's own, and others that every user of the workspace may use.
+
+    A tool of the operator's own must stay unknown to a person who may not use it.
+    """
+    people = [user.key for user in foundation.users.all() if foundation.environment.root(user.key) == root]
+    actors = [Actor(key, "quickstart") for key in people]
+    return [
+        shown
+        for shown in listing.of(_QUICKSTART_OWNER)
+        if shown.origin == BUILT_IN
+        or all(foundation.access.authorize(actor, "tool.use", shown.name).allowed for actor in actors)
+    ]

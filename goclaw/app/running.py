@@ -1,43 +1,57 @@
-"""The running daemon: it resumes unfinished work, then opens channels and listeners; they close in reverse."""
+"""The running daemon: it resumes unfinished work, then opens channels and listeners; they close in reverse.
 
+The shutdown: input stops, running work gets a while to end, the rest resumes at the next start. The order as a whole:
+the HTTP listener and the channels accept nothing more (their services keep it), no turn begins, running turns end or
+are cut, deliveries go out, then the parts close in reverse. Terminals stay until after that, so that `/stop` works
+meanwhile; messages written there are kept for the next start.
+
+Beside it: a background task that ends is reported where it was started, and the prompts of MCP servers are slash
+commands.
+"""
+
+import asyncio
 import logging
 import math
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 
-from goclaw import catalog
-from goclaw.app.ending_tasks import tell_of_end
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
-from goclaw.app.prompting import LiveCommands
-from goclaw.app.publishing import keep_published
-from goclaw.app.registries import keep_registries
-from goclaw.app.shutdown import wind_down
+from goclaw.app.registries import keep_published, keep_registries
 from goclaw.app.status import details, watch_faults
-from goclaw.commands.base import Command, CommandPorts
+from goclaw.auth.config_lint import warnings
+from goclaw.auth.pairing import Pairing
+from goclaw.auth.tokens import open_tokens
 from goclaw.config.listening import CLIENTS, is_loopback, listens
-from goclaw.config_lint import warnings
-from goclaw.engine.clock_change import ClockChange
-from goclaw.errors import StateError
-from goclaw.events import LOCAL, Actor
-from goclaw.gateway import Gateway
+from goclaw.core import catalog
+from goclaw.core.bus import Bus
+from goclaw.core.events import LOCAL, Actor, Delivery, Notice
+from goclaw.core.messages import joined
+from goclaw.core.plugins import load, third_party
+from goclaw.core.redact import mask
+from goclaw.core.supervise import background, keep_running
+from goclaw.engine.machine_faults import ClockChange
+from goclaw.engine.outbox import Outbox
+from goclaw.errors import DiskError, StateError, ToolError
+from goclaw.execution.tasks.base import Job, TaskInfo, TaskWork
+from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
+from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
-from goclaw.pairing import Pairing
-from goclaw.plugins import load, third_party
 from goclaw.servers.http import open_http
-from goclaw.servers.remote_terminals import RemoteTerminals
-from goclaw.servers.socket import open_socket
-from goclaw.sessions.greeting import greeting
-from goclaw.sessions.media import MediaSweep
+from goclaw.servers.terminals import RemoteTerminals, open_socket
+from goclaw.sessions.forgetting import MediaSweep
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
-from goclaw.supervise import background, keep_running
-from goclaw.tokens import open_tokens
-from goclaw.toolkit.tool_listing import ToolListing
+from goclaw.toolkit.base import LivePrompt
+from goclaw.toolkit.sources import Sources
+from goclaw.toolkit.tool_docs import ToolListing
+from goclaw.turns.status import greeting
 from goclaw.workspace import PathCompleter
 
 log = logging.getLogger(__name__)
+
 
 PRUNE_SECONDS = 24 * 3600.0
 OWNER = Actor("tui:start", "start", owner=True)
@@ -211,3 +225,73 @@ async def _prune(app: App) -> None:
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.foundation.clock.sleep(PRUNE_SECONDS)
+
+
+GRACE_SECONDS = 10.0
+"""Seconds for running turns and deliveries to end at shutdown; the rest resumes at the next start."""
+FLUSH_SECONDS = 3.0
+"""Seconds of these that are kept for deliveries."""
+
+
+async def wind_down(app: App, gateway: Gateway) -> None:
+    """Let turns and deliveries end for a while."""
+    app.engine.begin_no_more()
+    clock = app.foundation.clock
+    began = clock.monotonic()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS - FLUSH_SECONDS):
+            await app.engine.idle(but_parked=True)
+            await gateway.quiet()
+    if left := app.engine.busy():
+        log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
+    if not await app.outbox.flush(max(FLUSH_SECONDS, GRACE_SECONDS - (clock.monotonic() - began))):
+        log.warning("%d deliveries are left for the next start", app.outbox.waiting())
+
+
+_MAX_LABEL = 200
+
+
+async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:
+    """Send the notice to where the task was started from; a delivery that the disk refuses is only logged."""
+    label = mask(info.label).replace("`", "'")[:_MAX_LABEL]
+    text = f"Background task {info.id} (`{label}`) {info.end}."
+    if work.address.channel != LOCAL:
+        told = Delivery(f"{work.turn}:{info.id}", work.address, text, session=info.owner.session)
+        try:
+            await outbox.promise(told)
+        except DiskError as error:
+            log.warning("the chat is not told that %s has ended: %s", info.id, error)
+    bus.publish(Notice(info.owner.session, text))
+
+
+class LiveCommands(Mapping[str, Command]):
+    """By name. A prompt never takes the name of a command."""
+
+    def __init__(self, fixed: Mapping[str, Command], sources: Sources) -> None:
+        self._fixed = fixed
+        self._sources = sources
+
+    def __getitem__(self, name: str) -> Command:
+        return self._fixed[name] if name in self._fixed else self._of_prompts()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._fixed
+        yield from self._of_prompts().keys() - self._fixed.keys()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _of_prompts(self) -> dict[str, Command]:
+        prompts = {prompt.name: prompt for prompt in reversed(self._sources.prompts())}
+        return {name: Command(name, prompt.summary, partial(_say, prompt)) for name, prompt in prompts.items()}
+
+
+async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:
+    """Submit the prompt's text as the message of a turn; the server's text in it is marked as foreign."""
+    try:
+        pieces = await prompt.say(context.arguments)
+    except ToolError as error:
+        return Reply(str(error))
+    text, foreign = joined(pieces)
+    await context.ports.engine.submit(replace(context.inbound, text=text, foreign=foreign))
+    return Reply(turn=context.inbound.id)

@@ -6,13 +6,13 @@ from typing import Any
 
 from goclaw import __version__
 from goclaw.app.parts import App
-from goclaw.clock import ago, span
 from goclaw.config.listening import listens
+from goclaw.core.clock import ago, span
 from goclaw.errors import StateError
-from goclaw.health.disk import DiskUse
 from goclaw.health.readiness import Readiness
-from goclaw.memory import status_text
-from goclaw.sessions.status import DAEMON, TELEGRAM, Details
+from goclaw.health.resources import DiskUse
+from goclaw.memory import memory_queries
+from goclaw.turns.status import DAEMON, TELEGRAM, Details
 
 LATE_MS = 100
 """Milliseconds by which the event loop may be late before `/status` says so: less is not felt."""
@@ -89,7 +89,7 @@ async def _of_memory(app: App) -> tuple[Sequence[tuple[str, str]], Mapping[str, 
         status = await app.foundation.environment.memory.status()
     except StateError as error:
         return [("Mode", f"out of order: {error}")], {"trouble": str(error)}
-    return list(status_text.brief(status)), asdict(status)
+    return list(memory_queries.brief_status_lines(status)), asdict(status)
 
 
 def _of_the_tools(app: App) -> dict[str, str]:

@@ -9,10 +9,10 @@ from typing import Protocol
 import aiohttp
 from aiohttp import web
 
-from goclaw.clock import Clock
 from goclaw.config.schema import Config
-from goclaw.events import Actor, Alerts, Attachment, Delivery, GatewayPort, Receipt, Unheard
-from goclaw.records import record
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, Receipt, Unheard
+from goclaw.core.records import record
 
 
 @record

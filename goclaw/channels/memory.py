@@ -17,10 +17,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Doubt, Handover
-from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import Config
-from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import (
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.events import (
     Acceptance,
     Actor,
     Address,
@@ -33,7 +32,8 @@ from goclaw.events import (
     Receipt,
     TurnEvent,
 )
-from goclaw.records import record
+from goclaw.core.records import record
+from goclaw.errors import ConfigError, DeliveryError
 
 NAME = "memory"
 HERE = Actor("tui:here", NAME, owner=True, name="Here")

@@ -1,4 +1,4 @@
-"""`goclaw backup`."""
+"""`goclaw backup|restore`: everything in one new file while the daemon runs, and back again."""
 
 import os
 import signal
@@ -9,8 +9,13 @@ from typing import Annotated
 
 import typer
 
-from goclaw.backup.collect import back_up
-from goclaw.backup.manifest import (
+from goclaw.cli.frame import say, show
+from goclaw.cli.options import load, options
+from goclaw.config.load import CONTAINER_SECRETS, load_config
+from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock
+from goclaw.health.resources import amount
+from goclaw.ops.backup.archive import (
     CONFIG,
     DATABASE,
     MEDIA,
@@ -22,15 +27,14 @@ from goclaw.backup.manifest import (
     ArchiveMember,
     Manifest,
 )
-from goclaw.cli.common import load
-from goclaw.cli.frame import say, show
-from goclaw.clock import RealClock
-from goclaw.health.disk import amount
+from goclaw.ops.backup.collect import back_up
+from goclaw.ops.backup.restore import Restored, RestoreSelection, restore
+from goclaw.ops.backup.settle import moment
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+backup_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+@backup_app.command()
 def backup(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The archive to make, such as goclaw-2026-11-21.tar.gz.")],
@@ -75,3 +79,59 @@ def _parts(manifest: Manifest) -> Iterator[str]:
 
 def _size(members: list[ArchiveMember]) -> str:
     return amount(sum(member.size for member in members))
+
+
+restore_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@restore_app.command("restore")
+def restore_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="What `goclaw backup` made.")],
+    state_dir: Annotated[Path | None, typer.Option(help="Into this folder, as GOCLAW_STATE_DIR does it.")] = None,
+    workspace: Annotated[bool, typer.Option(help="Whether the agent's files are restored, too.")] = True,
+    keep_settings: Annotated[
+        bool, typer.Option("--keep-settings", help="Leave configuration, users.json and secrets as they are.")
+    ] = False,
+    outside: Annotated[
+        bool, typer.Option("--outside", help="Also write to places outside the state folder that only FILE names.")
+    ] = False,
+) -> None:
+    """Get everything back from a backup.
+
+    No daemon may run. What is there now moves aside and is kept; all of the backup takes its place, or nothing.
+    """
+    if state_dir is not None:
+        os.environ["GOCLAW_STATE_DIR"] = str(state_dir.expanduser().absolute())
+    loaded, given = load(context), options(context)
+
+    def reload(config: Path, secrets: Path) -> Config:
+        folder = secrets if secrets.is_dir() else CONTAINER_SECRETS
+        return load_config(config, overrides=given.overrides, container_secrets=folder).config
+
+    wanted = RestoreSelection(settings=not keep_settings, workspace=workspace, outside=outside)
+    done = restore(loaded, file.expanduser().absolute(), RealClock(), reload, wanted)
+    for note in done.notes:
+        say(f"note: {note}")
+    show("\n".join([*_restored_lines(done), f"Start it with `{_start_command(state_dir)}`."]))
+
+
+def _restored_lines(done: Restored) -> list[str]:
+    made = moment(done.manifest.made_at)
+    lines = [f"restored the backup of {made}: {', '.join(done.parts)}"]
+    left = {
+        "messages without an answer then": done.settled.turns,
+        "deliveries under way then": done.settled.deliveries,
+        "messages without an answer now": done.waiting or 0,
+    }
+    if counted := ", ".join(f"{what}: {count:,}" for what, count in left.items() if count):
+        lines.append(f"  not taken up, so that nothing is answered or sent twice: {counted}")
+    if done.waiting is None:
+        lines.append("  what was replaced cannot be read: Telegram may send messages of the last minutes once more")
+    if done.kept:
+        lines.append(f"  what was there before is kept: *{done.mark} in {', '.join(map(str, done.kept))}")
+    return lines
+
+
+def _start_command(state_dir: Path | None) -> str:
+    return f"GOCLAW_STATE_DIR={state_dir} goclaw" if state_dir else "goclaw"

@@ -1,23 +1,32 @@
-"""`goclaw config check|show|schema|example`."""
+"""`goclaw config|doctor`: check, show and explain the configuration; try everything out.
 
+Both report weak settings, by `doctor.security`; `config check` also says what several people share.
+"""
+
+import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 
-from goclaw.cli.common import load, spelling
+from goclaw.auth.access import own_session
+from goclaw.auth.users import User, Users
 from goclaw.cli.frame import say
-from goclaw.cli.review import shared
+from goclaw.cli.options import load, spelling
 from goclaw.config.document import effective, example, markdown
-from goclaw.config.files import shown_path
-from goclaw.config.publishing import hindrances
+from goclaw.config.listening import hindrances
+from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
-from goclaw.doctor.security import weak_spots
+from goclaw.core.files import shown_path
 from goclaw.llm.open import check_caching
-from goclaw.users import Users
+from goclaw.ops.doctor import examine
+from goclaw.ops.doctor.security import weak_spots
 
-app = typer.Typer(
+config_app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
@@ -25,7 +34,7 @@ app = typer.Typer(
 )
 
 
-@app.command()
+@config_app.command()
 def check(context: typer.Context) -> None:
     """Say whether it can be used, what is weak, and what is shared with whom."""
     loaded = load(context)
@@ -42,14 +51,14 @@ def check(context: typer.Context) -> None:
     _section("Shared", shared(loaded.config, users))
 
 
-@app.command()
+@config_app.command()
 def show(context: typer.Context) -> None:
     """Print the configuration in force, secrets hidden, and where each value was set."""
     loaded = load(context)
     print(effective(loaded.config, loaded.origin), end="")
 
 
-@app.command()
+@config_app.command()
 def schema(
     markdown_: Annotated[bool, typer.Option("--markdown", help="Print docs/configuration.md instead.")] = False,
 ) -> None:
@@ -60,7 +69,7 @@ def schema(
         print(json.dumps(Config.model_json_schema(), indent=2, ensure_ascii=False))
 
 
-@app.command("example")
+@config_app.command("example")
 def example_() -> None:
     """Print a config.yaml with every key, its meaning and its default."""
     print(example(), end="")
@@ -71,3 +80,51 @@ def _section(title: str, lines: Iterable[str]) -> None:
     print(f"{title}:" if found else f"{title}: nothing")
     for line in found:
         print(f"  {line}")
+
+
+doctor_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@doctor_app.command()
+def doctor(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask the model.")] = False,
+) -> None:
+    """Try everything out and say what to mend. Exit code 1 when something is broken.
+
+    The model is asked for one word, which may cost a little; --offline leaves that out.
+    """
+    findings = asyncio.run(examine(load(context), say, offline=offline))
+    if as_json:
+        print(orjson.dumps([asdict(finding) for finding in findings]).decode())
+    else:
+        print("\n".join(finding.line() for finding in findings))
+    if any(finding.verdict == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
+    """Yield folders and conversations that several people share, one line each."""
+    owner = "the owner of the state folder"
+    folders: dict[Path, list[str]] = {config.workspace_path: [owner]}
+    sessions: dict[str, list[str]] = {}
+    for user in users:
+        folders.setdefault(user.workspace or config.workspace_path, []).append(_label(user))
+        sessions.setdefault(user.session or own_session(user.key), []).append(_label(user))
+    for folder, people in folders.items():
+        yield f"workspace {shown_path(folder)}, files and memory: {', '.join(people)}"
+        if len(people) > 1:
+            files = "AGENTS.md, SOUL.md …"
+            yield f"instructions to the agent in {shown_path(folder)} ({files}): each of them may write them"
+    for session, people in sessions.items():
+        if len(people) > 1:
+            yield f"session {session}, the whole conversation: {', '.join(people)}"
+    if any(user.key.startswith("telegram:") for user in users):
+        yield "sessions of Telegram groups: every listed user of Telegram"
+    seeing = {ADMIN, *(name for name, role in config.roles.items() if role.sessions != "own")}
+    yield f"all sessions: {', '.join([owner, *(_label(user) for user in users if (user.roles or {USER}) & seeing)])}"
+
+
+def _label(user: User) -> str:
+    return f"{user.key} ({user.name})" if user.name else user.key

@@ -12,14 +12,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 from goclaw.app import GRACE_SECONDS, open_app
-from goclaw.cli.launch_record import LaunchRecord, remember
-from goclaw.cli.process import is_in_background
-from goclaw.clock import RealClock
+from goclaw.cli.process import LaunchRecord, is_in_background, remember
 from goclaw.config.load import Loaded
+from goclaw.core.clock import RealClock
 from goclaw.errors import ConfigError
-from goclaw.health.stacks import thread_stacks
+from goclaw.health.logs import open_logs
+from goclaw.health.stuck_tasks import thread_stacks
 from goclaw.health.vitals import open_vitals
-from goclaw.logs import open_logs
 from goclaw.toolkit.parts import parts_of
 
 MAX_END = 2 * GRACE_SECONDS + 5.0

@@ -1,4 +1,4 @@
-"""The frame of the command line: the table of commands, the options before them, exit codes, and how errors read.
+"""Frame of the command line: the table of commands, the options before them, exit codes, and how errors read.
 
 Only light modules are imported here; a command's module comes with its first call.
 """
@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from goclaw import __version__
+from goclaw.core.records import record
+from goclaw.core.redact import mask, printable
 from goclaw.errors import ConfigError, GoclawError
-from goclaw.records import record
-from goclaw.redact import mask, printable
 
 FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
 """Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
@@ -28,44 +29,44 @@ MAX_LINES = 50
 """Problems printed at most: with more than these it is the wrong file."""
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "gateway": ("goclaw.cli.gateway:app", "Run the daemon here, until Ctrl-C or SIGTERM."),
-    "tui": ("goclaw.cli.tui:app", "Talk to the agent in this terminal."),
+    "gateway": ("goclaw.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
+    "tui": ("goclaw.cli.tui:tui_app", "Talk to the agent in this terminal."),
     "send": ("goclaw.cli.send:app", "Send one message and print the answer."),
-    "status": ("goclaw.cli.status:app", "Print the state of the running daemon."),
-    "start": ("goclaw.cli.start:app", "Start the daemon in the background."),
-    "stop": ("goclaw.cli.stop:app", "End the daemon; what is unfinished goes on at the next start."),
-    "restart": ("goclaw.cli.restart:app", "End the daemon and start it anew."),
-    "logs": ("goclaw.cli.logs:app", "Show the daemon's log."),
-    "audit": ("goclaw.cli.audit:app", "Show who did what, by which rule, and how it ended."),
+    "status": ("goclaw.cli.lifecycle:status_app", "Print the state of the running daemon."),
+    "start": ("goclaw.cli.lifecycle:start_app", "Start the daemon in the background."),
+    "stop": ("goclaw.cli.lifecycle:stop_app", "End the daemon; what is unfinished goes on at the next start."),
+    "restart": ("goclaw.cli.lifecycle:restart_app", "End the daemon and start it anew."),
+    "logs": ("goclaw.cli.logs:logs_app", "Show the daemon's log."),
+    "audit": ("goclaw.cli.logs:audit_app", "Show who did what, by which rule, and how it ended."),
     "service": ("goclaw.cli.service:app", "Let systemd start the daemon and keep it running."),
     "setup": ("goclaw.cli.setup:app", "Connect a model, Telegram and yourself by a few questions."),
-    "model": ("goclaw.cli.model:app", "Show which model answers, or choose another one."),
-    "doctor": ("goclaw.cli.doctor:app", "Try everything out and say what to mend."),
-    "config": ("goclaw.cli.config:app", "Check, show and explain the configuration."),
-    "users": ("goclaw.cli.users:app", "Check, list and add the people in users.json."),
-    "token": ("goclaw.cli.token:app", "Make, list and revoke tokens for terminals and programs."),
-    "pair": ("goclaw.cli.pair:app", "Let in, or turn away, who asked the bot (pairing.enabled)."),
+    "model": ("goclaw.cli.model:model_app", "Show which model answers, or choose another one."),
+    "doctor": ("goclaw.cli.config:doctor_app", "Try everything out and say what to mend."),
+    "config": ("goclaw.cli.config:config_app", "Check, show and explain the configuration."),
+    "users": ("goclaw.cli.access:users_app", "Check, list and add the people in users.json."),
+    "token": ("goclaw.cli.access:token_app", "Make, list and revoke tokens for terminals and programs."),
+    "pair": ("goclaw.cli.access:pair_app", "Let in, or turn away, who asked the bot (pairing.enabled)."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
     "memory": ("goclaw.cli.memory:app", "Search what is remembered, and make its index anew."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
-    "agents": ("goclaw.cli.agents:app", "List and describe agents."),
+    "agents": ("goclaw.cli.model:agents_app", "List and describe agents."),
     "mcp": ("goclaw.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),
     "registry": ("goclaw.cli.registry:app", "Look into, fetch from, publish to and serve registries."),
-    "backup": ("goclaw.cli.backup:app", "Keep everything in one new file, while the daemon runs."),
-    "restore": ("goclaw.cli.restore:app", "Get everything back from a backup."),
-    "version": ("goclaw.cli.version:app", "Print the version."),
+    "backup": ("goclaw.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),
+    "restore": ("goclaw.cli.backup:restore_app", "Get everything back from a backup."),
+    "version": ("goclaw.cli.frame:version_app", "Print the version."),
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
 
 COMPLETING = "_GOCLAW_COMPLETE"
 """Set by a shell that completes a command line: `eval "$(_GOCLAW_COMPLETE=source_zsh goclaw)"`."""
-START = "goclaw.cli.default_command:app"
+START = "goclaw.cli.tui:home_app"
 """The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
 
 
 @record
 class Options:
-    """Options given before the command; `common.options` finds them."""
+    """Options given before the command; `options.options` finds them."""
 
     config: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
@@ -226,3 +227,12 @@ def _hoisted(arguments: Sequence[str]) -> list[str]:
         else:
             rest.append(argument)
     return [*front, *rest]
+
+
+version_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@version_app.command()
+def version() -> None:
+    """Print the version."""
+    print(f"goclaw {__version__}")

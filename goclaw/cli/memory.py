@@ -6,17 +6,16 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from goclaw.cli.common import load
+from goclaw.auth.users import login_name
 from goclaw.cli.frame import say, show
+from goclaw.cli.options import load
 from goclaw.cli.process import listens
-from goclaw.cli.transcripts.jsonl import masked
 from goclaw.config.schema import Config
+from goclaw.core.redact import mask
+from goclaw.core.wire import AskMemory, MemoryFrame
 from goclaw.memory.dates import moment
-from goclaw.memory.status_text import quoted
-from goclaw.redact import mask
+from goclaw.memory.memory_queries import quoted
 from goclaw.tui.client import attach
-from goclaw.users import login_name
-from goclaw.wire import AskMemory, MemoryFrame
 
 app = typer.Typer(
     add_completion=False,
@@ -99,7 +98,7 @@ async def _asked(config: Config, question: AskMemory) -> dict[str, Any]:
     if listens(config):
         async with attach(config.socket_path, f"tui:{login_name()}", limit=0) as client:
             return (await client.answer(question, MemoryFrame)).answer
-    from goclaw.cli.remembered import answered  # with a daemon none of it is needed
+    from goclaw.cli.offline import answered  # with a daemon none of it is needed
 
     return await answered(config, question)
 
@@ -113,4 +112,6 @@ def _when(at: float) -> str:
 
 
 def _print_json(value: Any) -> None:
+    from goclaw.cli.transcript_formats import masked  # the formats for people parse Markdown
+
     print(orjson.dumps(masked(orjson.loads(orjson.dumps(value))), option=orjson.OPT_INDENT_2).decode())

@@ -1,4 +1,7 @@
-"""`goclaw model [NAME]`: which model answers, and another one in its place by one key of the configuration file."""
+"""`goclaw model|agents`: which model answers, and another one in its place; which agents there are.
+
+Another model is one key of the configuration file.
+"""
 
 import asyncio
 import difflib
@@ -6,22 +9,26 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import aiohttp
+import orjson
 import typer
 
-from goclaw.cli.common import load
+from goclaw.agent.kinds import Kinds, agent_as_json, agent_details, agent_line, all_agents
 from goclaw.cli.frame import say, show
-from goclaw.clock import RealClock
+from goclaw.cli.options import load
+from goclaw.config.agents import RouteSettings
 from goclaw.config.changing import set_key
-from goclaw.config.files import shown_path
+from goclaw.config.keys import closest
 from goclaw.config.load import CONFIG_FILE, load_config
 from goclaw.config.schema import Config
+from goclaw.config.state import running_pid
+from goclaw.core.clock import RealClock
+from goclaw.core.files import shown_path
+from goclaw.core.records import record
 from goclaw.errors import GoclawError
 from goclaw.llm.base import ModelPorts
-from goclaw.llm.names import LISTING, all_names, usable
 from goclaw.llm.open import DEMO, ollama_finder, open_model, pick_default
+from goclaw.llm.probes import LISTING, all_names, usable_providers
 from goclaw.net import open_client
-from goclaw.records import record
-from goclaw.state import running_pid
 
 MAX_SHOWN = 20
 """Names that an error lists."""
@@ -29,7 +36,7 @@ COMPLETION_SECONDS = 3.0
 """Time limit for shell completion: the person waits for the next key."""
 _UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
+model_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @record
@@ -58,7 +65,7 @@ async def _begun(typed: str, config: Config) -> list[str]:
     return [name for name in (*listed.specs, *(names if typed else ())) if name.startswith(typed)]
 
 
-@app.command()
+@model_app.command()
 def model(
     context: typer.Context,
     name: Annotated[
@@ -109,7 +116,7 @@ def _words(value: Sequence[str]) -> str:
 async def _show(config: Config) -> None:
     async with open_client() as http:
         _, sentence = await pick_default(config, ollama_finder(config, _ports(http)))
-        listed = await _listed(usable(config), config, http)
+        listed = await _listed(usable_providers(config), config, http)
     print(sentence)
     if listed.specs:
         show("\n".join(["", "Models of your providers:", *(f"  {spec}" for spec in listed.specs)]))
@@ -132,7 +139,7 @@ async def _chosen(typed: str, config: Config, *, unchecked: bool) -> str:
 def _asked(typed: str, config: Config) -> Sequence[str]:
     """Return the providers whose models may be meant."""
     provider, colon, _ = typed.partition(":")
-    return [provider] if colon and provider in LISTING else usable(config)
+    return [provider] if colon and provider in LISTING else usable_providers(config)
 
 
 async def _listed(providers: Sequence[str], config: Config, http: aiohttp.ClientSession) -> ListedModels:
@@ -169,3 +176,49 @@ def _ports(http: aiohttp.ClientSession) -> ModelPorts:
 
 async def _no_image(key: str) -> bytes:
     raise AssertionError(f"no picture is asked for here: {key}")
+
+
+agents_app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List and describe agents."
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@agents_app.command("list")
+def list_agents(context: typer.Context, json: AsJson = False) -> None:
+    """Print the agents of the configuration and of installed packages."""
+    kinds = _kinds(context)
+    found = all_agents(kinds)
+    if json:
+        show(orjson.dumps([agent_as_json(kind, _routes(kinds, kind.name)) for kind in found], option=_INDENT).decode())
+        return
+    for kind in found:
+        print(agent_line(kind))
+
+
+@agents_app.command()
+def describe(context: typer.Context, name: str, json: AsJson = False) -> None:
+    """Print what an agent is for, its models, tools, limits and exports, and whom it answers."""
+    kinds = _kinds(context)
+    known = {kind.name: kind for kind in all_agents(kinds)}
+    kind = known.get(name)
+    if kind is None:
+        meant = closest(name, list(known))
+        print(
+            f"There is no agent {name}. " + (f"Did you mean {meant}?" if meant else f"There are: {', '.join(known)}.")
+        )
+        raise typer.Exit(1)
+    routes = _routes(kinds, name)
+    show(orjson.dumps(agent_as_json(kind, routes), option=_INDENT).decode() if json else agent_details(kind, routes))
+
+
+_INDENT = orjson.OPT_INDENT_2
+
+
+def _kinds(context: typer.Context) -> Kinds:
+    return Kinds(load(context).config)
+
+
+def _routes(kinds: Kinds, name: str) -> list[RouteSettings]:
+    return [route for route in kinds.config.agents.routes if route.agent == name]

@@ -6,14 +6,14 @@ from pathlib import Path
 import typer
 
 from goclaw.cli import systemd
-from goclaw.cli.common import load, options
 from goclaw.cli.frame import say
-from goclaw.cli.launch_record import variables
-from goclaw.cli.unit import MARK, NAME, installed, unit_path, unit_text
+from goclaw.cli.options import load, options
+from goclaw.cli.process import variables
+from goclaw.cli.systemd import MARK, UNIT_NAME, installed_unit, unit_path, unit_text
 from goclaw.config.load import Loaded
+from goclaw.config.state import running_pid
+from goclaw.core.files import replace_file
 from goclaw.errors import StateError
-from goclaw.files import replace_file
-from goclaw.state import running_pid
 
 app = typer.Typer(
     add_completion=False,
@@ -34,19 +34,19 @@ def install(context: typer.Context) -> None:
         raise typer.BadParameter(
             "is not kept by a service; put the keys into the configuration file", param_hint="--set"
         )
-    if not systemd.is_installed():
+    if not systemd.exists():
         raise StateError("there is no systemd on this machine; `goclaw start` runs the daemon in the background")
     _refuse_other_daemon(loaded)
     path, text = unit_path(), unit_text(loaded)
     _refuse_foreign(path)
     works = systemd.answers()
     _warn_of_variables(loaded, systemd.variables() if works else frozenset())
-    before = installed()
+    before = installed_unit()
     _write(path, text)
     say(f"{path}: {'as it was' if before == text else 'written'}")
     if not works:
         say("this user's systemd cannot be reached from here. When you are logged in, run:")
-        say(f"    systemctl --user daemon-reload && systemctl --user enable --now {NAME}")
+        say(f"    systemctl --user daemon-reload && systemctl --user enable --now {UNIT_NAME}")
         say("    loginctl enable-linger    # if it is to run while you are not logged in, too")
         return
     _start(changed=before not in (None, text))
@@ -65,7 +65,7 @@ def remove() -> None:
         return
     works = systemd.answers()
     if works:
-        systemd.control("disable", "--now", NAME)
+        systemd.control("disable", "--now", UNIT_NAME)
     path.unlink()
     if works:
         systemd.control("daemon-reload")
@@ -81,7 +81,7 @@ def remove() -> None:
 def status() -> None:
     """Say whether the service is installed and how it is. Exit code 1 when it does not run."""
     path = unit_path()
-    if installed() is None:
+    if installed_unit() is None:
         say(f"{path}: {'is not ours' if path.exists() else 'not installed'}; see `goclaw service install`")
         raise typer.Exit(1)
     print(f"Unit: {path}")
@@ -111,7 +111,7 @@ def _refuse_other_daemon(loaded: Loaded) -> None:
 
 def _refuse_foreign(path: Path) -> None:
     # A link may lead anywhere; systemd masks units by links to /dev/null.
-    if path.is_symlink() or (path.exists() and installed() is None):
+    if path.is_symlink() or (path.exists() and installed_unit() is None):
         raise StateError(f"{path}: does not begin with `{MARK}`, so it is not ours; move it away to use this command")
 
 
@@ -139,18 +139,18 @@ def _start(*, changed: bool) -> None:
     systemd.control("daemon-reload")
     runs = systemd.main_pid() is not None
     try:
-        systemd.control("enable", "--now", NAME)
+        systemd.control("enable", "--now", UNIT_NAME)
         if changed and runs:
-            systemd.control("restart", NAME)
+            systemd.control("restart", UNIT_NAME)
     except StateError as error:
         raise StateError(
             f"{error}\nthe unit is installed and systemd goes on trying; `goclaw logs` and "
-            f"`journalctl --user -u {NAME}` say why it fails, `goclaw service remove` takes it away"
+            f"`journalctl --user -u {UNIT_NAME}` say why it fails, `goclaw service remove` takes it away"
         ) from error
 
 
 def _remove_enable_link(path: Path) -> None:
     """Remove the link made by `systemctl enable`, where systemctl cannot."""
-    link = path.parent / "default.target.wants" / NAME
-    if link.is_symlink() and link.readlink() in (path, Path("..") / NAME):
+    link = path.parent / "default.target.wants" / UNIT_NAME
+    if link.is_symlink() and link.readlink() in (path, Path("..") / UNIT_NAME):
         link.unlink()

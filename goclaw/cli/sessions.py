@@ -1,29 +1,65 @@
-"""`goclaw sessions list|show|export`."""
+"""`goclaw sessions list|show|export`: conversations, to standard output or into a new file."""
 
 import asyncio
 import os
 import sys
+from codecs import getwriter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Protocol
 
 import orjson
 import typer
 
-from goclaw.blobs import is_kept
-from goclaw.cli.common import load
+from goclaw.auth.users import Users
 from goclaw.cli.frame import show as show_text
-from goclaw.cli.transcripts.jsonl import JsonLines, masked
-from goclaw.cli.transcripts.markdown import MarkdownWriter
-from goclaw.cli.transcripts.plain import Plain, when
-from goclaw.cli.transcripts.source import Entry, Kept, entries, known, open_source
-from goclaw.cli.transcripts.target import STDOUT, OutputFile, open_target
+from goclaw.cli.options import load
+from goclaw.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, masked, when
+from goclaw.cli.transcripts import Entry, Kept, entries, known, open_source
 from goclaw.config.schema import Config
-from goclaw.events import Outline, SessionInfo
-from goclaw.redact import mask
-from goclaw.users import Users
+from goclaw.core.events import Outline, SessionInfo
+from goclaw.core.files import create_file
+from goclaw.core.redact import mask
+from goclaw.errors import StateError
+from goclaw.store.blobs import is_kept
+
+STDOUT = "-"
+
+
+class OutputFile(Protocol):
+    """The type of `open` for writing text."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+@contextmanager
+def open_target(name: str) -> Iterator[OutputFile]:
+    """Open the new file `name` (mode 0600: it holds a conversation), or standard output for `-`.
+
+    Raises:
+        StateError: it exists, or cannot be written. Nothing half-written is left.
+    """
+    if name == STDOUT:
+        yield sys.stdout
+        return
+    path = Path(name).expanduser()
+    if path.exists() or path.is_symlink():
+        raise _exists(path)
+    try:
+        with create_file(path) as file:
+            yield getwriter("utf-8")(file)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        raise StateError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _exists(path: Path) -> StateError:
+    return StateError(f"{path}: exists already; name another file, nothing is overwritten")
+
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, show and export conversations."
@@ -78,7 +114,7 @@ def show(
 ) -> None:
     """Print a conversation: as the model is shown it, or all of it."""
     config = load(context).config
-    form = JsonLines() if as_json else Plain(_kept_in(config))
+    form = JsonLinesWriter() if as_json else PlainWriter(_kept_in(config))
     with _enough_is_enough():
         asyncio.run(_write(config, key, form, _Terminal(), full=full, last=limit))
 
@@ -92,7 +128,7 @@ def export(
 ) -> None:
     """Write all of a conversation into a new file; secrets are masked."""
     config = load(context).config
-    form: Form = JsonLines()
+    form: Form = JsonLinesWriter()
     if format_ is Format.MARKDOWN:
         form = MarkdownWriter({user.key: user.name for user in Users.read(config.users_path).all()}, _kept_in(config))
     with _enough_is_enough(), open_target(file) as target:

@@ -1,25 +1,55 @@
-"""`goclaw tool list|describe|run|docs`."""
+"""`goclaw tool list|describe|run|docs`: tools without a model and a daemon, under the same rights and containment.
+
+Beside a daemon, which holds the database, what was said is searched there (`DaemonMemory`) and notes are searched here.
+Who may search which is decided by the tool, here, as everywhere.
+"""
 
 import asyncio
+import json
 import sys
-from typing import Annotated, Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, BinaryIO
 
 import orjson
 import typer
 
-from goclaw.catalog import GATED_TOOLS
-from goclaw.cli.common import load
+from goclaw.app import Environment, open_environment
+from goclaw.auth.access import Access
+from goclaw.auth.users import Users, login_name, open_users
 from goclaw.cli.frame import show
-from goclaw.cli.tooling import open_toolbox, run_lines
+from goclaw.cli.options import load
+from goclaw.cli.process import listens
 from goclaw.config.keys import closest
 from goclaw.config.load import Loaded
-from goclaw.messages import ToolResult
-from goclaw.toolkit.describing import details
-from goclaw.toolkit.dispatcher import error_text
-from goclaw.toolkit.parts import parts_of
-from goclaw.toolkit.registry import BuiltIn
-from goclaw.toolkit.sources import BUILT_IN
-from goclaw.toolkit.tool_listing import ListedTool, in_brackets, page
+from goclaw.config.schema import Config
+from goclaw.core.catalog import GATED_TOOLS
+from goclaw.core.clock import RealClock
+from goclaw.core.events import LOCAL, Actor, Address
+from goclaw.core.messages import ToolCall, ToolResult
+from goclaw.core.wire import AskMemory, MemoryFrame
+from goclaw.errors import GoclawError, ToolError
+from goclaw.hooks.open import open_hooks
+from goclaw.memory.base import (
+    MemoryFile,
+    MemoryPort,
+    MemoryStatus,
+    NoteResults,
+    Talk,
+    TranscriptQuery,
+    TranscriptResults,
+)
+from goclaw.memory.memory_queries import HEARD, TALKS, WANTED
+from goclaw.toolkit.arguments import json_type
+from goclaw.toolkit.consent import ApprovalRequest, Consent
+from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.toolkit.parts import PackageParts, parts_of
+from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import TurnServices
+from goclaw.toolkit.sources import BUILT_IN, SETTLED_SECONDS, Sources, open_sources
+from goclaw.toolkit.tool_docs import ListedTool, ToolListing, details, in_brackets, tools_page
+from goclaw.workspace import Workspace
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="List, describe and run tools."
@@ -67,7 +97,7 @@ def docs() -> None:
     gates = {name: gate for gate, gated in GATED_TOOLS.items() for name in gated}
     tools = BuiltIn(GATED_TOOLS).tools()
     listed = [ListedTool(tool, _origin(gates.get(tool.spec.name, ""))) for tool in tools]
-    print(page(listed), end="")
+    print(tools_page(listed), end="")
 
 
 def _origin(gate: str) -> str:
@@ -86,7 +116,7 @@ def run(
     """Run a tool. Prints its content, or {"error": …} with exit code 1."""
     loaded = load(context)
     if jsonl:
-        asyncio.run(_run_lines(loaded, user, approve=approve))
+        asyncio.run(_run_jsonl(loaded, user, approve=approve))
         return
     if name is None:
         raise typer.BadParameter("name a tool, or use --jsonl")
@@ -114,6 +144,174 @@ async def _run_one(loaded: Loaded, name: str, given: str, user: str | None, *, a
         return await box.run(name, arguments, user)
 
 
-async def _run_lines(loaded: Loaded, user: str | None, *, approve: bool) -> None:
+async def _run_jsonl(loaded: Loaded, user: str | None, *, approve: bool) -> None:
     async with open_toolbox(loaded.config, parts_of(loaded.packaged), approve=approve and user is None) as box:
         await run_lines(box, sys.stdin.buffer, user)
+
+
+class CommandLineServices(TurnServices):
+    """The services of a call on the command line."""
+
+    place = "on the command line"
+
+
+class OwnerServices(CommandLineServices):
+    """The services of a call by the owner of the state folder, who may have agreed beforehand."""
+
+    def __init__(self, owner: Actor, *, agreed: bool) -> None:
+        self._owner = owner
+        self._agreed = agreed
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        if not self._agreed:
+            raise ToolError(f"approval required: {wanted.reason}; `--approve` says yes beforehand")
+        return Consent(wanted.digest, by=self._owner)
+
+
+class Toolbox:
+    """The dispatcher, for use at a command line. Made by `open_toolbox`."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        sources: Sources,
+        access: Access,
+        users: Users,
+        environment: Environment,
+        *,
+        approve: bool,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.access = access
+        self.users = users
+        self.environment = environment
+        self._listing = ToolListing(dispatcher.registry, sources)
+        self._approve = approve
+        self._calls = 0
+
+    def tools(self, user: str | None) -> list[ListedTool]:
+        """Return the tools that `user` (None: the owner of the state folder) may use."""
+        return self._listing.of(_actor(user))
+
+    async def run(self, name: str, given: Any, user: str | None) -> ToolResult:
+        """Run one call; an error's content is `{"error": "…"}`."""
+        self._calls += 1
+        call_id = f"cli-{self._calls}"
+        if not isinstance(given, dict):
+            message = f"input: expected object, got {json_type(given)}"
+            return ToolResult(call_id, name, error_text(message), is_error=True)
+        actor = _actor(user)
+        scope = CallScope(
+            actor=actor,
+            session=actor.key,
+            address=Address(LOCAL, actor.key),
+            services=OwnerServices(actor, agreed=self._approve) if actor.owner else CommandLineServices(),
+            turn="cli",
+        )
+        return await self.dispatcher.call(ToolCall(call_id, name, given), scope)
+
+
+def _actor(user: str | None) -> Actor:
+    if user is None:
+        return Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
+    return Actor(user, "cli")
+
+
+@asynccontextmanager
+async def open_toolbox(config: Config, parts: PackageParts, *, approve: bool = False) -> AsyncIterator[Toolbox]:
+    """Open the tools until the block ends.
+
+    Args:
+        config: the configuration, with what packages declare.
+        parts: what they declare.
+        approve: the owner says yes beforehand to what would ask in their calls.
+    """
+    clock = RealClock()
+    async with (
+        open_users(config.users_path, clock) as users,
+        open_environment(config, users, clock) as environment,
+        open_sources(config, clock, parts) as sources,
+        open_hooks(environment) as hooks,
+    ):
+        if listens(config) and config.memory.enabled:
+            environment.memory = DaemonMemory(environment.memory, config)
+        await sources.ready()
+        await sources.settled(SETTLED_SECONDS)
+        access = Access(users, config)
+        dispatcher = Dispatcher(Registry([sources], access), access, environment, hooks)
+        yield Toolbox(dispatcher, sources, access, users, environment, approve=approve)
+
+
+async def run_lines(box: Toolbox, source: BinaryIO, user: str | None) -> None:
+    """Read a call per line and write an answer per line, in order, whatever the lines hold (`--jsonl`).
+
+    An empty line gets an answer, too, so that callers may count lines. Answers are ASCII, because a result may hold
+    characters that some readers take for the end of a line.
+    """
+    while line := await asyncio.to_thread(source.readline):
+        answer = orjson.loads(await _answer(box, line, user))
+        sys.stdout.write(f"{json.dumps(answer)}\n")
+        sys.stdout.flush()
+
+
+async def _answer(box: Toolbox, line: bytes, user: str | None) -> str:
+    try:
+        asked = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        return error_text(f"not JSON: {error}")
+    if not isinstance(asked, dict):
+        return error_text(f'expected an object {{"tool", "input", "user"}}, got {json_type(asked)}')
+    name, acting = asked.get("tool"), asked.get("user")
+    # Without a user in the line it is the one of the command line, never more than that.
+    acting = user if acting is None else acting
+    if not isinstance(name, str):
+        return error_text(f'field "tool": expected string, got {_got(asked, "tool")}')
+    if acting is not None and not isinstance(acting, str):
+        return error_text(f'field "user": expected string, got {json_type(acting)}')
+    result = await box.run(name, asked.get("input", {}), acting)
+    if result.is_error:
+        return result.content
+    return orjson.dumps({"ok": True, "content": result.content}).decode()
+
+
+def _got(asked: dict[str, Any], field: str) -> str:
+    return json_type(asked[field]) if field in asked else "nothing"
+
+
+class DaemonMemory:
+    """A `MemoryPort` that asks the daemon of a state folder for conversations, and another one for all else."""
+
+    def __init__(self, notes: MemoryPort, config: Config) -> None:
+        self._notes = notes
+        self._config = config
+
+    async def heard(self, wanted: TranscriptQuery, limit: int) -> TranscriptResults:
+        answer = await self._asked(AskMemory("heard", limit=limit, wanted=WANTED.to_data(wanted)))
+        return HEARD.from_data(answer["heard"])
+
+    async def talks(self) -> Sequence[Talk]:
+        return TALKS.from_data((await self._asked(AskMemory("talks")))["talks"])
+
+    async def search(self, workspace: Workspace, actor_key: str, query: str, limit: int) -> NoteResults:
+        return await self._notes.search(workspace, actor_key, query, limit)
+
+    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
+        return await self._notes.files(workspace, actor_key)
+
+    async def forget(self) -> bool:
+        return await self._notes.forget()
+
+    async def status(self) -> MemoryStatus:
+        return await self._notes.status()
+
+    async def reindex(self) -> None:
+        await self._notes.reindex()
+
+    async def _asked(self, question: AskMemory) -> dict[str, Any]:
+        from goclaw.tui.client import attach  # most calls search no conversation
+
+        try:
+            async with attach(self._config.socket_path, f"tui:{login_name()}", limit=0) as client:
+                return (await client.answer(question, MemoryFrame)).answer
+        except GoclawError as error:
+            raise ToolError(f"the daemon does not search conversations now: {error}") from error

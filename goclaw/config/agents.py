@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from goclaw import catalog
 from goclaw.config.exports import Exports, exported_sets
 from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Duration, ModelName, Names, OneOrMore, Selection, ToolProfile
+from goclaw.core import catalog
 
 MAIN = "main"
 """The agent that answers where no other one is chosen."""

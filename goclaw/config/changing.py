@@ -12,11 +12,11 @@ from typing import Any
 import orjson
 import yaml
 
+from goclaw.config.document import plain_value
 from goclaw.config.load import load_config
-from goclaw.config.reading import plain
 from goclaw.config.schema import Config
+from goclaw.core.files import only_writer, replace_file
 from goclaw.errors import ConfigError, ToolError
-from goclaw.files import only_writer, replace_file
 
 CHANGEABLE = (
     "checkpoint.every_turns",
@@ -124,7 +124,7 @@ def _try(file: Path, candidate: Path, before: str, after: str, dotted: str, valu
     loaded = load_config(candidate)
     if _others(old, dotted) != _others(loaded.config, dotted):
         raise ToolError(f"{file.name} was not changed: more than {dotted} would be; {_BY_HAND}")
-    if plain(loaded.config, dotted) != value:
+    if plain_value(loaded.config, dotted) != value:
         origin = loaded.origin(tuple(dotted.split(".")))
         raise ToolError(f"{file.name} was not changed: {dotted} is set elsewhere ({origin}), which goes first")
 

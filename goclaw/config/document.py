@@ -1,17 +1,23 @@
-"""Texts made from the schema: the example file, the page of documentation, and the configuration in force."""
+"""Texts of the configuration without secrets: the example file, the page of documentation, what is in force, one key.
+
+`without_secrets` strips a configuration file: what is left may be kept where the secrets must not be.
+"""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, get_args, get_origin
 
+import orjson
+import yaml
 from pydantic import BaseModel, SecretStr
 
-from goclaw.config.environment import COMMON_VARIABLES, PREFIX
 from goclaw.config.keys import (
     ANY_NAME,
     ITEM,
     Key,
     Loc,
+    closest,
     entry_kind,
     form_of,
     is_list,
@@ -20,9 +26,11 @@ from goclaw.config.keys import (
     is_secret,
     keys,
 )
+from goclaw.config.layers import COMMON_VARIABLES, PREFIX, key_kind
 from goclaw.config.schema import Config
-from goclaw.redact import mask
-from goclaw.selection import BUILT_IN
+from goclaw.core.redact import mask
+from goclaw.core.selection import BUILT_IN
+from goclaw.errors import ToolError
 
 HIDDEN = "********"
 _NAMES = {
@@ -223,3 +231,104 @@ def _words(kind: Any) -> str:
     if is_list(kind):
         return "list" if get_origin(kind) is tuple else "list or `auto`"
     return "mapping" if is_mapping(kind) else _PLAIN.get(getattr(kind, "__name__", ""), "any")
+
+
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH)$", re.IGNORECASE)
+_FOREIGN = ("channels",)
+"""Sections with keys of packages: which of them are secrets is not known here."""
+
+
+def shown(config: Config, dotted: str) -> str:
+    """Return `key: value`, of a section a line for each key in it.
+
+    Raises:
+        ToolError: there is no such key.
+    """
+    value: Any = config
+    path: list[str] = []
+    for name in dotted.split("."):
+        names = _names_in(value)
+        if name not in names:
+            meant = closest(name, sorted(names))
+            inside = f" in {'.'.join(path)}" if path else ""
+            hint = f"; did you mean {meant}?" if meant else f"; there are: {', '.join(sorted(names)) or 'none'}"
+            raise ToolError(f"no key {name[:100]!r}{inside}{hint}")
+        path.append(name)
+        value = getattr(value, name) if isinstance(value, BaseModel) else value[name]
+    return "\n".join(_key_lines(value, tuple(path)))
+
+
+def plain_value(config: Config, dotted: str) -> Any:
+    """Return the value of a single, non-secret key; see `changing.CHANGEABLE`."""
+    value: Any = config
+    for name in dotted.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _names_in(value: Any) -> set[str]:
+    if isinstance(value, BaseModel):
+        return set(type(value).model_fields)
+    return set(value) if isinstance(value, dict) else set()
+
+
+def _key_lines(value: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if path[0] in _FOREIGN and (value or len(path) > 1):
+        yield f"{'.'.join(path)}: {HIDDEN}"
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _key_lines(getattr(value, name), (*path, name))
+    elif isinstance(value, dict) and value:
+        for name, inner in value.items():
+            yield from _key_lines(inner, (*path, str(name)))
+    else:
+        hidden = _SECRET_NAME.search(path[-1]) and isinstance(value, str | SecretStr)
+        yield f"{'.'.join(path)}: {HIDDEN if hidden else mask(orjson.dumps(value, default=_as_json).decode())}"
+
+
+def _as_json(value: Any) -> Any:
+    """Convert a value that JSON has no type for."""
+    if isinstance(value, SecretStr):
+        return HIDDEN
+    if isinstance(value, BaseModel):
+        return {
+            name: HIDDEN if _SECRET_NAME.search(name) and isinstance(inner, str) else inner for name, inner in value
+        }
+    return str(value)
+
+
+_NOTHING = "tag:yaml.org,2002:null"
+
+
+def without_secrets(text: str) -> tuple[str, list[str]]:
+    """Replace every secret of a valid configuration by `null`; return the text and the keys of the secrets.
+
+    A secret is the value of a secret key, and whatever `redact.mask` would hide: known secrets in other places, tokens,
+    passwords in URLs; those in comments are masked. Everything else stays as it was written.
+    """
+    # Not the loader of libyaml: its positions count differently.
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    found = sorted(_secrets(node, ()), key=lambda secret: secret[1].start_mark.index, reverse=True)
+    for _, scalar in found:
+        start, end = scalar.start_mark.index, scalar.end_mark.index
+        # A block (`key: |`) ends behind its last line.
+        text = f"{text[:start]}null{chr(10) if text[start:end].endswith(chr(10)) else ''}{text[end:]}"
+    return mask(text), [".".join(map(str, loc)) for loc, _ in reversed(found)]
+
+
+def _secrets(node: yaml.Node | None, loc: Loc) -> Iterator[tuple[Loc, yaml.ScalarNode]]:
+    match node:
+        case yaml.MappingNode():
+            for key, value in node.value:
+                yield from _secrets(value, (*loc, key.value))
+        case yaml.SequenceNode():
+            for index, value in enumerate(node.value):
+                yield from _secrets(value, (*loc, index))
+        case yaml.ScalarNode() if node.tag != _NOTHING and (_is_secret_key(loc) or mask(node.value) != node.value):
+            yield loc, node
+        case _:
+            pass
+
+
+def _is_secret_key(loc: Loc) -> bool:
+    return is_secret(key_kind(tuple(map(str, loc))))

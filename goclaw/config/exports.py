@@ -10,12 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from goclaw import catalog
 from goclaw.config.registries import EntryName, EntryVersion
 from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Names, Selection
-from goclaw.records import record
-from goclaw.selection import BUILT_IN
+from goclaw.core import catalog
+from goclaw.core.records import record
+from goclaw.core.selection import BUILT_IN
 
 ARGUMENT = re.compile(r"[a-z][A-Za-z0-9_]{0,63}")
 """Names of arguments declared in the configuration or by `goclaw.declare`."""

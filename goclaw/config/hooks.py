@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from goclaw.config.keys import Loc
 from goclaw.config.section import Section
 from goclaw.config.values import Names, OneOrMore, Point
-from goclaw.selection import NOT, SET
+from goclaw.core.selection import NOT, SET
 
 TOOL_POINTS = frozenset({"pre_tool", "post_tool", "post_tool_failure"})
 """The points that are about a tool."""

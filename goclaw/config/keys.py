@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from goclaw.records import record
+from goclaw.core.records import record
 
 ANY_NAME = "*"
 """Stands in a path for a name that the operator chooses (`providers.*.api_key`)."""

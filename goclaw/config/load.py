@@ -16,20 +16,27 @@ from typing import Any
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from goclaw.config import embedding, from_registry, hooks, listening
-from goclaw.config.environment import LOCATION, environment_layer
-from goclaw.config.files import lies_inside, readable_by_others, shown_path
+from goclaw.config import contradictions, hooks, listening
 from goclaw.config.keys import Loc
-from goclaw.config.layers import Layer, holds_secret, merged
-from goclaw.config.mcp_servers import Variable
+from goclaw.config.layers import (
+    LOCATION,
+    Layer,
+    environment_layer,
+    file_layer,
+    holds_secret,
+    merged,
+    override_layer,
+    secrets_layer,
+)
+from goclaw.config.mcp import Variable
 from goclaw.config.packaged import Packaged, read_packaged, remove
 from goclaw.config.report import dotted, problem_line, problem_lines
 from goclaw.config.schema import Config, default_state_dir
-from goclaw.config.sources import file_layer, override_layer, secrets_layer
 from goclaw.config.values import absolute
+from goclaw.core.files import lies_inside, readable_by_others, shown_path
+from goclaw.core.records import record
+from goclaw.core.redact import remember
 from goclaw.errors import ConfigError
-from goclaw.records import record
-from goclaw.redact import remember
 
 CONFIG_FILE = "config.yaml"
 """In the state folder, where no other one is named."""
@@ -241,8 +248,8 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
     yield from listening.contradictions(config)
     yield from hooks.contradictions(config.hooks)
-    yield from embedding.contradictions(config)
-    yield from from_registry.contradictions(config)
+    yield from contradictions.of_embedder(config)
+    yield from contradictions.of_registries(config)
     for index, spec in enumerate(config.models.agent):
         name, colon, model = spec.partition(":")
         if spec != "demo" and not (name and colon and model):

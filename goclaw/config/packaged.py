@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from goclaw import catalog
 from goclaw.config.keys import child_kind, entry_kind
 from goclaw.config.layers import Layer, key_kind
 from goclaw.config.report import dotted
-from goclaw.plugins import load, plugins
-from goclaw.records import record
+from goclaw.core import catalog
+from goclaw.core.plugins import load, plugins
+from goclaw.core.records import record
 
 SECTIONS = ("agents", "toolsets", "mcp")
 """The sections of the entry-point group whose lines say something of the configuration."""

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator
 
 from goclaw.config.section import Section
 from goclaw.config.values import Duration, Mode, Names, Row, Selection
-from goclaw.selection import parsed
+from goclaw.core.selection import parsed
 
 ADMIN, USER = "admin", "user"
 """The predefined roles: `admin` may do everything, `user` is the role of users without one."""

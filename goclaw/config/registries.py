@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from goclaw.config.mcp_servers import Headers, Variables
+from goclaw.config.mcp import Headers, Variables
 from goclaw.config.section import Section, replaceable
 from goclaw.config.values import Duration, Host, Hosts, Names, Secret, Url
 

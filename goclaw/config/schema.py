@@ -13,10 +13,8 @@ from pydantic import Field, field_validator
 from goclaw.config.agents import AgentsSettings
 from goclaw.config.exports import Publication, publications
 from goclaw.config.hooks import HookSettings
-from goclaw.config.mcp import McpSettings
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings, McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
-from goclaw.config.reactions import Reaction
 from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
 from goclaw.config.section import Later, Section
 from goclaw.config.tools import ToolsSettings
@@ -31,6 +29,7 @@ from goclaw.config.values import (
     OneOrMore,
     Origins,
     QueueMode,
+    Reaction,
     Secret,
     Selection,
     Spec,
@@ -40,7 +39,7 @@ from goclaw.config.values import (
     WebhookSecret,
     absolute,
 )
-from goclaw.selection import TAG
+from goclaw.core.selection import TAG
 
 
 class WebhookSettings(Section):

@@ -1,13 +1,18 @@
 """THE table of servers that speak OpenAI's protocol: where each is, which variable has its key, how its chats differ.
 
-`providers.<name>.base_url` and `.api_key` of the configuration take precedence. Whether one has models that chat or
-models that embed is not known here. A new server is one row. Sources: the API reference of each server as of 2026; a
-column is set only where the default is wrong.
+`providers.<name>.base_url` and `.api_key` of the configuration take precedence (`place_of`). Whether one has models
+that chat or models that embed is not known here. A new server is one row. Sources: the API reference of each server as
+of 2026; a column is set only where the default is wrong.
 """
 
+import os
+from collections.abc import Mapping
 from typing import Literal
 
-from goclaw.records import record
+from goclaw.config.schema import ProviderSettings
+from goclaw.core.records import record
+from goclaw.core.redact import remember
+from goclaw.errors import ConfigError
 
 
 @record
@@ -89,3 +94,28 @@ SERVERS = {
     "zai": KnownServer("https://api.z.ai/api/paas/v4", "ZAI_API_KEY", "zai", replay_reasoning=True),
 }
 """By the provider's name in a spec. `openai` and `openai-chat` are the same server."""
+
+
+def place_of(
+    setting: str, name: str, settings: ProviderSettings, known: Mapping[str, KnownServer]
+) -> tuple[str, dict[str, str]]:
+    """Base URL and headers for the provider `name` that the configuration's `setting` wants: `providers.<name>` of the
+    configuration takes precedence over what is `known`. The variable's key goes to the server that it is for only.
+
+    Raises:
+        ConfigError: the address or the key is missing.
+    """
+    server = known.get(name)
+    base_url = settings.base_url or (server.base_url if server else None)
+    if base_url is None:
+        raise ConfigError(
+            f"{setting}: no server is known as {name}; set providers.{name}.base_url (http://host:port/v1), "
+            f"or take one of {', '.join(sorted(known))}"
+        )
+    key = settings.api_key.get_secret_value() if settings.api_key else None
+    if key is None and server and server.key_variable and not settings.base_url:
+        key = os.environ.get(server.key_variable)
+        if not key:
+            raise ConfigError(f"{setting}: no key; set {server.key_variable} or providers.{name}.api_key")
+        remember(key)
+    return base_url, {"authorization": f"Bearer {key}"} if key else {}

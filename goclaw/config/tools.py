@@ -1,22 +1,275 @@
-"""The keys of `tools`."""
+"""The keys of `tools`: each tool's own section, tools that are a command each (`tools.cli`), and sets of tools."""
 
 import re
-from typing import Literal
+import shlex
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from goclaw.config.cli_tools import CliTools
-from goclaw.config.command_tool import CommandSettings
 from goclaw.config.exports import PublishSettings
-from goclaw.config.file_tools import EditSettings, ReadSettings, SearchSettings, WriteSettings
-from goclaw.config.mcp_servers import ServerName
-from goclaw.config.pinned import PinnedSets
+from goclaw.config.mcp import PinnedSets, ServerName
 from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.section import Section
-from goclaw.config.shell_tools import SshSettings, TasksSettings
-from goclaw.config.values import Environment, Names, Ports, Selection, ToolProfile
-from goclaw.config.web_tools import WebFetchSettings, WebSearchSettings
-from goclaw.selection import BUILT_IN, cycle
+from goclaw.config.values import Duration, Environment, Folder, Host, Names, Ports, Secret, Selection, ToolProfile, Url
+from goclaw.core import catalog
+from goclaw.core.selection import BUILT_IN, cycle
+
+
+class ReadSettings(Section):
+    """The `read` tool."""
+
+    max_lines: int = Field(500, ge=1, description="Lines returned when no limit is asked for.")
+    max_bytes: int = Field(50_000, ge=1_000, description="Bytes returned at most.")
+    max_file_mb: int = Field(
+        20, ge=1, description="Larger notebooks and texts in UTF-16 are refused in words; other texts have no limit."
+    )
+
+
+class WriteSettings(Section):
+    """The `write` tool."""
+
+    review: bool = Field(
+        False,
+        description="Every change of a file (write, edit, multi_edit, notebook_edit) waits for a yes, with a diff.",
+    )
+
+
+class EditSettings(Section):
+    """The `edit` and `multi_edit` tools."""
+
+    allow_fuzz_on_edits: bool = Field(
+        True, description="Also find a text whose white space or indentation differs; if not, exactly as it is given."
+    )
+
+
+class SearchSettings(Section):
+    """The `search` and `glob` tools."""
+
+    threads: int = Field(2, ge=1, le=64, description="Files that are searched at the same time.")
+    timeout: float = Field(10, gt=0, le=300, description="Seconds a search may take; what was found until then counts.")
+    max_file_mb: int = Field(
+        20, ge=1, le=1_000, description="Larger files of a folder are told and not searched; one named as `path` is."
+    )
+
+
+class WebFetchSettings(Section):
+    """The `web_fetch` tool."""
+
+    timeout: Duration = Field(20, le=120, description="Seconds that a page may take, redirects included.")
+    max_mb: float = Field(5, gt=0, le=50, description="How much of a page is read.")
+    cache_minutes: float = Field(15, ge=0, le=1_440, description="How long a page is kept in memory; 0: not at all.")
+    cache_mb: float = Field(20, ge=0, le=1_024, description="Memory for such pages.")
+
+
+class WebSearchSettings(Section):
+    """The `web_search` tool."""
+
+    provider: Literal["searxng", "brave", "tavily", "duckduckgo"] | None = Field(
+        None, description="Who searches; not set: the agent cannot."
+    )
+    url: Url | None = Field(
+        None, description="Where it answers: a SearXNG of yours; for the others only to replace their own address."
+    )
+    api_key: Secret | None = Field(
+        None, description="Key for Brave or Tavily; BRAVE_API_KEY and TAVILY_API_KEY are read, too."
+    )
+    count: int = Field(10, ge=1, le=20, description="How many results the agent gets when it asks for no number.")
+    timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")
+
+
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
+"""Characters that `ssh` expands in file names."""
+
+
+def _not_expanded(path: Path) -> Path:
+    if found := _EXPANDED.search(str(path)):
+        raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
+    return path
+
+
+SshFile = Annotated[Folder, AfterValidator(_not_expanded)]
+
+
+class TasksSettings(Section):
+    """Commands in the background."""
+
+    per_session: int = Field(8, ge=0, le=100, description="How many may run at once in one conversation; 0: none.")
+    total: int = Field(32, ge=0, le=1_000, description="How many may run at once in all.")
+    minutes: float = Field(60, gt=0, le=10_080, description="How long one may run; a call may ask for less.")
+    output_mb: int = Field(16, ge=1, le=1_024, description="How much of what one says is kept.")
+
+
+class SshHost(Section):
+    """One host."""
+
+    host: Host = Field(description="Name or address.", examples=["web1.example.org"])
+    port: int = Field(22, ge=1, le=65_535, description="Port of its sshd.")
+    user: str = Field(description="As whom commands run there.", examples=["deploy"])
+    identity_file: SshFile = Field(
+        description="Private key without a passphrase, outside of every workspace.", examples=["/etc/goclaw/ssh/web1"]
+    )
+    known_hosts: SshFile = Field(
+        description="File with the host's key (`ssh-keyscan`, compared by a person).",
+        examples=["/etc/goclaw/ssh/known_hosts"],
+    )
+
+    @field_validator("user")
+    @classmethod
+    def _is_a_name(cls, user: str) -> str:
+        if not _USER.fullmatch(user):
+            raise ValueError("should be the name of a user: letters, digits, `_`, `.` and `-`")
+        return user
+
+
+class SshSettings(Section):
+    """The `ssh_exec` tool."""
+
+    hosts: dict[str, SshHost] = Field(
+        default_factory=dict, description="Where commands may be run over ssh, by the name that the model uses."
+    )
+
+    @field_validator("hosts")
+    @classmethod
+    def _have_names(cls, hosts: dict[str, SshHost]) -> dict[str, SshHost]:
+        for name in hosts:
+            if not _HOST_ID.fullmatch(name):
+                raise ValueError(f"`{name}` should be a name of letters, digits, `_`, `.` and `-`")
+        return hosts
+
+
+FOR_PEOPLE_ONLY = (
+    "approvals",
+    "approve",
+    "clear",
+    "cleartool",
+    "compact",
+    "deny",
+    "forget",
+    "mode",
+    "new",
+    "pair",
+    "pause",
+    "resume",
+    "start",
+    "stop",
+    "tool",
+)
+"""They decide what the agent may do, or wait for the very turn that gives them."""
+
+
+class CommandSettings(Section):
+    """The `command` tool."""
+
+    allowed: Names = Field(
+        ("status", "usage", "tools", "help", "whoami", "queue"),
+        description="Slash commands that the agent may give for the person it works for, as far as that person may.",
+    )
+
+    @field_validator("allowed")
+    @classmethod
+    def _harmless(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        plain = tuple(name.removeprefix("/").lower() for name in names)
+        if found := next((name for name in plain if name in FOR_PEOPLE_ONLY), ""):
+            raise ValueError(f"`{found}` is for people only; it can never be allowed")
+        return plain
+
+
+MAX_NAME = 64
+"""Characters of a tool's name that every provider takes."""
+_CLI_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
+
+
+def _check_name(name: str) -> str:
+    if not _CLI_NAME.fullmatch(name):
+        raise ValueError(f"should be a name in snake_case (`run_lint`), at most {MAX_NAME} characters")
+    if name in catalog.TOOLS or any(name in gated for gated in catalog.GATED_TOOLS.values()):
+        raise ValueError("is the name of a built-in tool; choose another one")
+    return name
+
+
+def _check_command(command: str) -> str:
+    if not command.strip() or any(ord(character) < 32 for character in command):
+        raise ValueError("should be the name or the path of a program")
+    if " " in command.strip() and "/" not in command:
+        words = command.split()
+        raise ValueError(f"should be one program; write `command: {words[0]}`, and the rest into `args`")
+    return command
+
+
+def _check_words(words: tuple[str, ...]) -> tuple[str, ...]:
+    if any("\0" in word for word in words):
+        raise ValueError("should hold no NUL characters")
+    return words
+
+
+class CliToolSettings(Section):
+    """A tool that runs one command, contained like those of `exec`; the model adds arguments to it."""
+
+    command: Annotated[str, AfterValidator(_check_command)] = Field(
+        description="The program: a name, or a path; `./lint.sh` lies in the workspace.",
+        examples=["golangci-lint"],
+    )
+    args: Annotated[tuple[str, ...], AfterValidator(_check_words)] = Field(
+        (), description="Its first arguments, a word each; what the model gives comes behind them."
+    )
+    description: str = Field(
+        description="What the tool does, for the model: a first sentence, and what else it should know.",
+        examples=["Run the Go linter."],
+        min_length=1,
+        max_length=4_000,
+    )
+    timeout: float | None = Field(None, gt=0, le=3_600, description="Seconds; not set: `tools.exec.timeout`.")
+    tags: Names = Field((), description="Tags by which policies and toolsets choose it, besides `shell` and `cli`.")
+    title: str = Field("", max_length=100, description="Its name for people; not set: made of its name.")
+    read_only: bool = Field(
+        False,
+        description="Whether it changes nothing: contained and without network it runs like a read, in plan mode, too, "
+        "and the sandbox lets it write nothing in the workspace.",
+    )
+    destructive: bool | None = Field(
+        None,
+        description="Whether it may destroy something: `true`: every call asks first, as all that is critical. Not "
+        "set: MCP clients are told that it may, unless it only reads; what is asked follows from the sandbox.",
+    )
+    idempotent: bool | None = Field(
+        None,
+        description="Whether running it twice does what once does: then a crash lets it run again. Not set: only if it "
+        "only reads.",
+    )
+    open_world: bool | None = Field(
+        None,
+        description="Whether MCP clients are told that it reaches beyond this machine; not set: they are told so. What "
+        "it reaches says `tools.exec.network`.",
+    )
+
+    @model_validator(mode="after")
+    def _not_both(self) -> "CliToolSettings":
+        if self.read_only and self.destructive:
+            raise ValueError("`read_only` and `destructive` exclude each other")
+        return self
+
+    def line(self, given: str = "") -> str:
+        """Return the command as a shell's command line, for rules and people.
+
+        Raises:
+            ValueError: the quotation marks in `given` do not match.
+        """
+        return shlex.join(self.words(given))
+
+    def words(self, given: str = "") -> tuple[str, ...]:
+        """Return the command with its arguments and those of `given`, split as a shell would; no shell is run.
+
+        Raises:
+            ValueError: the quotation marks in `given` do not match.
+        """
+        return (self.command, *self.args, *shlex.split(given))
+
+
+CliTools = dict[Annotated[str, AfterValidator(_check_name)], CliToolSettings]
+
 
 _SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 

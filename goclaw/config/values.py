@@ -1,4 +1,8 @@
-"""The kinds of value that the schema is made of, with the checks that go with them. Messages never repeat a value."""
+"""The kinds of value that the schema is made of, with the checks that go with them. Messages never repeat a value.
+
+Reactions are listed here, not taken from Telegram's library: every command reads settings, and that takes 130 ms to
+import.
+"""
 
 import os
 import re
@@ -11,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SecretStr, Tag, WithJsonSchema
 
 from goclaw.config.section import Section
-from goclaw.selection import malformed
+from goclaw.core.selection import malformed
 
 _MAX_PATH, _MAX_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
@@ -156,7 +160,7 @@ OneOrMore = BeforeValidator(_split)
 
 Names = Annotated[tuple[str, ...], OneOrMore]
 Selection = Annotated[tuple[str, ...], OneOrMore, AfterValidator(_check_selection)]
-"""Which tools: see `goclaw.selection`."""
+"""Which tools: see `goclaw.core.selection`."""
 Ports = Annotated[tuple[Annotated[int, Field(ge=1, le=65_535)], ...], OneOrMore]
 GroupId = Annotated[int, AfterValidator(_check_group)]
 
@@ -227,3 +231,32 @@ Answer = Literal["run", "ask", "refuse"]
 """Decision about a tool call before it runs."""
 Row = Literal["low", "medium", "contained", "high", "critical"]
 """The rows of the table "What runs, what asks"."""
+
+
+_EMOJI = (
+    "👍 👎 ❤ 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤️‍🔥 🌚 "
+    "🌭 💯 🤣 ⚡ 🍌 🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 "
+    "🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂️ 🤷 🤷‍♀️ 😡"
+)
+"""Bot API 9, ReactionTypeEmoji."""
+_VARIANTS = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]")
+"""The mark that asks for a coloured form, and skin tones: keyboards add them, Telegram's list has few of them."""
+ALLOWED_REACTIONS: Mapping[str, str] = {_VARIANTS.sub("", emoji): emoji for emoji in _EMOJI.split()}
+"""Every reaction as Telegram writes it, by its form without variants."""
+_SOME_REACTIONS = "👍 👎 ❤ 🔥 🎉 👏 😁 🤔 😢 🙏 👌 💯 👀"
+
+
+def reaction_of(emoji: str) -> str:
+    """Return the emoji as Telegram writes it.
+
+    Raises:
+        ValueError: Telegram has no such reaction; the message names some that it has.
+    """
+    found = ALLOWED_REACTIONS.get(_VARIANTS.sub("", emoji.strip()))
+    if found is None:
+        shown = emoji[:20] or "empty text"
+        raise ValueError(f"Telegram takes no {shown} as a reaction; it takes, among others, {_SOME_REACTIONS}")
+    return found
+
+
+Reaction = Annotated[str, AfterValidator(reaction_of)]

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from goclaw.config.agents import AgentSettings, RunPolicySettings
 from goclaw.config.exports import ExportSettings
-from goclaw.config.pinned import PinnedSetSettings, pin_tag
+from goclaw.config.mcp import PinnedSetSettings, pin_tag
 from goclaw.config.values import ToolProfile
+from goclaw.core.records import record
 from goclaw.declare.options import ExportOption, Option, collected, refuse_leftovers
 from goclaw.declare.registries import told_of
 from goclaw.declare.tools import ToolDeclaration
 from goclaw.declare.tools import toolset as made_toolset
 from goclaw.mcp.validation import full_name
-from goclaw.records import record
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.parts import AgentPart, RegistryPart, ToolsetPart
 

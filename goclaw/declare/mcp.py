@@ -17,13 +17,13 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, TypeAdapter
 
 from goclaw.config.mcp import McpServerSettings
+from goclaw.core.events import Actor
+from goclaw.core.records import record
 from goclaw.declare.options import Option, collected, refuse_leftovers
 from goclaw.declare.tools import ToolDeclaration, tool
 from goclaw.declare.tools import passthrough as forwarded
 from goclaw.declare.tools import toolset as made_toolset
-from goclaw.events import Actor
 from goclaw.mcp.declared import Argument, Declared, DeclaredPrompt, Message, Notification, Resource
-from goclaw.records import record
 from goclaw.specs import SideEffect
 from goclaw.toolkit.binding import Method
 from goclaw.toolkit.parts import ToolsetPart

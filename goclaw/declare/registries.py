@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from pydantic import TypeAdapter
 
 from goclaw.config.registries import FromRegistrySettings, RegistryName, RegistrySettings
+from goclaw.core.records import record
 from goclaw.declare.options import Option, PublishOption, RegistryOption, collected, refuse_leftovers
-from goclaw.records import record
 from goclaw.toolkit.parts import RegistryPart
 
 _NAME: TypeAdapter[str] = TypeAdapter(RegistryName)

@@ -8,11 +8,10 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.fields import FieldInfo
 
 from goclaw.config.exports import ARGUMENT
+from goclaw.core.records import record
 from goclaw.declare.options import ToolOption
-from goclaw.records import record
-from goclaw.toolkit.modelling import model_of, result_of
+from goclaw.toolkit.json_schema import STRICT, Injected, model_of, result_of, without_titles
 from goclaw.toolkit.results import BoundedResult, Result
-from goclaw.toolkit.signature import STRICT, Injected, without_titles
 
 NUMBER = "x-field-number"
 """Under which key a schema keeps the numbers of fields."""

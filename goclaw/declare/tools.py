@@ -12,14 +12,13 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goclaw.config.exports import ConfirmSettings, ExportedToolSettings, PassthroughSettings, PublishSettings
-from goclaw.config.mcp_servers import PinnedTool, ServerName
-from goclaw.config.pinned import PinnedSetSettings
+from goclaw.config.mcp import PinnedSetSettings, PinnedTool, ServerName
+from goclaw.core.records import record
+from goclaw.core.selection import BUILT_IN
 from goclaw.declare.options import ToolOption, ToolsetOption, collected, refuse_leftovers
 from goclaw.declare.registries import FromRegistry, told_of
 from goclaw.declare.shapes import Part, model_from, result_from, schema_from, with_injected, written
 from goclaw.errors import ToolError
-from goclaw.records import record
-from goclaw.selection import BUILT_IN
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.base import tool as declared_tool

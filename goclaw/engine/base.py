@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Generic, Literal, Protocol, TypeVar
 
-from goclaw.codec import Codec
-from goclaw.events import Delivery, Inbound
-from goclaw.records import record
+from goclaw.core.codec import Codec
+from goclaw.core.events import Delivery, Inbound
+from goclaw.core.records import record
 from goclaw.store.database import BoundStatement
 
 T = TypeVar("T")

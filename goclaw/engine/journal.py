@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, func, or_, select, update
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
+from goclaw.core.events import Inbound
+from goclaw.core.records import record
 from goclaw.engine.base import Step, TurnKind, continues
 from goclaw.errors import StateError
-from goclaw.events import Inbound
-from goclaw.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
-from goclaw.store.tables import inbox, steps
+from goclaw.store.schema import inbox, steps
 
 log = logging.getLogger(__name__)
 

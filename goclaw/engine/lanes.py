@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
-from goclaw.clock import Backoff, Clock
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.events import Delivery, Inbound
+from goclaw.core.supervise import ends_within, goes_on
 from goclaw.engine.base import Handler, RunningTurn, TurnKind, continues
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
-from goclaw.events import Delivery, Inbound
-from goclaw.health.stacks import task_stacks
-from goclaw.supervise import ends_within, goes_on
+from goclaw.health.stuck_tasks import task_stacks
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 CLOSE_SECONDS = (3.0, 1.0, 1.0)
 """Seconds for work to end at shutdown, each time it is asked to.
 
-From the second time on, work that ignores it is left behind (see `health.unresponsive_tasks`).
+From the second time on, work that ignores it is left behind (see `health.stuck_tasks`).
 """
 
 Failed = Callable[[JournaledTurn, Exception], Awaitable[Sequence[Delivery]]]

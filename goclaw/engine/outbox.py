@@ -1,7 +1,8 @@
 """The outbox: promised deliveries reach their chat, in order, once.
 
 A delivery is a row, committed together with the end of the turn that made it. The channel reports through a `Handover`
-when it sends a part and when the part arrived; both are in the row. A row found `sending` at start has one part that
+when it sends a part and when the part arrived; both are in the row. The record on disk is never ahead of the chat, and
+behind it by one part at most: the one that is marked as being sent. A row found `sending` at start has one part that
 may or may not have arrived: that part is sent once more, and marked. This is the only window in which a message can
 arrive twice; a service without idempotency keys leaves no better way.
 """
@@ -14,22 +15,88 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from sqlite3 import Row
 from typing import Any, TypeVar
 
 from sqlalchemy import bindparam, delete, func, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
-from goclaw.channels.base import Channel
-from goclaw.clock import Backoff, Clock
-from goclaw.codec import Codec
-from goclaw.engine.delivery_progress import DeliveryProgress, progress_of
+from goclaw.channels.base import Channel, Doubt
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Address, Delivery, Receipt
+from goclaw.core.supervise import goes_on, keep_running, result_of
 from goclaw.errors import DeliveryError, StateError
-from goclaw.events import Address, Delivery, Receipt
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
-from goclaw.store.tables import deliveries
-from goclaw.supervise import goes_on, keep_running, result_of
+from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
+
+
+_DELIVERY: Codec[Delivery] = Codec(Delivery)
+_PARTS: Codec[tuple[str, ...]] = Codec(tuple[str, ...])
+
+_MARK = Statement(update(deliveries).where(deliveries.c.id == bindparam("of")).values(state=bindparam("new_state")))
+_ARRIVED = Statement(
+    update(deliveries)
+    .where(deliveries.c.id == bindparam("of"))
+    .values(state="pending", progress=bindparam("new_progress"))
+)
+
+
+class DeliveryProgress:
+    """One delivery and its progress."""
+
+    def __init__(
+        self, delivery: Delivery, database: Database, parts: tuple[str, ...] = (), doubt: Doubt = Doubt.NONE
+    ) -> None:
+        self.delivery = delivery
+        self._database = database
+        self._parts = parts
+        self._doubt = doubt
+        self._marked = doubt is not Doubt.NONE
+        """Whether the row says that a part is being sent."""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self._parts
+
+    @property
+    def doubt(self) -> Doubt:
+        return self._doubt
+
+    async def sending(self) -> None:
+        if not self._marked:
+            await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
+            self._marked = True
+
+    async def arrived(self, message_id: str) -> None:
+        # First in memory: should the disk refuse it, this run of the daemon still knows.
+        self._parts = (*self._parts, message_id)
+        self._doubt = Doubt.NONE
+        self._marked = False
+        await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=_PARTS.to_json(self._parts)))
+
+    async def failed(self, *, maybe_arrived: bool) -> None:
+        """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
+        if maybe_arrived:
+            self.interrupted()
+        elif self._marked and self._doubt is Doubt.NONE:
+            await self._database.write(_MARK(of=self.delivery.id, new_state="pending"))
+            self._marked = False
+
+    def interrupted(self) -> None:
+        """A try ended somehow: a part that was being sent may be there."""
+        if self._marked:
+            self._doubt = Doubt.SILENCE
+
+
+def progress_of(row: Row, database: Database) -> DeliveryProgress:
+    """Return the progress of a delivery that an earlier run of the daemon left undelivered."""
+    parts = _PARTS.from_json(row["progress"]) if row["progress"] else ()
+    doubt = Doubt.RESTART if row["state"] == "sending" else Doubt.NONE
+    return DeliveryProgress(_DELIVERY.from_json(row["body"]), database, parts, doubt)
+
 
 T = TypeVar("T")
 
@@ -46,7 +113,6 @@ KEEP_SECONDS = 7 * 24 * 3600.0
 WORD = ":refused"
 """Suffix of the id of the notice about a refused delivery."""
 
-_DELIVERY: Codec[Delivery] = Codec(Delivery)
 _RECEIPT: Codec[Receipt] = Codec(Receipt)
 
 _INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)

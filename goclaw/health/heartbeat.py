@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from goclaw.clock import Clock
-from goclaw.health.stacks import thread_stacks
+from goclaw.core.clock import Clock
+from goclaw.health.stuck_tasks import thread_stacks
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.records import record
 
 PATIENCE = 2.0
 """Time limit in seconds for a test write: the database waits longer for a lock than a probe may."""

@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Callable, MutableMapping
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
 
 log = logging.getLogger(__name__)
 

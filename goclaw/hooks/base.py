@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, get_args
 
-from goclaw.catalog import ALIASES
 from goclaw.config.hooks import DEFAULT_SECONDS
 from goclaw.config.values import Point as Point
+from goclaw.core.catalog import ALIASES
+from goclaw.core.events import Actor, Alerts, Unheard
+from goclaw.core.records import record
+from goclaw.core.redact import mask, mask_known
 from goclaw.errors import HookFailed
-from goclaw.events import Actor, Alerts, Unheard
-from goclaw.records import record
-from goclaw.redact import mask, mask_known
 
 log = logging.getLogger(__name__)
 

@@ -16,18 +16,18 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from goclaw.audit import AuditEntry
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.hooks import HookSettings
 from goclaw.config.schema import Config
+from goclaw.core.events import Actor
+from goclaw.core.records import record
+from goclaw.core.supervise import background
 from goclaw.errors import GoclawError, HookFailed
-from goclaw.events import Actor
+from goclaw.execution.sandbox import layout
+from goclaw.execution.sandbox.base import Limits, Policy, Process, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.descriptors import chunks, closing, reading
+from goclaw.execution.sandbox.policy import policy_for
 from goclaw.hooks.base import MAY, HookAnswer, HookEvent
-from goclaw.records import record
-from goclaw.sandbox import layout
-from goclaw.sandbox.base import Limits, Policy, Process, Sandbox, SandboxCommand
-from goclaw.sandbox.descriptors import chunks, closing, reading
-from goclaw.sandbox.policy import policy_for
-from goclaw.supervise import background
 from goclaw.workspace import Workspace
 
 MAX_BYTES = 64 << 10

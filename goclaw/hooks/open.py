@@ -9,16 +9,16 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from goclaw.catalog import SANDBOXES
+from goclaw.core.catalog import SANDBOXES
+from goclaw.core.events import Alerts, Unheard
+from goclaw.core.plugins import Plugin, load, plugins
+from goclaw.core.redact import mask
+from goclaw.core.selection import NOT, SET
 from goclaw.errors import HookFailed
-from goclaw.events import Alerts, Unheard
+from goclaw.execution.sandbox.base import Sandbox, Tier
+from goclaw.execution.sandbox.select import OFF
 from goclaw.hooks.base import POINTS, HookAnswer, HookEvent, HookPart, Hooks, Registered
 from goclaw.hooks.commands import CommandHook, HookEnvironment
-from goclaw.plugins import Plugin, load, plugins
-from goclaw.redact import mask
-from goclaw.sandbox.base import Sandbox, Tier
-from goclaw.sandbox.select import OFF
-from goclaw.selection import NOT, SET
 
 log = logging.getLogger(__name__)
 

@@ -13,28 +13,36 @@ from typing import Any
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
-from goclaw.llm.anthropic_answer import AnthropicAnswer
-from goclaw.llm.anthropic_search import (
-    STALE,
-    TOOL,
+from goclaw.llm.anthropic_blocks import (
+    SEARCH_TOOL,
+    STALE_SEARCH,
+    AnthropicAnswer,
     encode_deferred,
     encode_tools,
-    knows,
-    listed,
-    refusal,
+    joined_tools,
+    knows_search,
+    search_refusal,
     searched,
     without_ours,
 )
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
-from goclaw.llm.estimate import estimate_request
+from goclaw.llm.encoded import (
+    Blocks,
+    EncodedMessages,
+    EncodedTools,
+    Pictures,
+    again_without_pictures,
+    array,
+    clean,
+    results_first,
+    splice,
+)
 from goclaw.llm.failures import connecting, flagged, reading
-from goclaw.llm.pictures import again_without_pictures
-from goclaw.llm.post import post, settle
-from goclaw.llm.sse import read_events
-from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.llm.http_streams import post, read_events, settle
+from goclaw.llm.token_counts import estimate_request
 
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
@@ -73,7 +81,7 @@ class AnthropicModel(KnownModel):
         self._name = spec.partition(":")[2]
         self._base_url = base_url.rstrip("/").removesuffix("/v1")
         self._key = key
-        self._defers = defers and knows(self._name)
+        self._defers = defers and knows_search(self._name)
         self._messages = EncodedMessages(
             partial(encode, searches=self._defers), ports.load_image, lambda: self.sees_images
         )
@@ -105,7 +113,7 @@ class AnthropicModel(KnownModel):
                 async for event in events:
                     yield event
         except ModelError as error:
-            if self._defers and (refused := refusal(error)):
+            if self._defers and (refused := search_refusal(error)):
                 raise refused from error
             if error.kind is not ModelErrorKind.REJECTED or not _is_stale(str(error)):
                 raise
@@ -149,8 +157,8 @@ class AnthropicModel(KnownModel):
         shown, deferred = request.tools, request.deferred if self._defers else ()
         if deferred:
             shown = without_ours(shown)
-            search = mark(TOOL) if request.cache.after_tools else TOOL
-            parts["tools"] = listed(self._tools.text(shown), self._deferred.text(deferred), search)
+            search = mark(SEARCH_TOOL) if request.cache.after_tools else SEARCH_TOOL
+            parts["tools"] = joined_tools(self._tools.text(shown), self._deferred.text(deferred), search)
         elif shown:
             tools = self._tools.text(shown)
             # `}]` ends the last tool and the list.
@@ -172,7 +180,7 @@ class AnthropicModel(KnownModel):
 
 
 def _is_stale(words: str) -> bool:
-    return bool(STALE_THINKING.search(words) or STALE.search(words))
+    return bool(STALE_THINKING.search(words) or STALE_SEARCH.search(words))
 
 
 def encode(message: Message, pictures: Pictures, *, searches: bool = False) -> Blocks:

@@ -11,11 +11,11 @@ from typing import Literal, Protocol, runtime_checkable
 
 import aiohttp
 
-from goclaw.clock import Clock
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.health.memory import free_memory
-from goclaw.messages import AssistantMessage, Message
-from goclaw.records import record
+from goclaw.core.clock import Clock
+from goclaw.core.messages import AssistantMessage, Message
+from goclaw.core.records import record
+from goclaw.health.resources import free_memory
 from goclaw.specs import ToolSpec
 
 Effort = Literal["low", "medium", "high"]

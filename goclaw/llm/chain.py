@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
-from goclaw.clock import Backoff, Clock
+from goclaw.core.clock import Backoff, Clock
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import ChatModel, Finished, Looking, ModelEvent, Request, Restarted, TextDelta
 

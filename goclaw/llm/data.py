@@ -10,9 +10,9 @@ from functools import cached_property
 
 from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
+from goclaw.core.records import record
 from goclaw.llm.base import DEFAULT_MAX_OUTPUT, ModelPorts, Usage
 from goclaw.llm.listed import Key, ModelRow, listed, read_beforehand
-from goclaw.records import record
 
 DEFAULT_WINDOW = 128_000
 """Tokens: what nearly every hosted model of the last two years has at least."""

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, ModelPorts, Provider, Request, Stop, TextDelta, Usage
-from goclaw.llm.estimate import estimate_request
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.llm.token_counts import estimate_request
 
 NO_AI = "[demo] No AI is connected: `goclaw setup` connects one."
 """The first line of a reply to a message; where tools run, which takes two replies, `MARK` says it in short."""

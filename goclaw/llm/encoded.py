@@ -1,7 +1,8 @@
 """Each message is mapped to a wire's form once and kept as bytes; a request's body is those bytes, joined.
 
 A turn then costs what is new in it, not what the conversation is long. Kept by identity for as long as the message
-lives: messages are frozen, so the bytes stay true.
+lives: messages are frozen, so the bytes stay true. A request that a server refuses for its pictures is made once more
+without them (`again_without_pictures`).
 """
 
 import asyncio
@@ -9,16 +10,14 @@ import base64
 import hashlib
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
 
-from goclaw.errors import ToolError
-from goclaw.llm.base import Request
-from goclaw.messages import (
+from goclaw.core.messages import (
     NO_LONGER_KEPT,
     NOT_SEEN,
     AssistantMessage,
@@ -28,6 +27,8 @@ from goclaw.messages import (
     ToolResult,
     UserMessage,
 )
+from goclaw.errors import ModelError, ModelErrorKind, ToolError
+from goclaw.llm.base import ModelEvent, Request
 from goclaw.specs import TOOL_CALL, ToolSpec
 
 Blocks = tuple[bytes, ...]
@@ -288,3 +289,54 @@ def clean(name: str) -> str:
     if name and not NAME.search(name):
         return name
     return f"{NAME.sub('_', name)}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+NO_PICTURES = re.compile(
+    r"multi-?modal|vision|mmproj"  # vLLM, llama.cpp
+    r"|(image|picture).{0,80}(support|not allowed)|support.{0,40}(image|picture)"  # OpenAI, LM Studio, OpenRouter
+    r"|missing data required for image"  # Ollama
+    r"|unknown variant `?image"  # DeepSeek
+    r"|content.{0,60}must be a string",  # Groq's text models
+    re.IGNORECASE,
+)
+"""The model takes no pictures at all; the servers' own wordings, as documented or seen in 2026."""
+ONE_PICTURE = re.compile(r"format|\bvalid|mime|\bsize|exceed|large|unsupported image", re.IGNORECASE)
+"""Refusals of one picture, not of pictures in general: it is too large, say, or of a type the model cannot read."""
+ABOUT_PICTURES = re.compile(r"image|picture", re.IGNORECASE)
+PICTURE_REFUSALS = frozenset({ModelErrorKind.REJECTED, ModelErrorKind.NOT_FOUND, ModelErrorKind.SERVER})
+"""Kinds of errors that servers use: 400, 404 (OpenRouter), 500 (llama.cpp, Ollama)."""
+
+
+async def again_without_pictures(
+    ask: Callable[[Request], AsyncGenerator[ModelEvent, None]], request: Request, messages: EncodedMessages
+) -> AsyncGenerator[ModelEvent, None]:
+    """Yield the events of a request; one that is refused for its pictures is made once more without them.
+
+    What was refused is remembered for as long as the process lives: for the model where it takes no pictures, else for
+    the messages of this request, so that a conversation with a photo in it goes on.
+
+    Raises:
+        ModelError: as `ask`.
+    """
+    begun = False
+    try:
+        async with aclosing(ask(request)) as events:
+            async for event in events:
+                begun = True
+                yield event
+        return
+    except ModelError as error:
+        words = str(error)
+        if (
+            begun
+            or error.kind not in PICTURE_REFUSALS
+            or not (ABOUT_PICTURES.search(words) or NO_PICTURES.search(words))
+        ):
+            raise
+        if not messages.leave_out_pictures(request):
+            raise
+        if NO_PICTURES.search(words) and not ONE_PICTURE.search(words):
+            messages.go_blind()
+    async with aclosing(ask(request)) as events:
+        async for event in events:
+            yield event

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from goclaw.records import record
+from goclaw.core.records import record
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot

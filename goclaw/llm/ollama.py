@@ -1,41 +1,126 @@
 """Ollama's own protocol (`/api/chat`): its OpenAI-compatible one ignores `num_ctx`, and long conversations are then
 cut silently to 4,096 tokens.
 
-The `ollama` package is imported when a model is first asked: it takes half a second.
+The `ollama` package is imported when a model is first asked: it takes half a second. An answer is assembled from the
+objects of its stream.
 """
 
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import aiohttp
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
-from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
+from goclaw.llm.base import (
+    CallStarted,
+    Finished,
+    ModelEvent,
+    ModelPorts,
+    Provider,
+    Request,
+    Stop,
+    TextDelta,
+    ThinkingDelta,
+    Usage,
+)
 from goclaw.llm.data import sees, usual_output
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, caption, with_conversation
-from goclaw.llm.estimate import estimate_request
+from goclaw.llm.encoded import (
+    Blocks,
+    EncodedMessages,
+    EncodedTools,
+    Pictures,
+    again_without_pictures,
+    caption,
+    with_conversation,
+)
 from goclaw.llm.failures import classify, fail, flagged
-from goclaw.llm.ollama_answer import PROVIDER_NAME, OllamaAnswer, replayable
-from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts
-from goclaw.llm.ollama_window import bucket, fitting_window
+from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
-from goclaw.llm.pictures import again_without_pictures
-from goclaw.messages import AssistantMessage, Message, ToolResult
+from goclaw.llm.token_counts import estimate_request, reported_tokens
 from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable, is_loopback
 from goclaw.net.ollama import ollama_url
 
 if TYPE_CHECKING:
     from ollama import AsyncClient
 
+
 log = logging.getLogger(__name__)
+
+
+PROVIDER_NAME = "ollama"
+NATIVE_SCHEMA = 1
+
+
+class OllamaAnswer:
+    """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
+
+    Anything in an unexpected shape raises LookupError, TypeError …: an answer that broke off.
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.begun = False
+        """Whether anything was received."""
+        self._spec = spec
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[ToolCall] = []
+        self._last: Mapping[str, Any] | None = None
+
+    def take(self, part: Mapping[str, Any]) -> Iterator[ModelEvent]:
+        """Yield what one object of the stream adds."""
+        self.begun = True
+        message = part.get("message") or {}
+        if message.get("thinking"):
+            self._thinking.append(message["thinking"])
+            yield ThinkingDelta(message["thinking"])
+        if message.get("content"):
+            self._text.append(message["content"])
+            yield TextDelta(message["content"])
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            # Ids are ours: older servers give none, and a step of the turn is named after it.
+            self._calls.append(ToolCall(f"call_{uuid4().hex}", function["name"], dict(function.get("arguments") or {})))
+            yield CallStarted(function["name"])
+        if part.get("done"):
+            self._last = part
+
+    def finish(self) -> Finished:
+        """Return the whole answer.
+
+        Raises:
+            ModelError: the stream ended before the server said that it is done.
+        """
+        if self._last is None:
+            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without `done`")
+        stop = Stop.TOOLS if self._calls else Stop.END
+        if self._last.get("done_reason") == "length":
+            stop = Stop.LENGTH
+        native = None
+        if self._calls and self._thinking:
+            native = Native(PROVIDER_NAME, NATIVE_SCHEMA, {"thinking": "".join(self._thinking)})
+        usage = Usage(
+            reported_tokens(self._last.get("prompt_eval_count")), reported_tokens(self._last.get("eval_count"))
+        )
+        return Finished(AssistantMessage("".join(self._text), tuple(self._calls), native), usage, stop, self._spec)
+
+
+def replayable(message: AssistantMessage) -> dict[str, Any]:
+    """Return the fields that an Ollama model must get back with its own tool calls."""
+    native = message.native
+    if native is None or native.provider != PROVIDER_NAME or native.schema != NATIVE_SCHEMA:
+        return {}
+    return dict(native.content) if isinstance(native.content, dict) else {}
+
 
 LOOK_LIMIT = 3.0
 """Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""

@@ -1,9 +1,11 @@
-"""Facts of a model from its Ollama server: its abilities, the longest window that it was made for, its memory.
+"""Facts of a model from its Ollama server, and the window that follows: abilities, largest window, memory.
 
-Asked over the shared client: the daemon asks at its start, and loads no `ollama` package for that. Facts only; which
-window follows from them says `ollama_window`.
+Asked over the shared client: the daemon asks at its start, and loads no `ollama` package for that. `num_ctx` is chosen
+once, for Ollama loads a model anew for every other value. Where the server is this machine and reports the footprint,
+it follows from the memory that is free; elsewhere it grows with what a conversation needs (`bucket`).
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
@@ -11,8 +13,8 @@ from typing import Any, TypeGuard
 import aiohttp
 import orjson
 
+from goclaw.core.records import record
 from goclaw.net.ollama import ask, is_named
-from goclaw.records import record
 
 KV_BYTES = 2
 """Bytes of one number in the KV cache: f16, Ollama's default. The API does not show `OLLAMA_KV_CACHE_TYPE`."""
@@ -132,3 +134,27 @@ def token_bytes(info: Mapping[str, Any], kv_heads: object) -> int | None:
 
 def _positive(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and value > 0
+
+
+SMALLEST_BUCKET = 4_096
+"""Tokens of `num_ctx`: what Ollama itself loads a model with on a small machine. The least that is asked for, and the
+step of everything larger, so that a few megabytes more or less in the next life are no reason to load it anew."""
+SPARE = 1 << 30
+"""Bytes of free memory that stay free: for what the server computes in, and for what other programs take next."""
+
+
+def bucket(tokens: int) -> int:
+    """Return the smallest bucket that holds so many tokens: 4,096 times a power of two."""
+    return SMALLEST_BUCKET << max(0, math.ceil(math.log2(tokens / SMALLEST_BUCKET)))
+
+
+def fitting_window(footprint: Footprint, free: int, largest: int) -> int:
+    """Return the tokens of the window that fits into `free` bytes of memory beside the model, at most `largest`.
+
+    A model that is in memory keeps the window that it has, if that is the larger one: it is there, so it fits. What its
+    window takes counts as free. Its weights do not: mapped from the disk they are part of what the kernel calls
+    available already.
+    """
+    room = free + footprint.loaded * footprint.token - footprint.weights - SPARE
+    fits = room // footprint.token // SMALLEST_BUCKET * SMALLEST_BUCKET
+    return min(largest, max(SMALLEST_BUCKET, footprint.loaded, fits))

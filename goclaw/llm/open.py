@@ -1,6 +1,8 @@
 """From a name in the configuration to a model that answers, and the choice of one where no name is given.
 
 `provider:name` is looked up in the catalogue, then in the table of compatible servers, then left to pydantic-ai.
+`find_models` searches this machine for usable models, for dialogues with a person: keys that are set, a running Ollama.
+`pick_default` chooses without a person, among the same.
 """
 
 import os
@@ -10,15 +12,16 @@ from dataclasses import replace
 from typing import get_args
 from urllib.parse import urlsplit
 
-from goclaw import catalog, plugins
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions, ProviderSettings
 from goclaw.config.servers import SERVERS
+from goclaw.core import catalog, plugins
+from goclaw.core.records import record
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.data import either, facts, prepare
-from goclaw.net.addresses import parsed
+from goclaw.net.guard import parsed_address
 from goclaw.net.ollama import OllamaServer, ollama_url, probe
 
 __all__ = [
@@ -188,7 +191,7 @@ def is_local(spec: str, config: Config) -> bool:
     host = (base_url and urlsplit(base_url).hostname) or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    address = parsed(host)
+    address = parsed_address(host)
     if address is not None and address.is_loopback:
         return True
     return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)
@@ -205,3 +208,62 @@ def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]
     """Whether a key is configured or in the environment."""
     settings = config.providers.get(provider)
     return bool((settings and settings.api_key) or env.get(variable))
+
+
+ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
+BEST_BY_PROVIDER = {"anthropic": BEST_ANTHROPIC, "openai-chat": BEST_OPENAI}
+"""The providers whose strongest general model is known by name."""
+DOUBLE_NAMES = frozenset({"openai"})
+"""Names of servers that stand in the table under another name, too."""
+
+
+@record
+class ModelCandidate:
+    """A model that could answer without more ado."""
+
+    spec: str
+    reason: str
+    """`there is a key for anthropic`, `Ollama answers at http://127.0.0.1:11434`."""
+
+
+@record
+class FoundModels:
+    """Models that were found."""
+
+    candidates: tuple[ModelCandidate, ...]
+    """The best first, as `pick_default` has it."""
+    keyed: tuple[str, ...]
+    """Providers that have a key, but so many models that none is the obvious one."""
+    ollama: OllamaServer | None
+
+
+async def find_models(config: Config, find_ollama: Probe, env: Mapping[str, str] = os.environ) -> FoundModels:
+    """Find all usable models; the only request is to Ollama."""
+    keyed = [name for name in ("anthropic", *SERVERS) if name not in DOUBLE_NAMES and key_known(config, name, env)]
+    candidates = [
+        ModelCandidate(BEST_BY_PROVIDER[name], f"there is a key for {name}")
+        for name in keyed
+        if name in BEST_BY_PROVIDER
+    ]
+    ollama = await find_ollama()
+    if ollama and (model := ollama.with_tools()):
+        candidates.append(ModelCandidate(f"ollama:{model.name}", f"Ollama answers at {ollama.base_url}"))
+    return FoundModels(tuple(candidates), tuple(name for name in keyed if name not in BEST_BY_PROVIDER), ollama)
+
+
+def key_variable(provider: str) -> str | None:
+    """Return the environment variable that a provider's key is read from; None: it works without a key.
+
+    For a provider that is left to pydantic-ai it is a guess by the usual pattern.
+    """
+    if provider == "anthropic":
+        return ANTHROPIC_KEY
+    if provider in SERVERS:
+        return SERVERS[provider].key_variable
+    return None if provider in catalog.PROVIDERS else f"{provider.upper().replace('-', '_')}_API_KEY"
+
+
+def key_known(config: Config, provider: str, env: Mapping[str, str] = os.environ) -> bool:
+    """Whether the configuration or the provider's own variable has a key."""
+    variable = key_variable(provider)
+    return variable is not None and has_key(config, provider, variable, env)

@@ -14,8 +14,8 @@ from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
-from goclaw.llm.estimate import estimate_request
 from goclaw.llm.failures import flagged
+from goclaw.llm.token_counts import estimate_request
 from goclaw.net import check_reachable
 
 if TYPE_CHECKING:

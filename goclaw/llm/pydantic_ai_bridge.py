@@ -30,13 +30,12 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from goclaw.config.schema import ProviderSettings
+from goclaw.core.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
-from goclaw.llm.arguments import read_arguments
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
 from goclaw.llm.failures import fail
-from goclaw.llm.tool_schemas import trimmed
-from goclaw.messages import AssistantMessage, Native, ToolCall, ToolResult, UserMessage
+from goclaw.llm.tool_calls import read_arguments, trimmed_schema
 
 KINDS = ModelErrorKind
 NATIVE_SCHEMA = 1
@@ -93,7 +92,9 @@ class Bridge:
         if thinking in ("low", "medium", "high"):
             settings["thinking"] = thinking  # type: ignore[typeddict-item]  # one of three literals: checked above
         tools = [
-            ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=trimmed(tool.schema))
+            ToolDefinition(
+                name=tool.name, description=tool.description, parameters_json_schema=trimmed_schema(tool.schema)
+            )
             for tool in request.tools
         ]
         parameters = ModelRequestParameters(function_tools=tools)

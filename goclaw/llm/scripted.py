@@ -16,8 +16,10 @@ from pathlib import Path
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
+from goclaw.core.records import record
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     CallStarted,
@@ -31,9 +33,7 @@ from goclaw.llm.base import (
     ThinkingDelta,
     Usage,
 )
-from goclaw.llm.estimate import estimate_request
-from goclaw.messages import AssistantMessage, Message, Native, ToolCall, ToolResult
-from goclaw.records import record
+from goclaw.llm.token_counts import estimate_request
 
 CONTEXT_WINDOW = 200_000
 """A usual window, so that a test sees compaction only when it asks for it."""

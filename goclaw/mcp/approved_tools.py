@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goclaw.files import only_writer, replace_file
+from goclaw.core.files import only_writer, replace_file
 from goclaw.mcp.base import Definition
-from goclaw.mcp.words import quoted
+from goclaw.mcp.untrusted import quoted
 
 log = logging.getLogger(__name__)
 

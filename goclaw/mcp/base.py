@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol
 
 import orjson
 
-from goclaw.clock import Clock
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings
 from goclaw.config.schema import Config
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
 from goclaw.errors import ToolError
 from goclaw.net import UrlGuard
-from goclaw.records import record
 from goclaw.specs import Annotations
 
 

@@ -13,8 +13,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from typing import Any, Literal
 
-from goclaw.events import Actor
-from goclaw.records import record
+from goclaw.core.events import Actor
+from goclaw.core.records import record
 
 Rights = Callable[[Actor], bool]
 """Returns whether an actor may use the item. Called at every use."""

@@ -11,10 +11,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from goclaw import catalog
-from goclaw.clock import Backoff, Clock
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings
 from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.plugins import load, load_large
+from goclaw.core.supervise import background, ends_within
 from goclaw.errors import GoclawError, ToolError
 from goclaw.mcp.approved_tools import ApprovedTools
 from goclaw.mcp.base import (
@@ -27,10 +29,7 @@ from goclaw.mcp.base import (
     McpLink,
     PromptDefinition,
 )
-from goclaw.mcp.limits import Counts
-from goclaw.mcp.words import CONFIGURATION, shown
-from goclaw.plugins import load, load_large
-from goclaw.supervise import background, ends_within
+from goclaw.mcp.untrusted import CONFIGURATION, SamplingCounts, shown
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +59,7 @@ class ServerState:
     prompts: tuple[PromptDefinition, ...] = ()
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after the first look at it, whatever the result."""
-    sampled: Counts = field(default_factory=Counts)
+    sampled: SamplingCounts = field(default_factory=SamplingCounts)
     """The number of its requests to the model."""
     finder: Finder | None = None
     """Finds its location, at each try; None: the configuration has it."""

@@ -1,25 +1,29 @@
-"""The embedder of memory: found and opened in the background, with a deadline for queries.
+"""The embedder of memory: chosen by `memory.embedder`, opened in the background, with a deadline for queries.
 
 Having none is no error: only words are searched then. One that fails is not called for a while, and `trouble` says why.
-Which vectors are in use, and which are missing, is decided by `backfilling`.
+An unknown kind in `memory.embedder` is a server that speaks OpenAI's protocol. Which vectors are in use, and which are
+missing, is decided by `vector_search`.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from goclaw.clock import Backoff, Clock
+from goclaw.config.contradictions import AUTO_EMBEDDER, NO_EMBEDDER
 from goclaw.config.schema import Config
-from goclaw.embedders.base import Embedder
-from goclaw.embedders.open import choose_embedder, open_embedder
+from goclaw.core import catalog
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.plugins import load, third_party
+from goclaw.core.records import record
+from goclaw.core.redact import mask
+from goclaw.core.supervise import ends_within, unless_unforeseen
 from goclaw.errors import ConfigError, EmbeddingError
-from goclaw.records import record
-from goclaw.redact import mask
-from goclaw.supervise import ends_within, unless_unforeseen
+from goclaw.memory.embedders.base import Embedder, EmbedderPart
 
 log = logging.getLogger(__name__)
+
 
 DEADLINE = 0.3
 """Seconds that a search waits for the vector of its query; then it uses words alone."""
@@ -30,9 +34,9 @@ LOOK_AGAIN = 600.0
 SLOW = f"it did not answer within {DEADLINE:g} s; until it does, words alone are searched"
 
 Choice = Callable[[], Awaitable[str]]
-"""Returns the embedder to use now, as `kind:model`; empty: none. See `embedders.open.choose_embedder`."""
+"""Returns the embedder to use now, as `kind:model`; empty: none. See `memory.embedding.choose_embedder`."""
 Opener = Callable[[str], AbstractAsyncContextManager[Embedder]]
-"""Opens an embedder by such a name; raises ConfigError or EmbeddingError. See `embedders.open.open_embedder`."""
+"""Opens an embedder by such a name; raises ConfigError or EmbeddingError. See `memory.embedding.open_embedder`."""
 
 
 @record
@@ -193,3 +197,45 @@ class Embedding:
         if self._query:
             self._query.cancel()
             await asyncio.wait({self._query})
+
+
+async def choose_embedder(config: Config) -> str:
+    """Return the `kind:model` (or `kind`) that is configured, or that `auto` finds now; empty: no embedder.
+
+    With `auto` the kinds are asked in the order of the catalogue, those of packages last. It takes a second at most
+    (an Ollama that does not answer), loads nothing and downloads nothing.
+
+    Raises:
+        ConfigError: the settings of a kind that is asked cannot be used.
+    """
+    wanted = config.memory.embedder
+    if not config.memory.enabled or wanted == NO_EMBEDDER:
+        return ""
+    if wanted != AUTO_EMBEDDER:
+        return wanted
+    for path in _embedder_paths().values():
+        # In a thread, for what its module imports: this is asked in the first seconds of a daemon.
+        part = await asyncio.to_thread(load, path, EmbedderPart)
+        if found := await part.find(config):
+            return found
+    return ""
+
+
+@asynccontextmanager
+async def open_embedder(spec: str, config: Config, clock: Clock) -> AsyncIterator[Embedder]:
+    """Open the embedder returned by `choose_embedder` until the block ends; see `EmbedderPart.open`.
+
+    Raises on entering:
+        ConfigError: a package, a key, an address or a model is missing; the message has the remedy.
+        EmbeddingError: the embedder cannot be reached now; later may work.
+    """
+    paths = _embedder_paths()
+    path = paths.get(spec.partition(":")[0], catalog.EMBEDDERS["openai"])
+    part = await asyncio.to_thread(load, path, EmbedderPart)  # see above
+    async with part.open(spec, config, clock) as embedder:
+        yield embedder
+
+
+def _embedder_paths() -> Mapping[str, str]:
+    # Ours come first, and no package takes the name of one of them.
+    return {**catalog.EMBEDDERS, **third_party("embedders"), **catalog.EMBEDDERS}

@@ -12,11 +12,9 @@ from dataclasses import replace
 
 from goclaw.memory.base import NoteHit, Quote, Score, TranscriptLine
 from goclaw.memory.chunks import BYTES_PER_TOKEN
-from goclaw.memory.index.lookup import PassageText, documents, texts
-from goclaw.memory.index.schema import document_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import Scope, document_of
 from goclaw.memory.ranking import Ranked
-from goclaw.memory.searching import is_weak
+from goclaw.memory.searching import PassageText, documents, is_weak, texts
 
 WITH_NEIGHBOURS = 3
 """How many of the best hits are shown with the messages beside them."""

@@ -13,16 +13,16 @@ from functools import partial
 from glob import escape
 from pathlib import PurePosixPath
 
-from goclaw.clock import Clock, RealClock
 from goclaw.config.schema import MemorySettings
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.records import record
+from goclaw.core.supervise import background
 from goclaw.errors import ToolError
 from goclaw.memory.base import owner_of
 from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile
 from goclaw.memory.index.notes import FileVersion, IndexedNote
-from goclaw.records import record
-from goclaw.supervise import background
 from goclaw.workspace import USERS, GlobMatch, Opened, Workspace
 
 log = logging.getLogger(__name__)

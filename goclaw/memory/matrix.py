@@ -14,8 +14,8 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from goclaw.memory.index.scope import Scope
-from goclaw.memory.index.vectors import Embedded
+from goclaw.memory.index.schema import Scope
+from goclaw.memory.index.text_vectors import Embedded
 
 PORTION = 8_192
 """Rows allocated at once, and compared at once: 3 MB of 384 dimensions, which take 0.2 ms."""

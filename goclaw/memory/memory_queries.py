@@ -1,4 +1,8 @@
-"""Queries about memory from a command line, with their access checks: for the daemon's clients and without a daemon."""
+"""Queries about memory from a command line, with their access checks; and the state of memory as text.
+
+The queries are for the daemon's clients, and for commands without a daemon. The state is brief for `/status`, in full
+for `/memory` and `goclaw memory status`.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
@@ -6,14 +10,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from goclaw.access import Access
-from goclaw.codec import Codec
+from goclaw.auth.access import Access
 from goclaw.config.schema import MemorySettings
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor
+from goclaw.core.records import record
 from goclaw.errors import AccessDenied, StateError, ToolError
-from goclaw.events import Actor
-from goclaw.memory import status_text
-from goclaw.memory.base import QUOTES, MemoryPort, Talk, TranscriptQuery, TranscriptResults
-from goclaw.records import record
+from goclaw.memory.base import DISABLED, QUOTES, MemoryPort, MemoryStatus, Talk, TranscriptQuery, TranscriptResults
 from goclaw.workspace import Workspace
 
 Order = Literal["search", "list", "status", "reindex", "talks", "heard"]
@@ -23,7 +26,7 @@ TALKS: Codec[Sequence[Talk]] = Codec(Sequence[Talk])
 WANTED: Codec[TranscriptQuery] = Codec(TranscriptQuery)
 HEARD: Codec[TranscriptResults] = Codec(TranscriptResults)
 
-OFF = "memory is off: memory.enabled is false"
+REFUSED_WHILE_OFF = "memory is off: memory.enabled is false"
 
 
 @record
@@ -63,7 +66,7 @@ class MemoryQueries:
                 raise AccessDenied("only the owner of the state folder asks as somebody else")
             actor = Actor(question.user, "cli")
         if not self.settings.enabled and question.order != "status":
-            raise StateError(OFF)
+            raise StateError(REFUSED_WHILE_OFF)
         try:
             match question.order:
                 case "search":
@@ -79,8 +82,8 @@ class MemoryQueries:
                     await self.memory.reindex()
             status = await self.memory.status()
             counts = self._may(actor, "command.admin", "memory")
-            lines = [list(line) for line in status_text.lines(status, counts=counts)]
-            return {**status_text.numbers(status, counts=counts), "lines": lines}
+            lines = [list(line) for line in status_lines(status, counts=counts)]
+            return {**status_numbers(status, counts=counts), "lines": lines}
         except ToolError as error:
             raise StateError(str(error)) from error
 
@@ -124,3 +127,67 @@ class MemoryQueries:
         decision = self.access.authorize(actor, action, target)
         if not decision.allowed:
             raise AccessDenied(f"denied: {decision.rule}")
+
+
+SEARCHED = "Searched"
+"""The name of the brief line that counts the data of all users."""
+COUNTS = frozenset({"files", "conversations", "passages", "embedded", "to_embed"})
+"""Fields of `MemoryStatus` that count notes and conversations of all users, which are for admins."""
+
+
+def quoted(text: str) -> str:
+    """Return an untrusted text with its further lines indented, so that none passes for one of ours."""
+    return "\n    ".join(text.splitlines())
+
+
+def status_lines(status: MemoryStatus, *, counts: bool) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of the whole state; with `counts`, also totals over all users."""
+    if DISABLED in status.details:
+        yield "Mode", f"off: {DISABLED}"
+        return
+    if counts:
+        yield "Files", f"{status.files:,}"
+        yield "Conversations", f"{status.conversations:,}"
+        yield "Passages", f"{status.passages:,}"
+    yield "Mode", _mode(status)
+    yield "Embedder", status.trouble or status.embedder or "none is at hand (docs/memory.md says how to get one)"
+    if made := _vectors(status, counts=counts):
+        yield "Vectors", made
+    for detail in status.details:
+        yield "Note", detail
+
+
+def brief_status_lines(status: MemoryStatus) -> Iterator[tuple[str, str]]:
+    """Yield two lines while all is well, and every irregularity: work in progress, and why vectors are not used."""
+    if DISABLED in status.details:
+        yield "Mode", f"off: {DISABLED}"
+        return
+    counted = ((status.files, "file"), (status.conversations, "conversation"))
+    yield SEARCHED, ", ".join(f"{count:,} {name}{'' if count == 1 else 's'}" for count, name in counted)
+    yield "Mode", _mode(status)
+    if status.trouble:
+        yield "Embedder", status.trouble
+    elif status.embedded < status.to_embed:
+        yield "Vectors", _vectors(status, counts=False)
+    for detail in status.details:
+        yield "Note", detail
+
+
+def status_numbers(status: MemoryStatus, *, counts: bool) -> dict[str, Any]:
+    """Return the same for machines."""
+    return {name: value for name, value in asdict(status).items() if counts or name not in COUNTS}
+
+
+def _mode(status: MemoryStatus) -> str:
+    return "hybrid: words and meaning" if status.embedder and not status.trouble else "keyword: words alone"
+
+
+def _vectors(status: MemoryStatus, *, counts: bool) -> str:
+    """Return the progress of the vectors; empty if there is nothing to make any of."""
+    if status.embedded < status.to_embed:
+        part = f"{int(100 * status.embedded / status.to_embed)} %"
+        how_far = f"{status.embedded:,} of {status.to_embed:,} ({part})" if counts else part
+        return f"{how_far} of {status.coming}, which takes over then" if status.coming else how_far
+    if not status.to_embed:
+        return ""
+    return f"all {status.to_embed:,}" if counts else "all"

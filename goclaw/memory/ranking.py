@@ -25,8 +25,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from heapq import nlargest
 
+from goclaw.core.records import record
 from goclaw.memory.dates import DateRange, NamedTime, fit
-from goclaw.records import record
 
 REACH = 4
 """The distance up to which a neighbour counts."""

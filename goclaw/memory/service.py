@@ -1,8 +1,8 @@
 """The memory service: files and conversations in, passages out. Above: tools, commands. Below: the index.
 
 A search first brings the index in line, as far as that is quick (`file_indexer`, `transcript_indexer`); in the
-background, workspaces are watched, new messages indexed, and texts given their vectors (`backfilling`). A start or a
-turn waits for none of these.
+background, workspaces are watched, new messages indexed, and texts given their vectors (`vector_search`). A start or
+a turn waits for none of these.
 """
 
 import asyncio
@@ -15,14 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.config.state import private_paths
+from goclaw.core.clock import Clock
+from goclaw.core.supervise import background, ends_within, keep_running
 from goclaw.errors import StateError, ToolError
-from goclaw.memory import excerpts, rebuild
+from goclaw.memory import excerpts
 from goclaw.memory.base import (
     MemoryFile,
     MemoryPort,
     MemoryStatus,
+    NoMemory,
     NoteResults,
     Talk,
     TranscriptQuery,
@@ -31,15 +34,12 @@ from goclaw.memory.base import (
 from goclaw.memory.dates import moment
 from goclaw.memory.embedding import Embedders, configured
 from goclaw.memory.file_indexer import FileIndexer, name_of
-from goclaw.memory.index import notes, talk, units
+from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
-from goclaw.memory.off import NoMemory
 from goclaw.memory.searching import ranked_places
 from goclaw.memory.transcript_indexer import TranscriptIndexer, TranscriptSource
 from goclaw.memory.vector_search import VectorSearch
 from goclaw.memory.watching import watched
-from goclaw.state import private_paths
-from goclaw.supervise import background, ends_within, keep_running
 from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -217,13 +217,13 @@ class Memory:
         """Remove the rest of a rebuild whose process was killed: it contains words, too."""
         async with self._clearing:
             if not self._cleared:
-                await asyncio.to_thread(rebuild.discard, self._path)
+                await asyncio.to_thread(database.discard_unfinished, self._path)
                 self._cleared = True
 
     async def _begin(self) -> None:
         """Remove the rest of the last run, and apply the configuration."""
         await self._clear()
-        await self._if_writable(self._mended(partial(self._index.write, units.follow_nothing)))
+        await self._if_writable(self._mended(partial(self._index.write, text_vectors.follow_nothing)))
         if not self._config.memory.transcripts:
             await self._if_writable(self._mended(self._drop_talk))
         root = self._config.workspace_path.expanduser().absolute()
@@ -289,7 +289,7 @@ class Memory:
                 self._remaking = None
 
     async def _make_anew(self) -> None:
-        await rebuild.make_anew(self._index, self._path, self._fill_anew)
+        await database.rebuild_beside(self._index, self._path, self._fill_anew)
 
     async def _fill_anew(self, fresh: IndexFile) -> None:
         file_indexer = FileIndexer(fresh, self._config.memory, self._clock)
@@ -302,7 +302,7 @@ class Memory:
                 await self._clock.sleep(0)
 
     async def _status(self) -> MemoryStatus:
-        files, conversations, passages = await self._index.read(units.sizes)
+        files, conversations, passages = await self._index.read(text_vectors.sizes)
         vector_search = await self._vector_search.standing()
         return MemoryStatus(
             files=files,

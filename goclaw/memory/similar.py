@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from goclaw.memory.index import units, vectors
+from goclaw.memory.index import text_vectors
 from goclaw.memory.index.database import IndexFile
-from goclaw.memory.index.schema import Corpus
-from goclaw.memory.index.scope import Scope, merged
-from goclaw.memory.index.vectors import Embedded
+from goclaw.memory.index.schema import Corpus, Scope, merged
+from goclaw.memory.index.text_vectors import Embedded
 
 
 class Held(Protocol):
@@ -35,7 +34,7 @@ class LoadedVectors:
     """The generation of the index that they were read from."""
     corpora: Mapping[Corpus, Held]
     followed: dict[Corpus, int] = field(default_factory=dict)
-    """The last followed step of `units.touched`, by corpus."""
+    """The last followed step of `text_vectors.touched`, by corpus."""
 
 
 class Similar:
@@ -65,7 +64,7 @@ class Similar:
                 return
             for corpus, matrix in loaded.corpora.items():
                 ranges, step = await self._index.read(
-                    partial(units.touched, corpus=corpus, after=loaded.followed[corpus])
+                    partial(text_vectors.touched, corpus=corpus, after=loaded.followed[corpus])
                 )
                 if ranges:
                     await self._renew(loaded, matrix, corpus, ranges)
@@ -77,7 +76,7 @@ class Similar:
             loaded = self._loaded
             if self._current() and loaded is not None:
                 for corpus, step in loaded.followed.items():
-                    await self._index.write(partial(units.forget_touched, corpus=corpus, up_to=step))
+                    await self._index.write(partial(text_vectors.forget_touched, corpus=corpus, up_to=step))
 
     async def take(self, model: str, texts: Collection[bytes]) -> None:
         """Load the vectors just stored for these texts (by SHA-256), if their model is the one in use."""
@@ -86,7 +85,7 @@ class Similar:
             if not self._current() or loaded is None or loaded.model != model:
                 return
             for corpus, matrix in loaded.corpora.items():
-                found = await self._index.read(partial(vectors.units_of, corpus=corpus, model=model, texts=texts))
+                found = await self._index.read(partial(text_vectors.units_of, corpus=corpus, model=model, texts=texts))
                 if found:
                     await self._renew(loaded, matrix, corpus, merged((unit.first, unit.last) for unit in found))
 
@@ -109,17 +108,19 @@ class Similar:
         loaded = LoadedVectors(model, self._index.generation, await asyncio.to_thread(_empty))
         for corpus, matrix in loaded.corpora.items():
             # First, so that changes made while the rest is read are followed afterwards.
-            loaded.followed[corpus] = await self._index.read(partial(units.last_touch, corpus=corpus))
+            loaded.followed[corpus] = await self._index.read(partial(text_vectors.last_touch, corpus=corpus))
             after = 0
             while found := await self._index.read(
-                partial(vectors.units_with_vectors, corpus=corpus, model=model, after=after)
+                partial(text_vectors.units_with_vectors, corpus=corpus, model=model, after=after)
             ):
                 await asyncio.to_thread(matrix.grow, found)
                 after = found[-1].unit
         return loaded
 
     async def _renew(self, loaded: LoadedVectors, matrix: Held, corpus: Corpus, ranges: list[tuple[int, int]]) -> None:
-        found = await self._index.read(partial(vectors.units_within, corpus=corpus, model=loaded.model, ranges=ranges))
+        found = await self._index.read(
+            partial(text_vectors.units_within, corpus=corpus, model=loaded.model, ranges=ranges)
+        )
         await asyncio.to_thread(_replace, matrix, ranges, found)
 
 
@@ -127,7 +128,7 @@ def _empty() -> Mapping[Corpus, Held]:
     """Return an empty matrix for each corpus. Runs in a thread, because of its imports."""
     from goclaw.memory.matrix import Matrix
 
-    return {corpus: Matrix() for corpus in units.CORPORA}
+    return {corpus: Matrix() for corpus in text_vectors.CORPORA}
 
 
 def _replace(matrix: Held, ranges: Sequence[tuple[int, int]], found: Collection[Embedded]) -> None:

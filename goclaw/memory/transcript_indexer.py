@@ -13,14 +13,14 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
-from goclaw.clock import Clock
-from goclaw.events import AGENT_MARK
+from goclaw.core.clock import Clock
+from goclaw.core.events import AGENT_MARK
+from goclaw.core.supervise import background, ends_within
 from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
-from goclaw.store.feed import FeedRow
-from goclaw.supervise import background, ends_within
+from goclaw.store.reading import FeedRow
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _SENDER = re.compile(r"<context>[^;\n]*; ([^\n]+) via [^;<\n]*")
 
 
 class TranscriptSource(Protocol):
-    """The transcripts, as `store.feed` reads them."""
+    """The transcripts, as `store.reading` reads them."""
 
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end."""

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
+from goclaw.core.supervise import background, keep_running
 from goclaw.errors import ToolError
-from goclaw.records import record
-from goclaw.supervise import background, keep_running
 from goclaw.workspace import Workspace
 from goclaw.workspace.hints import Hints, NothingTold, open_hints
 

@@ -1,23 +1,30 @@
-"""The shared HTTP client: environment proxies and the system's certificates honoured, bounded waits, no total timeout.
+"""The shared HTTP client, and answers of servers that the operator configured.
 
-With the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached: a
+The client honours environment proxies and the system's certificates; waits are bounded, there is no total timeout. With
+the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached: a
 test that would call a real model or a real Telegram fails instead.
+
+Answers are read to the end, with error texts fit to be shown, for requests with one answer. The errors of models are
+handled in `llm.failures`.
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
+import orjson
 from aiohttp.connector import Connection
 
 from goclaw.config.listening import is_loopback as is_loopback  # for code that parses addresses
+from goclaw.core.redact import mask, printable
 from goclaw.errors import ConfigError
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey
     from aiohttp.tracing import Trace
+
 
 CONNECT_TIMEOUT = 15.0
 """The time-out for a connection in seconds (name look-up, proxy and TLS included): longer means no server."""
@@ -76,3 +83,42 @@ def check_reachable(host: str) -> None:
     """
     if os.environ.get(LOOPBACK_ONLY) and not is_loopback(host):
         raise ConfigError(f"{host} may not be reached: {LOOPBACK_ONLY} is set")
+
+
+PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+"""HTTP statuses that waiting may mend."""
+KEY_REFUSED = frozenset({401, 403})
+MAX_ERROR = 64 << 10
+"""Bytes of an answer in which words are looked for: masking takes its time by the character."""
+WORDS_LIMIT = 200
+"""Characters of the server's own words that are shown."""
+
+
+async def read_whole(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """Return the body of an answer; None where it has more than `most` bytes."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > most:
+            return None
+    return bytes(content)
+
+
+def quoted_error(body: bytes) -> str:
+    """Return the server's error text, bounded and masked, behind a colon; else an empty text."""
+    if len(body) > MAX_ERROR:
+        return ""
+    try:
+        answer = orjson.loads(body)
+        error = answer.get("error", answer)
+        words = error.get("message") or error.get("detail") if isinstance(error, dict) else error
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+    line = " ".join(printable(mask(str(words))).split())[:WORDS_LIMIT] if words else ""
+    return f": {line}" if line else ""
+
+
+def wanted_pause(headers: Mapping[str, str]) -> float | None:
+    """Return the server's requested pause in seconds, if given in seconds (RFC 9110, "Retry-After")."""
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdigit() else None

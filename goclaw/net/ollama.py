@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.records import record
+from goclaw.core.records import record
 
 DEFAULT_PORT = 11434
 """Ollama's own."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from goclaw.core.records import record
 from goclaw.errors import ConfigError
 from goclaw.net.guard import WITH_CREDENTIALS, UrlGuard, UrlRefused
-from goclaw.records import record
 
 HEAD = 1 << 15
 """Bytes of a request before its body; also how much waits in memory in each direction of a connection."""

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from goclaw.config.registries import LATEST as LATEST  # a word of the addresses, so it is found here, too
 from goclaw.config.registries import EntryName, EntryVersion
+from goclaw.core.records import record
 from goclaw.errors import GoclawError
-from goclaw.records import record
 
 MAX_DOCUMENT = 512 * 1024
 """Bytes of one document: a toolset of a hundred tools with their schemas has a fifth of it."""

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.records import record
 from goclaw.registries.base import (
     MAX_BYTES,
     MAX_ENTRIES,

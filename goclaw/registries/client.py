@@ -13,15 +13,14 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from goclaw.clock import Backoff, Clock
 from goclaw.config.registries import RegistrySettings
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.records import record
+from goclaw.core.redact import remember
 from goclaw.errors import ConfigError
-from goclaw.net.answers import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole, wanted_pause
-from goclaw.records import record
-from goclaw.redact import remember
+from goclaw.net.client import KEY_REFUSED, MAX_ERROR, quoted_error, read_whole, wanted_pause
 from goclaw.registries.base import MAX_BYTES, MAX_ENTRIES, EntryKind, RegistryError, packed
-from goclaw.registries.pages import MAX_PAGE, Entries, RegistryPage, Wanted, Wrapped, read_page
-from goclaw.registries.public import read_public_page
+from goclaw.registries.pages import MAX_PAGE, Entries, RegistryPage, Wanted, Wrapped, read_page, read_public_page
 
 PAGE = 100
 """Entries per request."""

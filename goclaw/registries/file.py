@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from goclaw.config.state import make_private
 from goclaw.errors import StateError
-from goclaw.state import make_private
 
 FILE = "registry.db"
 """The file's name in the state folder."""

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import aiohttp
 
-from goclaw.clock import Clock
 from goclaw.config.registries import RegistrySettings
 from goclaw.config.schema import Config
-from goclaw.records import record
+from goclaw.config.state import Facts
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
 from goclaw.specs import ToolSpec
-from goclaw.state import Facts
 
 
 class Tell(Protocol):

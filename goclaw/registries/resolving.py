@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from goclaw.clock import ago
-from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
+from goclaw.config.mcp import McpClientSettings, PinnedTool
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
-from goclaw.records import record
+from goclaw.core.clock import ago
+from goclaw.core.records import record
 from goclaw.registries.base import SERVING, Entry, EntryKind, Package, RegistryError, RemoteServer, ToolEntry
 from goclaw.registries.catalog_store import CatalogStore, StoredEntry, Sync
 

@@ -16,15 +16,15 @@ from pathlib import Path
 import aiohttp
 import orjson
 
-from goclaw.clock import Clock
 from goclaw.config.registries import FederationSettings, RegistrySettings
+from goclaw.core.clock import Clock
+from goclaw.core.supervise import keep_running
 from goclaw.errors import StateError
 from goclaw.registries.base import RegistryError
 from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver
 from goclaw.registries.client import RegistryCatalog, RegistryClient
 from goclaw.registries.pages import Wanted, uncollected
 from goclaw.registries.parts import SyncPart, Tell
-from goclaw.supervise import keep_running
 
 log = logging.getLogger(__name__)
 

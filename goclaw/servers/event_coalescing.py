@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from goclaw.events import TextStreamed, ThinkingStreamed
-from goclaw.replay_buffer import Numbered
-from goclaw.supervise import background
+from goclaw.core.bus import Numbered
+from goclaw.core.events import TextStreamed, ThinkingStreamed
+from goclaw.core.supervise import background
 
 MOMENT_SECONDS = 0.04
 """Seconds a text may wait for the next one: less than a screen takes to show it. No other event waits."""

@@ -1,19 +1,257 @@
-"""The HTTP listener: `/healthz`, `/readyz`, and the routes that channels add through `Routes`.
+"""HTTP listeners: every request is bounded and checked before a handler sees it; and the daemon's own pages.
 
-`listener` checks every request. The two pages reveal no secret.
+Head, body, time and connections are bounded. A request for another host, or from a web page that is not allowed, is
+refused: a page open in a browser must not reach services on the same machine. Each handler authenticates its callers.
+Used by the daemon and the registry (`registry`). The daemon's listener has `/healthz` and `/readyz`, which reveal no
+secret, and the routes that channels add through `Routes`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import asyncio
+import ipaddress
+import logging
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 
 from aiohttp import web
 
-from goclaw.channels.base import Routes
-from goclaw.config.listening import PROBES, hosts
+from goclaw.channels.base import Handler, Routes
+from goclaw.config.listening import PROBES, hosts, is_loopback
 from goclaw.config.schema import Config
+from goclaw.core.records import record
+from goclaw.core.redact import mask, printable
+from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
-from goclaw.servers.listener import HEADERS, Endpoint, ListenerLimits, guarded, open_listener
+
+log = logging.getLogger(__name__)
+
+
+SERVER_NAME = "GoClaw"
+"""The only server information in an answer; a version would help to find known vulnerabilities."""
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+SHUTDOWN_SECONDS = 5.0
+"""Seconds a request gets to end at shutdown; its caller sends it again otherwise."""
+MAX_LOGGED = 200
+"""Characters of a path in the log: strangers choose it."""
+
+
+@record
+class ListenerLimits:
+    """The bounds of one caller; fields for tests."""
+
+    head_seconds: float = 15.0
+    """Until a request's head is complete, also on a kept-alive connection: slow callers hold nothing."""
+    body_seconds: float = 10.0
+    body_bytes: int = 1_048_576
+    field_bytes: int = 4_096
+    """Bytes of one header's value, and of the request line."""
+    fields: int = 64
+    connections: int = 100
+
+
+@record
+class Endpoint:
+    """The address and the permitted callers of a listener."""
+
+    name: str
+    """The name of the listener, for people."""
+    key: str
+    """The configuration key of the port."""
+    host: str
+    port: int
+    """The port; 0: a free one."""
+    names: frozenset[str] = frozenset()
+    """Host names that callers may use, beside this machine's own."""
+    origins: frozenset[str] = frozenset()
+    """Web pages that may call."""
+    quiet: tuple[str, ...] = ()
+    """Paths whose requests are not logged."""
+
+
+def bare(refusal: web.HTTPException) -> web.Response:
+    """Return a refusal without a body: nothing of the request is echoed."""
+    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else None
+    return web.Response(status=refusal.status, headers=allow)
+
+
+def guarded(
+    place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
+) -> web.Application:
+    """Return an application without pages that checks every request; `refused` makes the answers to refused ones."""
+    guard = _Guard(place, caps, refused)
+    application = web.Application(middlewares=[guard.look], client_max_size=caps.body_bytes)
+    application.on_response_prepare.append(_unnamed)
+    return application
+
+
+class _Guard:
+    """The checks of every request."""
+
+    def __init__(
+        self, place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse]
+    ) -> None:
+        self._place = place
+        self._caps = caps
+        self._refused = refused
+
+    @web.middleware
+    async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Pass a permitted request on."""
+        try:
+            self._admit(request)
+            with self._body_in_time(request):
+                response = await handler(request)
+        except web.HTTPException as refusal:
+            response = self._refused(refusal)
+        level = logging.DEBUG if request.path in self._place.quiet else logging.INFO
+        # Without the query, which may hold private data.
+        log.log(level, "%s %s from %s: %d", request.method, _shown(request.path), request.remote, response.status)
+        return response
+
+    def _admit(self, request: web.Request) -> None:
+        """Raise HTTPException for a request that is refused."""
+        named = request.headers.getall("Host", [])
+        if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
+            raise web.HTTPMisdirectedRequest
+        if any(origin.lower() not in self._place.origins for origin in request.headers.getall("Origin", [])):
+            raise web.HTTPForbidden
+        if (request.content_length or 0) > self._caps.body_bytes:
+            raise web.HTTPRequestEntityTooLarge(self._caps.body_bytes)
+
+    @contextmanager
+    def _body_in_time(self, request: web.Request) -> Iterator[None]:
+        """Raise HTTPRequestTimeout for a body that does not end in time."""
+        if not request.body_exists:
+            yield
+            return
+
+        def give_up() -> None:
+            if not request.content.is_eof():
+                request.content.set_exception(web.HTTPRequestTimeout())
+
+        # The event loop's own time, which aiohttp uses for all connections.
+        timer = asyncio.get_running_loop().call_later(self._caps.body_seconds, give_up)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+class _Connection(web.RequestHandler):
+    """A connection of aiohttp that answers unreadable requests without details, and logs them without a stack."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("answering %s %s failed", request.method, _shown(request.path), exc_info=exc)
+        else:
+            log.debug("a request that is none: %s", message)
+        if request.writer.output_size > 0:
+            raise ConnectionError("half an answer is out already")
+        response = web.Response(status=status, headers={"Server": SERVER_NAME})
+        response.force_close()
+        return response
+
+
+class _Full(asyncio.Protocol):
+    """A protocol for a connection beyond the limit."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        log.debug("too many connections; one was closed")
+        transport.close()
+
+
+@asynccontextmanager
+async def open_listener(place: Endpoint, application: web.Application, caps: ListenerLimits) -> AsyncIterator[int]:
+    """Serve an application while the block runs; yields the port.
+
+    Raises:
+        StateError: the port is taken or may not be used.
+    """
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+    await runner.setup()
+    try:
+        listening = await _listen(place, runner, caps)
+        port: int = listening.sockets[0].getsockname()[1]
+        log.info("listening on %s port %d", place.host, port)
+        try:
+            yield port
+        finally:
+            listening.close()
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(place: Endpoint, runner: web.AppRunner, caps: ListenerLimits) -> asyncio.Server:
+    manager = runner.server
+    assert manager is not None  # noqa: S101 - since `setup`
+    loop = asyncio.get_running_loop()
+
+    def connection() -> asyncio.Protocol:
+        if len(manager.connections) >= caps.connections:
+            return _Full()
+        return _Connection(
+            manager,
+            loop=loop,
+            keepalive_timeout=caps.head_seconds,
+            # An unused body is not read to its end.
+            lingering_time=0,
+            access_log=None,  # type: ignore[arg-type]  # as the library's own documentation does
+            max_line_size=caps.field_bytes,
+            max_field_size=caps.field_bytes,
+            max_headers=caps.fields,
+            read_bufsize=65_536,
+            # Our callers do not compress, and a small body that unpacks to a large one is a known attack.
+            auto_decompress=False,
+        )
+
+    try:
+        return await loop.create_server(connection, place.host, place.port, reuse_address=True)
+    except OSError as error:
+        # asyncio's own text repeats the address; the number of a name that cannot be resolved is negative.
+        number = error.errno or 0
+        reason = os.strerror(number) if number > 0 else str(error)
+        raise StateError(
+            f"{place.name} cannot have {place.host} port {place.port} ({reason}): choose another `{place.key}`, "
+            "or end the program that has it"
+        ) from error
+
+
+async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers["Server"] = SERVER_NAME
+
+
+def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
+    """Return whether a `Host` header names this machine. Other names that resolve to it do not (DNS rebinding)."""
+    parts = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
+    if parts is None:
+        return False
+    name = parts[1].strip("[]")
+    if is_loopback(name) or name in names or name == listens_on.lower():
+        return True
+    return not is_loopback(listens_on) and _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown(path: str) -> str:
+    # On one line, or callers could forge lines of the log.
+    return " ".join(mask(printable(path[:MAX_LOGGED])).split())
 
 
 class HttpServer:

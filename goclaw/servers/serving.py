@@ -1,22 +1,26 @@
 """Serving of an admitted client on any transport: a session, its events, and answers to its frames.
 
-The listeners decide who may come in, and as whom (`servers.socket`, `servers.remote_terminals`). A client's rights are
-checked again for each frame in or out, and twice a second: removing a right ends a stream.
+The listeners decide who may come in, and as whom (`servers.terminals`). A client's rights are checked again for each
+frame in or out, and twice a second: removing a right ends a stream.
+
+A message that a client sends again gets its first answer (`IdempotencyCache`). The journal drops a message that comes
+twice; but a command's answer is in no journal, and one that is being carried out must not be begun a second time
+because the client was cut off meanwhile. Not durable: after a restart of the daemon a repeated message is answered as
+accepted before.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
-from goclaw.bus import Following
-from goclaw.clock import Clock
-from goclaw.errors import AccessDenied, StateError
-from goclaw.events import (
+from goclaw.core.bus import Following, Numbered, Position
+from goclaw.core.clock import Clock
+from goclaw.core.events import (
     LOCAL,
     Acceptance,
     AcceptKind,
@@ -30,12 +34,8 @@ from goclaw.events import (
     StreamRestarted,
     TranscriptRow,
 )
-from goclaw.memory.memory_queries import MemoryQuery
-from goclaw.records import record
-from goclaw.replay_buffer import Numbered, Position
-from goclaw.servers.event_coalescing import open_gathering
-from goclaw.servers.idempotency import IdempotencyCache
-from goclaw.wire import (
+from goclaw.core.records import record
+from goclaw.core.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
     PROTOCOL,
@@ -67,8 +67,12 @@ from goclaw.wire import (
     Status,
     happened,
 )
+from goclaw.errors import AccessDenied, StateError
+from goclaw.memory.memory_queries import MemoryQuery
+from goclaw.servers.event_coalescing import open_gathering
 
 log = logging.getLogger(__name__)
+
 
 PING_SECONDS = 20.0
 """Seconds after which a silent client is pinged."""
@@ -378,3 +382,43 @@ async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:
         except ValidationError as error:
             await _send(connection, Refused(f"not a frame: {error.errors()[0]['msg']}"))
     return None
+
+
+MAX_RECEIPTS = 200
+"""Answers that are kept. A client that reconnects repeats its last messages only."""
+
+
+class IdempotencyCache:
+    """The latest answers, by the sender of the message and its id."""
+
+    def __init__(self) -> None:
+        self._given: dict[Hashable, asyncio.Future[Acceptance]] = {}
+
+    async def once(self, key: Hashable, take: Callable[[], Awaitable[Acceptance]]) -> Acceptance:
+        """Accept the message, or wait for and return the answer to its first copy.
+
+        Raises:
+            Exception: the error of `take`; the message was not accepted then, and is tried anew when it comes again.
+        """
+        while given := self._given.get(key):
+            await asyncio.wait({given})
+            if not given.cancelled():  # else the first call was cancelled half-way
+                return given.result()
+        self._given[key] = asyncio.get_running_loop().create_future()
+        try:
+            acceptance = await take()
+        except BaseException as error:
+            self._give_up(key, error)
+            raise
+        self._given[key].set_result(acceptance)
+        for old in [old for old, given in self._given.items() if given.done()][:-MAX_RECEIPTS]:
+            del self._given[old]
+        return acceptance
+
+    def _give_up(self, key: Hashable, error: BaseException) -> None:
+        given = self._given.pop(key)
+        if isinstance(error, Exception):
+            given.set_exception(error)
+            given.exception()  # the task may end without a waiter
+        else:
+            given.cancel()

@@ -7,14 +7,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from goclaw.agent.context.compaction import Summarizer, SummarySource
 from goclaw.config.schema import Config
-from goclaw.context.compaction import Summarizer, SummarySource
+from goclaw.core.records import record
+from goclaw.core.supervise import result_of
 from goclaw.errors import ConfigError
 from goclaw.llm.base import ChatModel, Looking, ModelPorts
 from goclaw.llm.chain import ModelChain
-from goclaw.llm.found import look_around
 from goclaw.llm.open import (
     DEMO,
+    find_models,
     ollama_finder,
     open_model,
     pick_default,
@@ -22,9 +24,7 @@ from goclaw.llm.open import (
     prepare,
     unplaceable,
 )
-from goclaw.records import record
 from goclaw.store.settings import Settings
-from goclaw.supervise import result_of
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class Models:
 
     async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
         """Return the models that could answer, current ones first, and providers with a key but no obvious model."""
-        found = await look_around(self._config, ollama_finder(self._config, self._ports))
+        found = await find_models(self._config, ollama_finder(self._config, self._ports))
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found by itself"

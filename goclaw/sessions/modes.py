@@ -1,20 +1,25 @@
-"""Permission modes: which column of the table "What runs, what asks" applies in a session.
+"""Permission modes: which column of the table "What runs, what asks" applies in a session; and its settings.
 
 A choice is a durable setting of its session, and is judged anew at every use (`Access.mode`): a `bypass` that an admin
-chose applies to no other speaker there, and to no admin any more once the configuration forbids it.
+chose applies to no other speaker there, and to no admin any more once the configuration forbids it. `SessionOptions`
+is what the tool `config` reads and chooses of one conversation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import get_args
 
-from goclaw.access import Access, ChosenMode
-from goclaw.audit import AuditEntry
-from goclaw.config.values import Mode
+from goclaw.auth.access import Access, ChosenMode
+from goclaw.auth.audit import AuditEntry
+from goclaw.config.values import Mode, QueueMode
+from goclaw.core.events import Actor, Decision
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Decision
+from goclaw.sessions.queueing import QueueModes
 from goclaw.sessions.state import MODE, PLANNED, Contexts, Session
 from goclaw.store.settings import Settings
-from goclaw.toolkit.reminders import Reminder, ReminderTier
+from goclaw.toolkit.services import Reminder, ReminderTier, SettingsPort
 
 MEANINGS: Mapping[Mode, str] = {
     "default": "what is risky asks first",
@@ -110,3 +115,42 @@ def _planned(session: Session) -> int:
     window, planned = session.window, session.planned
     is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])
     return 0 if is_cleared else planned
+
+
+QUEUE, MODE_SETTING = "session.queue_mode", "session.mode"
+
+
+@record
+class SessionOptions(SettingsPort):
+    """The settings that a turn reads and chooses."""
+
+    key: str
+    actor: Actor
+    queue_modes: QueueModes
+    modes: Modes
+    file: Path | None
+
+    async def of_session(self) -> Mapping[str, str]:
+        """Return the settings in force in the conversation. The permission mode is read-only: people choose it."""
+        return {
+            QUEUE: await self.queue_modes.of(self.key),
+            MODE_SETTING: await self.modes.of(self.key, self.actor),
+        }
+
+    async def choose(self, name: str, value: str) -> None:
+        """Choose the queue mode.
+
+        Raises:
+            ToolError: it is another setting, or no such mode.
+        """
+        if name == MODE_SETTING:
+            raise ToolError(
+                f"{MODE_SETTING} is chosen by people, with /mode; a plan is put before them with exit_plan_mode"
+            )
+        if name != QUEUE:
+            raise ToolError(f"no such setting of a conversation: {name}")
+        for mode in get_args(QueueMode):
+            if value == mode:
+                await self.queue_modes.set(self.key, mode)
+                return
+        raise ToolError(f"{QUEUE}: {value[:100]!r} should be one of {', '.join(get_args(QueueMode))}")

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from goclaw.core.events import Inbound
+from goclaw.core.messages import Piece
 from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
-from goclaw.events import Inbound
-from goclaw.messages import Piece
-from goclaw.sessions.heard import MAX_SAID, OverheardMessage, change, one_line, with_one_more
+from goclaw.sessions.overheard_message import MAX_SAID, OverheardMessage, change, one_line, with_one_more
 from goclaw.sessions.state import HEARD, Contexts, Session
 from goclaw.store.database import BoundStatement
 from goclaw.store.settings import Settings

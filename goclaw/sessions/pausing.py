@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 
-from goclaw.clock import Clock
-from goclaw.codec import Codec
+from goclaw.core.clock import Clock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Notice, TurnEvent
+from goclaw.core.records import record
 from goclaw.engine.base import Turn
-from goclaw.events import Notice, TurnEvent
-from goclaw.records import record
 from goclaw.store.settings import Settings
 
 PAUSES = "pauses"

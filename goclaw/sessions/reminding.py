@@ -1,15 +1,22 @@
-"""Reminders for the model: chosen anew for every request, placed at its end, kept in no transcript.
+"""Reminders and mementos for the model: chosen anew for every request, placed at its end, kept in no transcript.
 
 Reminders live in memory only. One that must outlive a restart is added again by the code that knows that it still
 holds; a tool's declared reminder follows from the results of the turn, and so does not need it.
+
+Mementos are those of the person who speaks, and the shared ones. They are marked as data and not stored: the system
+prompt is the same for all users of a workspace, and a transcript is read by all participants. In a group the others
+would learn of the person's own mementos through the answers, so only shared ones are shown there.
 """
 
 from collections.abc import Sequence
 
-from goclaw.context.untrusted_content import reminder
-from goclaw.redact import mask
-from goclaw.tasks.base import TaskInfo
-from goclaw.toolkit.reminders import Reminder, Reminders
+from goclaw.agent.context.untrusted_content import ContentMarkers, reminder
+from goclaw.core.redact import mask
+from goclaw.errors import GoclawError
+from goclaw.execution.tasks.base import TaskInfo
+from goclaw.memory.values_and_mementos import Memento, mementos_of
+from goclaw.toolkit.services import Reminder, Reminders
+from goclaw.workspace import Workspace
 
 MAX_CHARACTERS = 4_000
 """Maximum characters of one reminder: it comes on top of the conversation, and is never shortened later."""
@@ -109,3 +116,34 @@ def of_task(ended: TaskInfo) -> Reminder:
 
 def _bounded(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} [cut]"
+
+
+MEMENTO_TOOL = "memento"
+"""Tool whose permission mementos require."""
+MAX_SHOWN_MEMENTOS = 20
+MAX_MEMENTO_CHARACTERS = 3_000
+"""Maximum characters of all mementos together: they are sent with every request."""
+MEMENTO_ORIGIN = "your own mementos, which the tool memento reads"
+
+
+async def remembered(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:
+    """Return the summaries of the latest mementos, in their marks; empty: there are none, or they cannot be read."""
+    try:
+        found = await mementos_of(workspace, key, own=own)
+    except GoclawError:
+        return ""
+    lines: list[str] = []
+    left = MAX_MEMENTO_CHARACTERS
+    for line in map(_memento_line, found[:MAX_SHOWN_MEMENTOS]):
+        left -= len(line) + 1
+        if left < 0:
+            break
+        lines.append(line)
+    if len(lines) < len(found):
+        lines.append(f"and {len(found) - len(lines)} more (action list)")
+    return markers.beside(mask("\n".join(lines)), MEMENTO_ORIGIN) if lines else ""
+
+
+def _memento_line(memento: Memento) -> str:
+    shared = " (shared)" if memento.shared else ""
+    return f"- {memento.name}{shared}" + (f": {memento.summary}" if memento.summary else "")

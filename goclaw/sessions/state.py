@@ -8,20 +8,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 
-from goclaw.access import ChosenMode
-from goclaw.agent.rules import TurnRules
-from goclaw.clock import Clock
-from goclaw.codec import Codec
+from goclaw.agent.context.untrusted_content import ContentMarkers
+from goclaw.agent.context.window import PrunedView, Window, shown
+from goclaw.agent.policy import TurnRules
+from goclaw.auth.access import ChosenMode
 from goclaw.config.values import QueueMode
-from goclaw.context.pruning import PrunedView
-from goclaw.context.untrusted_content import ContentMarkers
-from goclaw.context.window import Window, shown
-from goclaw.events import Actor, Todo
-from goclaw.messages import Artifact, SourceKind
-from goclaw.records import record
-from goclaw.sessions.heard import OverheardMessage
+from goclaw.core.clock import Clock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor, Todo
+from goclaw.core.messages import Artifact, SourceKind
+from goclaw.core.records import record
+from goclaw.sessions.overheard_message import OverheardMessage
 from goclaw.sessions.reminding import SessionReminders
-from goclaw.store.migrations import MATERIAL_KEY
+from goclaw.store.schema import MATERIAL_KEY
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import LAST_ROW, Transcripts
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import bindparam, delete, select
 
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.store.database import Database, Statement, insert_into
-from goclaw.store.tables import approval_rules
+from goclaw.store.schema import approval_rules
 
 _COLUMNS = ("question", "holder", "tool", "place", "pattern", "label", "made_by", "by_owner", "made_at")
 _ADD = insert_into(approval_rules, *_COLUMNS, ignore_conflict=True)

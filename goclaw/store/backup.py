@@ -14,9 +14,9 @@ from pathlib import Path
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS
 from goclaw.store.media import ARTIFACTS, HAS_MEDIA, ON_THEIR_WAY, SHOWN, blobs_of, media_of
-from goclaw.store.migrations import STEPS
+from goclaw.store.schema import MIGRATIONS
 
-NEWEST = 1 + len(STEPS)
+NEWEST = 1 + len(MIGRATIONS)
 """The schema that this GoClaw writes."""
 
 

@@ -2,9 +2,9 @@
 
 from sqlalchemy import bindparam, func, select
 
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.store.database import Database, Statement, insert_if
-from goclaw.store.tables import checkpoints, messages, sessions
+from goclaw.store.schema import checkpoints, messages, sessions
 
 _INSERT = insert_if(
     checkpoints,
@@ -41,7 +41,7 @@ class StoredCheckpoint:
     tokens: int
     """Size of the context when it was made."""
     body: str
-    """The `context.checkpoint.Checkpoint` as JSON."""
+    """The `agent.context.summary.Checkpoint` as JSON."""
     at: float
 
 

@@ -22,12 +22,12 @@ import aiosqlite
 from sqlalchemy import ClauseElement, ColumnElement, Table, bindparam, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
+from goclaw.core.supervise import background, keep_running
 from goclaw.errors import DiskError, DiskFault, StateError
-from goclaw.health.faults import disk_error, remedy
-from goclaw.records import record
+from goclaw.health.resources import disk_error, remedy
 from goclaw.store.recovery import CLOCK, Salvage, make_ready, mark_damaged, rescue
-from goclaw.supervise import background, keep_running
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import and_, func, select
 
 from goclaw.store.database import Database, Statement
-from goclaw.store.tables import compactions, deliveries, inbox, messages, sessions, steps
+from goclaw.store.schema import compactions, deliveries, inbox, messages, sessions, steps
 
 HAS_MEDIA = '"media":"'
 """Part of the body of a delivery with a file."""

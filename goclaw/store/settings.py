@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import sqlite
 
 from goclaw.store.database import BoundStatement, Database, Statement
-from goclaw.store.tables import daemon_facts, session_settings
+from goclaw.store.schema import daemon_facts, session_settings
 
 _setting = sqlite.insert(session_settings).values(
     session=bindparam("session"), name=bindparam("name"), value=bindparam("value")

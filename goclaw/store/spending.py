@@ -6,10 +6,10 @@ from typing import Literal
 
 from sqlalchemy import String, and_, bindparam, func, or_, select, update
 
-from goclaw.events import AGENT_MARK, AGENT_TURN
-from goclaw.records import record
+from goclaw.core.events import AGENT_MARK, AGENT_TURN
+from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
-from goclaw.store.tables import usage
+from goclaw.store.schema import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
 

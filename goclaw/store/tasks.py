@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, update
 
 from goclaw.store.database import Database, Statement, insert_into
-from goclaw.store.tables import tasks
+from goclaw.store.schema import tasks
 
 COLUMNS = ("id", "session", "person", "label", "output", "began_at", "state", "ended_at", "code", "note", "told")
 _ADD = insert_into(tasks, *COLUMNS)

@@ -12,8 +12,8 @@ import orjson
 from sqlalchemy import bindparam, func, literal, null, select, text, update
 from sqlalchemy.dialects import sqlite
 
-from goclaw.events import MessageStored, SessionInfo
-from goclaw.messages import (
+from goclaw.core.events import MessageStored, SessionInfo
+from goclaw.core.messages import (
     Artifact,
     AssistantMessage,
     Foreign,
@@ -26,9 +26,9 @@ from goclaw.messages import (
     ToolResult,
     UserMessage,
 )
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_if, insert_into
-from goclaw.store.tables import compactions, messages, sessions
+from goclaw.store.schema import compactions, messages, sessions
 
 LAST_ROW = 2**63 - 1
 """SQLite numbers rows up to this."""

@@ -5,29 +5,29 @@
 Sources. `sources` makes one list of the catalogue's tools, the tools of sources (`goclaw.tools.cli_source`) and those
 of installed packages. A package is foreign code: an error while it is loaded, opened, asked or closed leaves it out
 and names it to admins (`/tools`, the log, doctor). Descriptions for people, programs and docs/tools.md are made from
-the declaration (`describing`).
+the declaration (`tool_docs`).
 
 Offering. A request holds a core of the tools in short form, `tool_search` and `tool_call` (`offering`).
 `Registry.offered_to` leaves out tools that cannot work with the configuration (`Tool.needs`) or in the mode
 (`Tool.only_in`); a call of one is answered with the reason. `Registry.meant` turns a `tool_call` into the call that it
-names, and a name of another system (`catalog.ALIASES`: `Bash`, `Read`; arguments: `aliases`) into the tool's own, for
+names, and a name of another system (`catalog.ALIASES`: `Bash`, `Read`; arguments: `registry`) into the tool's own, for
 people who may use it: code behind it never sees the difference, and turns store the tool's own name. The dispatcher
-does the same before it authorizes; `goclaw.selection`, roles' inputs and hooks accept either name. Wires repeat a call
-as the model made it (`goclaw.llm.encoded.as_offered`). A provider with its own tool search
-(`goclaw.llm.anthropic_search`) gets the remaining tools deferred (`Request.deferred`), behind its cached prefix; its
+does the same before it authorizes; `goclaw.core.selection`, roles' inputs and hooks accept either name. Wires repeat
+a call as the model made it (`goclaw.llm.encoded.as_offered`). A provider with its own tool search
+(`goclaw.llm.anthropic_blocks`) gets the remaining tools deferred (`Request.deferred`), behind its cached prefix; its
 findings are `Native`.
 
-Authorization. An `Actor` is an identity, never a set of rights. `goclaw.access` is asked when tools are listed, again
-when one runs, and by commands and sessions; users.json is reloaded within two seconds. Tools are selected by
-`goclaw.selection`: names, tags, sets and exclusions. `Access` learns a tool's tags from the registry; before the
+Authorization. An `Actor` is an identity, never a set of rights. `goclaw.auth.access` is asked when tools are listed,
+again when one runs, and by commands and sessions; users.json is reloaded within two seconds. Tools are selected by
+`goclaw.core.selection`: names, tags, sets and exclusions. `Access` learns a tool's tags from the registry; before the
 registry exists, and for a tool that is gone, a tag allows nothing.
 
 Scheduling. The calls of one answer run at once except those whose declared accesses conflict (`scheduling`): these keep
 the answer's order, even while they wait for hooks or a person. Between sessions only a running write excludes another
 write of the same place. Each call has one result; a /stop gives the unfinished ones an error, and
-`goclaw.context.repair` shows the model all of them in its own order.
+`goclaw.agent.context.repair` shows the model all of them in its own order.
 
 Approvals. A question has a digest of the call and of everything that the call depends on (`approval_request`; the tool
-declares it: `Tool.grounds`). `goclaw.sessions.approvals` answers with a `Consent` for one digest. The dispatcher
+declares it: `Tool.grounds`). `goclaw.approvals.approvals` answers with a `Consent` for one digest. The dispatcher
 computes the digest again and checks that the consent still holds, before and after the intent is written.
 """

@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from goclaw.core.messages import ToolCall
+from goclaw.core.redact import mask
 from goclaw.errors import ToolError
-from goclaw.messages import ToolCall
-from goclaw.redact import mask
 from goclaw.specs import Confirmation, Risk, ToolSpec
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, CallDenied, Grounds

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.llm.base import INVALID_JSON
-from goclaw.toolkit.shape import Path, Shape
+from goclaw.toolkit.json_schema import FieldPath, Shape
 
 log = logging.getLogger(__name__)
 
@@ -204,9 +204,9 @@ def _refuse_fillings(model: type[BaseModel], error: ValidationError, injected: C
             raise ToolError(_NOT_SET_UP)
 
 
-def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+def _lines(shape: Shape, error: ValidationError, given: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
     """Yield one line per field, however many types it may have."""
-    found: dict[Path, list[_Fault]] = {}
+    found: dict[FieldPath, list[_Fault]] = {}
     for detail in error.errors(include_url=False):
         path = _path(shape, given, detail)
         found.setdefault(path, []).append(_fault(shape, path, detail))
@@ -229,9 +229,9 @@ def _together(faults: Sequence[_Fault]) -> str:
     return " or ".join(dict.fromkeys(fault.got for fault in faults))
 
 
-def _path(shape: Shape, given: Any, detail: ErrorDetails) -> Path:
+def _path(shape: Shape, given: Any, detail: ErrorDetails) -> FieldPath:
     """Return the path of the fault inside `given`, without the branches of unions that pydantic adds."""
-    path: Path = ()
+    path: FieldPath = ()
     for part in detail["loc"]:
         in_array = isinstance(given, list) and isinstance(part, int) and part < len(given)
         if in_array or (isinstance(given, dict) and part in given):
@@ -241,7 +241,7 @@ def _path(shape: Shape, given: Any, detail: ErrorDetails) -> Path:
     return path
 
 
-def _fault(shape: Shape, path: Path, detail: ErrorDetails) -> _Fault:
+def _fault(shape: Shape, path: FieldPath, detail: ErrorDetails) -> _Fault:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         return _Fault(shape.type_at(path), "nothing")

@@ -17,34 +17,43 @@ from typing import Any, Concatenate, Protocol, get_type_hints, runtime_checkable
 
 from pydantic import BaseModel
 
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs
-from goclaw.clock import Clock
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
 from goclaw.config.values import Mode
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
+from goclaw.core.messages import Piece, ToolResult
+from goclaw.core.records import record
 from goclaw.errors import InvalidInput
-from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
+from goclaw.execution.sandbox.base import Sandbox
+from goclaw.execution.tasks.base import Tasks
 from goclaw.memory.base import MemoryPort
-from goclaw.messages import ToolResult
-from goclaw.records import record
-from goclaw.sandbox.base import Sandbox
+from goclaw.net.pages.base import Web
 from goclaw.specs import RISK_OF, TELLS_FOREIGN, Annotations, Confirmation, Example, Risk, SideEffect, ToolSpec
-from goclaw.tasks.base import Tasks
+from goclaw.store.blobs import Blobs
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
-from goclaw.toolkit.prompting import LivePrompt
-from goclaw.toolkit.reminders import Reminders
+from goclaw.toolkit.json_schema import Takes, arguments_of, schema_of, without_titles
 from goclaw.toolkit.results import BOUNDS, ResultType
-from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.toolkit.services import CallPort
-from goclaw.toolkit.settings import SettingsPort
-from goclaw.toolkit.signature import Takes, arguments_of, schema_of, without_titles
-from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
-from goclaw.toolkit.teaming import TeamPort
+from goclaw.toolkit.services import CallPort, Reminders, Sample, Sampled, SettingsPort
 from goclaw.toolkit.templates import check
-from goclaw.web.base import Web
 from goclaw.workspace import Workspace
+
+
+@record
+class LivePrompt:
+    """One prompt, live."""
+
+    name: str
+    """The command: `mcp__<server>__<prompt>`, in small letters, digits and `_`."""
+    summary: str
+    """One line for menus and /help."""
+    say: Callable[[str], Awaitable[tuple[Piece, ...]]]
+    """From what stands behind the command to the text of the message that it stands for: pieces, each with its origin
+    (empty: the person's own words). Raises ToolError, also with how it is used where something is missing."""
+
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
@@ -269,7 +278,7 @@ class Tool:
             case Takes.MODEL:
                 return await self.run(context, arguments)
             case Takes.VALUE:
-                return await self.run(context, arguments.value)  # type: ignore[attr-defined]  # made in `declaring`
+                return await self.run(context, arguments.value)  # type: ignore[attr-defined]  # made in `json_schema`
 
 
 class ToolSource(Protocol):

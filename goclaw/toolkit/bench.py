@@ -9,32 +9,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.access import Access
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs, open_blobs
-from goclaw.clock import RealClock
+from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.users import Users
 from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock
+from goclaw.core.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.core.messages import ToolCall, ToolResult
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.execution.sandbox.base import Sandbox
+from goclaw.execution.sandbox.select import open_sandbox
+from goclaw.execution.tasks.base import Tasks
+from goclaw.execution.tasks.room import open_tasks
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
-from goclaw.messages import ToolCall, ToolResult
-from goclaw.records import record
-from goclaw.sandbox.base import Sandbox
-from goclaw.sandbox.select import open_sandbox
-from goclaw.tasks.base import Tasks
-from goclaw.tasks.room import open_tasks
+from goclaw.net.pages.base import Web
+from goclaw.net.pages.service import WebService
+from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.toolkit.base import Tool, ToolSource
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.sampling import Sample, Sampled
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import TurnServices
+from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.users import Users
-from goclaw.web.base import Web
-from goclaw.web.service import WebService
 from goclaw.workspace import Workspace
 
 SOMEBODY = Actor("tui:somebody", "cli", owner=True)

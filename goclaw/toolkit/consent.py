@@ -7,10 +7,10 @@ changed since the approval.
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+from goclaw.core.events import Actor
+from goclaw.core.messages import ToolCall
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.events import Actor
-from goclaw.messages import ToolCall
-from goclaw.records import record
 
 DENIED_MARK = '{"result": "denied: '
 """How the result of a denied call begins; `agent.policy` counts them."""

@@ -17,26 +17,25 @@ from typing import Any
 from pydantic import BaseModel
 from structlog.contextvars import bound_contextvars
 
-from goclaw.access import Access
-from goclaw.audit import AuditEntry
+from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry
+from goclaw.core.events import Actor, ToolFinished, ToolStarted
+from goclaw.core.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
+from goclaw.core.redact import mask, printable
 from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
-from goclaw.events import Actor, ToolFinished, ToolStarted
-from goclaw.health.unresponsive_tasks import UnresponsiveTasks
+from goclaw.execution.sandbox.select import settle
+from goclaw.health.stuck_tasks import UnresponsiveTasks
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
-from goclaw.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
-from goclaw.redact import mask, printable
-from goclaw.sandbox.select import settle
 from goclaw.specs import Risk, ToolSpec
-from goclaw.toolkit.aliases import unwrapped
 from goclaw.toolkit.approval_request import denied, grounds_of, wanted
 from goclaw.toolkit.arguments import validate, with_own_names
 from goclaw.toolkit.base import Tool, ToolContext, ToolEnvironment
 from goclaw.toolkit.consent import CallDenied, Consent
-from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.reminders import Reminder
+from goclaw.toolkit.registry import Registry, unwrapped
 from goclaw.toolkit.results import Result, WrongResult, file_of
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch, storable
+from goclaw.toolkit.services import Reminder
 from goclaw.toolkit.templates import hint
 
 log = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from goclaw.clock import Clock
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings
 from goclaw.config.registries import FromRegistrySettings
 from goclaw.config.schema import Config
+from goclaw.core.clock import Clock
 from goclaw.mcp.base import Finder, FinderPart, ServerLocation
 from goclaw.net import UrlGuard, UrlRefused
 from goclaw.registries.base import RegistryError

@@ -1,7 +1,7 @@
 """The choice of tools in a request: a core in full, and an index of the others, which `tool_search` finds.
 
 A schema costs tokens with every request, used or not. So a model is shown a few tools in short form and two by which it
-comes by all others: `tool_search` and `tool_call` (`aliases.unwrapped` makes the call it names of the latter). Tools
+comes by all others: `tool_search` and `tool_call` (`registry.unwrapped` makes the call it names of the latter). Tools
 stand before everything else in what a provider caches, so they stay the same from a context's beginning to its end:
 what comes and goes (plan mode, servers of MCP) is in the index.
 """
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from goclaw.catalog import ALIASES
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config, ModelOptions
-from goclaw.records import record
-from goclaw.selection import SET, TAG, parsed
+from goclaw.core.catalog import ALIASES
+from goclaw.core.records import record
+from goclaw.core.selection import SET, TAG, parsed
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 
 Profile = Literal["core", "index", "all"]

@@ -11,12 +11,12 @@ from typing import TypeVar
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.exports import PublishSettings
+from goclaw.config.mcp import PinnedSetSettings
 from goclaw.config.packaged import Packaged, PackagedKey, PackagedPart, given, may_have_said
-from goclaw.config.pinned import PinnedSetSettings
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
+from goclaw.core.plugins import Plugin, fault_of, load, plugins
+from goclaw.core.records import record
 from goclaw.mcp.declared import Declared
-from goclaw.plugins import Plugin, fault_of, load, plugins
-from goclaw.records import record
 from goclaw.toolkit.base import Tool
 
 PartT = TypeVar("PartT", "AgentPart", "ToolsetPart")

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticSchemaGenerationError, TypeAdapter, ValidationError
 
-from goclaw.messages import Image
-from goclaw.records import record
+from goclaw.core.messages import Image
+from goclaw.core.records import record
 
 BOUNDS = ("returned", "total", "truncated", "refinement_hint")
 

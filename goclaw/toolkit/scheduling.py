@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.specs import SideEffect
 from goclaw.workspace import Workspace
 

@@ -6,13 +6,13 @@ from itertools import count
 
 from pydantic import BaseModel
 
-from goclaw.access import Access
+from goclaw.auth.access import Access
 from goclaw.config.values import Mode
+from goclaw.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
+from goclaw.core.messages import Image, Provenance, ToolCall
+from goclaw.core.records import record
+from goclaw.core.redact import mask, printable
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Address, AgentProgress, Decision, TurnEvent
-from goclaw.messages import Image, Provenance, ToolCall
-from goclaw.records import record
-from goclaw.redact import mask, printable
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import Registry
@@ -40,9 +40,10 @@ class CallScope:
     seconds: float | None = None
     """How long a tool may run that declares no time of its own; None: `tools.timeout`."""
     compress: bool = False
-    """Whether what commands say is shortened for the model that asked (`compression.choice`)."""
+    """Whether what commands say is shortened for the model that asked (`execution.compression.shortening`)."""
     selections: tuple[Sequence[str] | None, ...] = ()
-    """Selections of the actor's tools (see `goclaw.selection`), each of which must have the tool; None: all of them.
+    """Selections of the actor's tools (see `goclaw.core.selection`), each of which must have the tool; None: all of
+    them.
 
     That of the agent, and those of the agents for which it works.
     """

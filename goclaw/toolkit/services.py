@@ -1,27 +1,104 @@
 """The services of a turn for the tools it calls.
 
-A new capability for tools is a method of `TurnServices`, which refuses it, one of `sessions.agent_services`, which has
-it in turns, and one of `ToolContext`, which tools call.
+A new capability for tools is a method of `TurnServices`, which refuses it, one of `sessions.agent_services`, which
+has it in turns, and one of `ToolContext`, which tools call. Only GoClaw's own code and the operator's hooks write
+reminders; a tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but what the
+tool gives it.
 """
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import Literal, Protocol
 
 from pydantic import BaseModel
 
-from goclaw.access import ChosenMode
+from goclaw.auth.access import ChosenMode
 from goclaw.config.values import Mode
+from goclaw.core.events import Actor, Decision, Delivery, Question, Receipt, Todo, TurnEvent
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.core.records import record
 from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import Actor, Decision, Delivery, Question, Receipt, Todo, TurnEvent
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import ToolSpec
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.toolkit.consent import ApprovalRequest, Consent
-from goclaw.toolkit.reminders import Reminders
 from goclaw.toolkit.results import ResultType
-from goclaw.toolkit.sampling import Sample, Sampled
-from goclaw.toolkit.settings import SettingsPort
-from goclaw.toolkit.spawning import AgentReport, AgentTask, Forward
-from goclaw.toolkit.teaming import TeamPort
+
+
+@record
+class Sample:
+    """A request to a model, outside the conversation."""
+
+    asker: str
+    """The requester, for people and the log: `the MCP server tickets`."""
+    system: str
+    messages: Sequence[UserMessage | AssistantMessage]
+    """By turns; the first and the last are the user's."""
+    most_tokens: int
+    """That the answer may have."""
+    models: tuple[str, ...] = ()
+    """Which models answer, and no other, the first that can; empty: those that answer in the conversation."""
+
+
+@record
+class Sampled:
+    """The model's answer to a `Sample`."""
+
+    text: str
+    model: str
+    """`provider:name`"""
+    tokens: int
+    """Of prompt and answer, as the provider counted them."""
+    stop: Literal["end", "length"] = "end"
+
+
+class SettingsPort:
+    """The settings of one conversation; by itself, where no conversation is, there are none."""
+
+    file: Path | None = None
+    """The configuration file, which need not exist yet; None: unknown."""
+
+    async def of_session(self) -> Mapping[str, str]:
+        """Return the settings in force in the conversation, by name."""
+        return {}
+
+    async def choose(self, name: str, value: str) -> None:
+        """Choose one of them for the conversation.
+
+        Raises:
+            ToolError: there is no such setting or value.
+        """
+        raise ToolError(f"there is no conversation here for which {name} could be chosen")
+
+
+class ReminderTier(IntEnum):
+    """Which reminders come first (Goa-AI, reminder tiers)."""
+
+    SAFETY = 0
+    GUIDANCE = 1
+
+
+@record
+class Reminder:
+    """One reminder; a later one with the same id takes its place."""
+
+    id: str
+    text: str
+    tier: ReminderTier = ReminderTier.GUIDANCE
+    min_turns_between: int = 0
+    """Requests to the model that it pauses for after it was told."""
+    max_per_run: int | None = 1
+    """How often it is told in one turn at most; None: as long as it is not removed."""
+
+
+class Reminders:
+    """Takes reminders for the turn; by itself, where no model is reminded, it drops them."""
+
+    def add(self, reminder: Reminder) -> None:
+        """Show a reminder from the next request on; it replaces one with the same id."""
+
+    def remove(self, id: str) -> None:
+        """Remove a reminder; an unknown id is ignored."""
 
 
 class TurnServices:

@@ -12,16 +12,15 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-from goclaw import catalog
-from goclaw.clock import Clock
 from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.clock import Clock
+from goclaw.core.plugins import Plugin, load, plugins
+from goclaw.core.records import record
+from goclaw.core.redact import mask, printable
 from goclaw.errors import GoclawError
-from goclaw.plugins import Plugin, load, plugins
-from goclaw.records import record
-from goclaw.redact import mask, printable
-from goclaw.toolkit.base import ConnectingSource, LateSource, PromptSource, Tool, ToolSource, check_name
+from goclaw.toolkit.base import ConnectingSource, LateSource, LivePrompt, PromptSource, Tool, ToolSource, check_name
 from goclaw.toolkit.parts import PackageParts
-from goclaw.toolkit.prompting import LivePrompt
 from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
-from goclaw import catalog
-from goclaw.plugins import load
-from goclaw.records import record
+from goclaw.core import catalog
+from goclaw.core.plugins import load
+from goclaw.core.records import record
 
 Rendered = Callable[..., str]
 """From values by name to text; raises ValueError where it cannot be made of them."""

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from goclaw.errors import InvalidInput
 from goclaw.specs import Annotations, Example, Risk, SideEffect
+from goclaw.toolkit.agent_tasks import AgentTask, KeptWorktree
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.toolkit.spawning import AgentTask, KeptWorktree
-from goclaw.tools.background import started_text
+from goclaw.tools.background_tasks import started_text
 from goclaw.tools.worktree import worktree_for
 
 MAX_TASK = 50_000

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from goclaw.events import Question
+from goclaw.core.events import Question
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result

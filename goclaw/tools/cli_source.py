@@ -12,19 +12,18 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from goclaw.config.cli_tools import CliToolSettings
+from goclaw.config.tools import CliToolSettings
+from goclaw.core.redact import mask
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.redact import mask
-from goclaw.sandbox.programs import find_program
-from goclaw.sandbox.rules import Rules
+from goclaw.execution.sandbox.layout import find_program
+from goclaw.execution.sandbox.rules import Rules
 from goclaw.specs import Annotations, Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.tools.compressing import shorten_words
 from goclaw.tools.exec_grounds import grounds_of_line
-from goclaw.tools.exec_run import MAX_COMMAND, Ran, command_risk, environment, run_command
+from goclaw.tools.exec_run import MAX_COMMAND, Ran, command_risk, environment, run_command, shorten_words
 from goclaw.tools.text import encoded
 
 

@@ -1,24 +1,26 @@
 """The grounds of a command for its approval: its folder, and the content of every file that its line names.
 
-A line may run a script that is rewritten between the approval and the run, so the script is part of the approval. Files
-that the script or a program opens in turn are not covered.
+A line may run a script that is rewritten between the approval and the run, so the script is part of the approval. The
+search for files errs on the side of too many: every word that could be a path counts, in any quotes and after any
+`cd`. Files that the script or a program opens in turn are not covered.
 """
 
 import asyncio
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from posixpath import basename, join, normpath
 from typing import Any
 
 import orjson
 
-from goclaw import catalog
+from goclaw.core import catalog
+from goclaw.core.plugins import load
 from goclaw.errors import ToolError
-from goclaw.plugins import load
-from goclaw.sandbox.base import Grammar, Part, Unclear
-from goclaw.sandbox.plain import INTERPRETERS
-from goclaw.sandbox.referenced_paths import TooMany, folders_of, is_roundabout, paths_of
+from goclaw.execution.sandbox.base import Grammar, Part, Unclear
+from goclaw.execution.sandbox.shell_grammar import INTERPRETERS
 from goclaw.toolkit.approval_request import OFF
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.consent import Grounds
@@ -54,7 +56,7 @@ async def grounds_of_line(line: str, folder: str, ctx: ToolContext) -> Grounds:
     place = await ctx.workspace.folder(folder)
     try:
         states = await _states(line, folder, ctx.workspace)
-    except TooMany:
+    except TooManyPaths:
         raise ToolError("the command is too long to be approved; write it into a script and run that") from None
     files = [
         f"- {as_code(path)} ({state[: len(HASHED) + SHOWN]}…)" for path, state in states.items() if _is_file(state)
@@ -101,7 +103,7 @@ async def _remembered(line: str, folder: str, workspace: Workspace) -> Mapping[s
     try:
         parts = load(catalog.GRAMMARS["bash"], Grammar).parts_of(line)
         return {await _pattern(part, folder, workspace): _shown(part) for part in parts}
-    except (Unclear, TooMany):
+    except (Unclear, TooManyPaths):
         return {}
 
 
@@ -129,3 +131,81 @@ def _place(folder: Path) -> str:
     """Return a folder's identity, not only its name."""
     found = folder.stat()
     return f"{folder.resolve()} {found.st_dev}:{found.st_ino}"
+
+
+MAX_PATHS = 20_000
+"""Paths of one line: more than a person can check."""
+MAX_FOLDERS = 20
+_UNKNOWN = re.compile(r"[`*?\[]|\$[^{(\s\"']|\$[{('\"]|\beval\b|\bxargs\b")
+"""Expressions that make a line's files unknown before it runs."""
+_SEPARATORS = re.compile(r"[\s;&|()<>`\"'={},:\\]+")
+_QUOTED = re.compile(r'"([^"]*)"|\'([^\']*)\'', re.DOTALL)
+_VARIABLE = re.compile(r"\$\{[^}]*\}|\$\w+")
+_MODULE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_READ_BY_ITSELF = {
+    "make": ("Makefile", "makefile", "GNUmakefile"),
+    "npm": ("package.json",),
+    "npx": ("package.json",),
+    "pnpm": ("package.json",),
+    "yarn": ("package.json",),
+    "just": ("justfile",),
+    "tox": ("tox.ini",),
+}
+"""The files that these programs run without being named."""
+
+
+class TooManyPaths(Exception):
+    """A line names too many files to check."""
+
+
+def is_roundabout(line: str) -> bool:
+    """Whether a line may run a file that no word of it names."""
+    return _UNKNOWN.search(line) is not None
+
+
+def paths_of(line: str, folders: Iterable[str] = ()) -> list[str]:
+    """Return the paths that the words may name, relative to the line's folder or to one of `folders` it may change to.
+
+    Raises:
+        TooMany: it names more than `MAX_PATHS`.
+    """
+    words = list(dict.fromkeys(_words(line)))
+    found = dict.fromkeys(normpath(join(folder, word)) for folder in ("", *folders) for word in words)
+    if len(found) > MAX_PATHS:
+        raise TooManyPaths
+    return list(found)
+
+
+def folders_of(paths: Sequence[str]) -> list[str]:
+    """Return the folders that a line may get to by changing to these, one after the other."""
+    found = [""]
+    for path in paths:
+        found += [normpath(join(folder, path)) for folder in found[: MAX_FOLDERS - len(found)]]
+    return list(dict.fromkeys(found))[1:]
+
+
+def _words(line: str) -> Iterator[str]:
+    for word in _raw(line):
+        if not word or len(word) > 4_000:
+            continue
+        yield word
+        yield from _READ_BY_ITSELF.get(basename(word), ())
+        yield join(word, "__main__.py")
+        if _MODULE.fullmatch(word):  # python -m package.module
+            yield f"{word.replace('.', '/')}.py"
+            yield f"{word.replace('.', '/')}/__main__.py"
+
+
+def _raw(line: str) -> Iterator[str]:
+    quoted = [part for found in _QUOTED.findall(line) for part in found]
+    for word in (*_split(line), *quoted, *_SEPARATORS.split(line)):
+        yield word
+        if "$" in word:
+            yield from (part.lstrip("/") for part in _VARIABLE.split(word))
+
+
+def _split(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []  # half of a quotation; other ways find the words all the same

@@ -1,4 +1,7 @@
-"""Runs a tool's command in the sandbox, with bounds on its time, its output and its environment."""
+"""Run a tool's command in the sandbox: its policy, the bounds on its time and environment, and its output.
+
+Of the output the tail is kept in memory and the whole in a spill; for models with little room it is compressed.
+"""
 
 import asyncio
 import logging
@@ -12,20 +15,24 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from goclaw.blobs import Blobs, Spill
-from goclaw.compression.shorten import Short, Shorten
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.tools import ExecSettings
+from goclaw.core import catalog
+from goclaw.core.plugins import load
+from goclaw.core.redact import mask
 from goclaw.errors import DiskError, ToolError
-from goclaw.redact import mask
-from goclaw.sandbox import layout
-from goclaw.sandbox.base import Process, SandboxCommand
+from goclaw.execution.compression.shortening import Short, Shorten, shorten
+from goclaw.execution.sandbox import layout
+from goclaw.execution.sandbox.base import Grammar, Policy, Process, SandboxCommand, Unclear
+from goclaw.execution.sandbox.policy import policy_for
 from goclaw.specs import Risk
+from goclaw.store.blobs import Blobs, Spill
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
-from goclaw.tools.exec_policy import policy_of
 from goclaw.tools.text import last_lines
 
 log = logging.getLogger(__name__)
+
 
 MAX_COMMAND = 100_000  # Linux takes at most 128 KiB in one argument
 
@@ -178,3 +185,33 @@ class Capture:
             cut = f"[output cut: the last {len(tail):,} characters of {self._total:,} bytes; {self._spill.note}]"
             text = f"{cut}\n{tail}"
         return text if text.endswith("\n") else f"{text}\n"
+
+
+async def policy_of(ctx: ToolContext) -> Policy:
+    """Return the policy of one call; raises as `policy_for` does."""
+
+    def told(place: str, reached: bool, why: str) -> None:
+        rule = "tools.network"
+        ctx.environment.audit(
+            AuditEntry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn)
+        )
+
+    return await policy_for(ctx.config, ctx.home.root, ctx.actor.key, told)
+
+
+def shorten_line(line: str) -> Shorten:
+    """Return the compression for a line of shell; none where it is unclear whose output it shows."""
+
+    def shortened(text: str, code: int) -> Short | None:
+        try:
+            words = load(catalog.GRAMMARS["bash"], Grammar).shown_by(line)
+        except Unclear:
+            return None
+        return shorten(text, words, code)
+
+    return shortened
+
+
+def shorten_words(words: Sequence[str]) -> Shorten:
+    """Return the compression for a command without a shell."""
+    return lambda text, code: shorten(text, words, code)

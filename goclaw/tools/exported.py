@@ -1,7 +1,7 @@
 """Tools that agents offer to other agents (`agents.….exports`): a task in the words of a template, or another tool.
 
 A call of the first kind is a run of the offering agent, with a conversation and limits of its own, in the turn of the
-caller: see `sessions.agents`. Nothing here has rights: whatever the agent does is authorized and asked for by itself.
+caller: see `turns.agents`. Nothing here has rights: whatever the agent does is authorized and asked for by itself.
 """
 
 import json
@@ -13,19 +13,18 @@ import orjson
 from pydantic import BaseModel
 
 from goclaw.config.exports import ExportedToolSettings, Exports, ExportSettings, PassthroughSettings
+from goclaw.core.messages import ToolResult
+from goclaw.core.records import record
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.messages import ToolResult
-from goclaw.records import record
 from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
+from goclaw.toolkit.agent_tasks import AgentTask, Forward
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import DENIED, DENIED_MARK
-from goclaw.toolkit.modelling import model_of, result_of
+from goclaw.toolkit.json_schema import model_of, result_of, without_titles
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.toolkit.signature import without_titles
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.toolkit.spawning import AgentTask, Forward
 from goclaw.toolkit.templates import check, rendered
 
 MAX_PROMPT = 50_000

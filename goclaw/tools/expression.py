@@ -5,8 +5,8 @@ lazy or not; no look-around, back references, flags or named groups. A pattern i
 `\\<`, `{`, `[` in brackets, `&&` and `a)(b` mean something else, and it would find that without a word.
 """
 
+from goclaw.core.records import record
 from goclaw.errors import InvalidInput
-from goclaw.records import record
 
 MAX_CHARACTERS = 500
 _MAX_REPEATED, _MAX_BYTES, _DEEPEST = 100, 500, 50

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
-from goclaw.blobs import SAMPLE, is_binary
+from goclaw.core.records import record
+from goclaw.core.redact import mask_end
 from goclaw.errors import ToolError
-from goclaw.records import record
-from goclaw.redact import mask_end
+from goclaw.store.blobs import SAMPLE, is_binary
 from goclaw.tools.text import as_utf8, decoded, is_wide
 
 MAX_LINE = 64 << 10

@@ -17,7 +17,7 @@ from difflib import SequenceMatcher
 from enum import StrEnum
 from itertools import accumulate, islice
 
-from goclaw.records import record
+from goclaw.core.records import record
 
 LIKENESS, LINE_LIKENESS = 0.92, 0.8
 """Shares of characters in common (difflib's ratio)."""

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from goclaw.blobs import image_type
+from goclaw.core.messages import Image
+from goclaw.core.pictures import fault_of
 from goclaw.errors import ToolError
 from goclaw.mcp.base import CallResult, Piece
-from goclaw.mcp.words import shown
-from goclaw.messages import Image
-from goclaw.pictures import fault_of
+from goclaw.mcp.untrusted import shown
+from goclaw.store.blobs import image_type
 from goclaw.toolkit.base import ToolContext
 from goclaw.toolkit.results import Result
 from goclaw.tools.read import MAX_PICTURE

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from goclaw import catalog
-from goclaw.config.pinned import pin_tag, pins_of
+from goclaw.config.mcp import pin_tag, pins_of
+from goclaw.core import catalog
+from goclaw.core.plugins import load_large
+from goclaw.core.supervise import background
 from goclaw.mcp.approved_tools import ApprovedTools
 from goclaw.mcp.base import Definition, Finder, LinkEnvironment, Listing, PromptDefinition
 from goclaw.mcp.servers import McpServers, ServerState, finders
 from goclaw.mcp.validation import OfferedTool, ValidatedTools, differences, vetted
-from goclaw.plugins import load_large
-from goclaw.supervise import background
-from goclaw.toolkit.base import Tool, ToolSource
-from goclaw.toolkit.prompting import LivePrompt
+from goclaw.toolkit.base import LivePrompt, Tool, ToolSource
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 
 MAX_FAULTS = 10

@@ -6,13 +6,20 @@ from pydantic import BaseModel, Field
 
 from goclaw.errors import InvalidInput
 from goclaw.memory.dates import moment
-from goclaw.memory.mementos import MAX_BYTES, MAX_NAME, Memento, Mementos, checked_name, mementos_of
-from goclaw.memory.places import place_of
+from goclaw.memory.values_and_mementos import (
+    MAX_MEMENTO_BYTES,
+    MAX_MEMENTO_NAME,
+    Memento,
+    Mementos,
+    checked_name,
+    mementos_of,
+    place_of,
+)
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.remembered import Shared, needs_memory, place
+from goclaw.tools.memory_values import Shared, needs_memory, place
 from goclaw.tools.text import encoded
 
 Action = Literal["read", "write", "append", "list", "delete"]
@@ -107,10 +114,11 @@ async def memento(
     ctx: ToolContext,
     action: Annotated[Action, Field(description="What to do; list needs no name.")],
     name: Annotated[
-        str | None, Field(min_length=1, max_length=2 * MAX_NAME, description="The memento, for all but list.")
+        str | None, Field(min_length=1, max_length=2 * MAX_MEMENTO_NAME, description="The memento, for all but list.")
     ] = None,
     content: Annotated[
-        str | None, Field(max_length=MAX_BYTES, description="Markdown, for write (the whole) and append (the rest).")
+        str | None,
+        Field(max_length=MAX_MEMENTO_BYTES, description="Markdown, for write (the whole) and append (the rest)."),
     ] = None,
     shared: Shared = False,
 ) -> MementoResult:

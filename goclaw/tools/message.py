@@ -8,8 +8,8 @@ from unicodedata import category
 
 from pydantic import AfterValidator, Field, ValidationInfo
 
+from goclaw.core.events import LOCAL, Address, Delivery
 from goclaw.errors import ToolError
-from goclaw.events import LOCAL, Address, Delivery
 from goclaw.specs import Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds

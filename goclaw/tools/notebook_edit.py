@@ -1,24 +1,78 @@
-"""The `notebook_edit` tool: one cell of a Jupyter notebook is replaced, inserted or deleted; the rest stays."""
+"""The `notebook_edit` tool: one cell of a Jupyter notebook is replaced, inserted or deleted; the rest stays.
+
+The notebook library behind `NotebookPart` (`notebooks`) is loaded at the first notebook.
+"""
 
 import asyncio
+from collections.abc import Callable
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field
 
-from goclaw import catalog
+from goclaw.core import catalog
+from goclaw.core.plugins import load
+from goclaw.core.records import record
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.plugins import load
 from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, NotebookPart
-from goclaw.tools.editing import again_unless_approved
-from goclaw.tools.review import Proposed, grounds_of, review_risk
-from goclaw.tools.suggesting import with_suggestion
+from goclaw.tools.file_changes import Proposed, again_unless_approved, grounds_of, review_risk
+from goclaw.tools.listing import with_suggestion
 from goclaw.tools.text import MAX_BYTES, encoded
 from goclaw.workspace import FileStamp, Opened
+
+
+class CellKind(StrEnum):
+    """The kinds of a cell."""
+
+    CODE = "code"
+    MARKDOWN = "markdown"
+    RAW = "raw"
+
+
+class CellAction(StrEnum):
+    """The actions on a cell."""
+
+    REPLACE = "replace"
+    INSERT = "insert"
+    DELETE = "delete"
+
+
+@record
+class CellChange:
+    """One change of a notebook."""
+
+    action: CellAction
+    cell: str | int | None = None
+    """An id, or a place (0-based; -1 is the last). To insert: the cell behind which; None: at the beginning."""
+    source: str = ""
+    kind: CellKind | None = None
+    """None: as it is; of a new cell, code."""
+
+
+@record
+class CellChanged:
+    """The outcome of a change to a notebook."""
+
+    content: bytes
+    cell_id: str
+    """Of the cell that was changed, made or taken away; empty: notebooks of that version have no ids."""
+    place: int
+    cells: int
+
+
+@record
+class NotebookPart:
+    """A line of the catalogue: reads and changes notebooks. Both raise ToolError; neither is for the event loop."""
+
+    shown: Callable[[bytes], str]
+    """The cells as text."""
+    changed: Callable[[bytes, CellChange], CellChanged]
+    """The notebook with one change made, as bytes in the form that it had."""
+
 
 Path = Annotated[
     str,

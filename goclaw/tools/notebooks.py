@@ -10,7 +10,7 @@ import nbformat.v4.rwbase
 from nbformat import NBFormatError, ValidationError
 
 from goclaw.errors import ToolError
-from goclaw.tools.cells import CellAction, CellChange, CellChanged, CellKind, NotebookPart
+from goclaw.tools.notebook_edit import CellAction, CellChange, CellChanged, CellKind, NotebookPart
 
 _library: Any = nbformat  # it has no types
 _new = _library.v4

@@ -7,21 +7,20 @@ from typing import Annotated, BinaryIO, Literal
 
 from pydantic import Field
 
-from goclaw import catalog
-from goclaw.blobs import SPILL_PREFIX, image_type
+from goclaw.core import catalog
+from goclaw.core.messages import Image
+from goclaw.core.pictures import fault_of
+from goclaw.core.plugins import load
+from goclaw.core.records import record
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.messages import Image
-from goclaw.pictures import fault_of
-from goclaw.plugins import load
-from goclaw.records import record
 from goclaw.specs import Annotations, Example, SideEffect
+from goclaw.store.blobs import SPILL_PREFIX, image_type
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.arguments import FilePath
-from goclaw.tools.cells import NotebookPart
 from goclaw.tools.lines import Lines, LineWindow, lines_of
-from goclaw.tools.suggesting import is_missing
+from goclaw.tools.listing import FilePath, is_missing
+from goclaw.tools.notebook_edit import NotebookPart
 from goclaw.tools.text import LATIN_NAME, is_wide
 from goclaw.workspace import Opened
 

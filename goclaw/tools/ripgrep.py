@@ -1,8 +1,9 @@
-"""Finds the lines of a search with ripgrep, which reports positions only; callers read the text through the workspace.
+"""Find the lines of a search with ripgrep. It tells where something stands, never what.
 
-A position is information too, so ripgrep walks a folder only where Landlock confines it to the workspace, and a
-symbolic link that replaces a folder meanwhile leads nowhere. Elsewhere ripgrep opens nothing: the workspace reads the
-files and feeds their text through a pipe.
+The lines themselves are read through the workspace by the caller. But a place reveals something as well: so ripgrep
+walks a folder only where Landlock confines it to the workspace, and a link put in place of a folder meanwhile leads
+it nowhere. Elsewhere it opens nothing: the workspace reads the files, and a pipe takes their texts. A named file that
+is too large for memory is read by ripgrep as an open descriptor; its lines are read once more, a window at a time.
 """
 
 import asyncio
@@ -20,13 +21,14 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
+from goclaw.core.records import record
+from goclaw.core.supervise import background
 from goclaw.errors import ToolError
-from goclaw.records import record
-from goclaw.sandbox.reading import can_confine, running_confined
-from goclaw.supervise import background
-from goclaw.tools.text import as_utf8
+from goclaw.execution.sandbox.confined_program import can_confine, running_confined
+from goclaw.tools.lines import MAX_LINE, skip
+from goclaw.tools.text import as_utf8, is_wide
 from goclaw.workspace import USERS, FileQuery, Opened, Workspace
-from goclaw.workspace.listing import NEVER
+from goclaw.workspace.finding import NEVER
 
 MAX_IN_FILE = 1_000
 """Matching lines of one file that are told one by one."""
@@ -350,3 +352,51 @@ def searchable(opened: Opened, largest: int) -> bytes:
         return b""
     data = as_utf8(opened.file.read(largest))
     return b"" if b"\0" in data else data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+
+
+_TEXT_SAMPLE = 8192
+
+
+async def search_large(query: Query, workspace: Workspace, path: str) -> LineMatches:
+    """Return the matching lines of a file of any size, as far as the time allows.
+
+    Raises:
+        ToolError: it is UTF-16, of which only what fits into the memory is searched; or ripgrep is not installed.
+    """
+    descriptor = await workspace.use(path, lambda opened: _text_descriptor(path, opened, query.largest))
+    if descriptor is None:
+        return known_hits({}, complete=True)
+    try:
+        return await look_in_file(query, descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _text_descriptor(path: str, opened: Opened, largest: int) -> int | None:
+    """Return a new descriptor of a text, at its first byte; None: not text."""
+    sample = opened.file.read(_TEXT_SAMPLE)
+    if is_wide(sample):
+        raise ToolError(
+            f"file too large: {path} has {opened.stat.size:,} bytes, search takes at most {largest:,} of a text in "
+            "UTF-16 (tools.search.max_file_mb); convert it with exec"
+        )
+    if b"\0" in sample:
+        return None
+    descriptor = os.dup(opened.file.fileno())
+    os.lseek(descriptor, len(codecs.BOM_UTF8) if sample.startswith(codecs.BOM_UTF8) else 0, os.SEEK_SET)
+    return descriptor
+
+
+def lines_at(path: str, wanted: Sequence[int], opened: Opened) -> Mapping[int, bytes]:
+    """Return the existing lines of a file by ascending numbers, from 1; of a long one the beginning."""
+    file, at, found = opened.file, 1, dict[int, bytes]()
+    for number in wanted:
+        if skip(path, file, number - at, opened.stat.size) < number - at:
+            break
+        at = number + 1
+        if not (line := file.readline(MAX_LINE)):
+            break
+        if not line.endswith(b"\n"):
+            at -= 1 - skip(path, file, 1, opened.stat.size)
+        found[number] = (line.removeprefix(codecs.BOM_UTF8) if number == 1 else line).rstrip(b"\r\n")
+    return found

@@ -1,14 +1,18 @@
 """The `search` tool: a regular expression in the files of the workspace.
 
-ripgrep says where it stands (`tools.ripgrep`). What is shown is read through the workspace, so that nothing is shown
-that `read` would not read.
+ripgrep finds the places (`tools.ripgrep`). The lines shown are read through the workspace, so that nothing is shown
+that `read` would not read. Files are ordered by the kind that their suffix names, then by the number of matches.
 """
 
 import asyncio
+import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from importlib.resources import files
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,23 +21,25 @@ from goclaw.specs import Annotations, Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.arguments import Folder, Ignored
 from goclaw.tools.expression import expression, literal
-from goclaw.tools.glob import globs
-from goclaw.tools.large_search import lines_at, search_large
+from goclaw.tools.listing import Folder, Ignored, globs
 from goclaw.tools.ripgrep import (
     NO_RIPGREP,
     LineMatches,
     Query,
     Spot,
     find_ripgrep,
+    lines_at,
     search_folder,
+    search_large,
     search_text,
     searchable,
 )
-from goclaw.tools.search_order import ordered
 from goclaw.tools.text import decoded
 from goclaw.workspace import FileQuery, Opened, Stat
+
+log = logging.getLogger(__name__)
+
 
 _MAX_OF_A_FILE = 10
 """Matching lines of one file that are shown while other files would have no room otherwise."""
@@ -315,3 +321,46 @@ def _part(line: bytes, column: int) -> str:
     at = len(decoded(line[: column - 1])[0])
     start = max(0, min(at - _WIDTH // 4, len(text) - _WIDTH))
     return f"{'…' if start else ''}{text[start : start + _WIDTH]}{'…' if start + _WIDTH < len(text) else ''}"
+
+
+PRIORITY_FILE = "search_priority.json"
+"""The built-in list beside this file, and in the state folder the operator's own: kinds in order, each with endings."""
+_MAX_PRIORITY_BYTES = 1 << 20
+
+
+def ordered(counts: Mapping[str, int], state: Path) -> list[str]:
+    """Return the paths in display order, from the number of matches in each; blocks."""
+    places = _tiers(state)
+    return sorted(counts, key=lambda path: (_rank_of(path, places), -counts[path], path))
+
+
+def _tiers(state: Path) -> Mapping[str, int]:
+    """Return the rank of each suffix's kind, the first to be shown first.
+
+    What the operator's file says of an ending counts before the built-in list. A file that makes no sense counts for
+    nothing, and the log says so.
+    """
+    built_in = _ranks(json.loads(files("goclaw.tools").joinpath(PRIORITY_FILE).read_text("utf-8")))
+    own = state / PRIORITY_FILE
+    try:
+        with own.open("rb") as file:
+            return {**built_in, **_ranks(json.loads(file.read(_MAX_PRIORITY_BYTES)))}
+    except FileNotFoundError:
+        return built_in
+    except (OSError, ValueError) as error:
+        log.warning("%s is not used: %s", own, error)
+        return built_in
+
+
+def _ranks(kinds: Any) -> dict[str, int]:
+    if not isinstance(kinds, dict) or not all(
+        isinstance(endings, list) and all(isinstance(ending, str) for ending in endings) for endings in kinds.values()
+    ):
+        raise ValueError('expected {"kind": ["ending", …], …}, the kind to be shown first first')
+    return {ending.lstrip(".").lower(): place for place, endings in enumerate(kinds.values()) for ending in endings}
+
+
+def _rank_of(path: str, places: Mapping[str, int]) -> int:
+    """Return the rank of a file; one of an unknown kind comes before the last kind only."""
+    ending = PurePosixPath(path).suffix.lstrip(".").lower()
+    return places.get(ending, max(places.values(), default=0) - 1)

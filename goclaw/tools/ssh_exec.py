@@ -14,20 +14,19 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from goclaw.compression.shorten import Shorten
 from goclaw.config.schema import Config
-from goclaw.config.shell_tools import SshHost
+from goclaw.config.tools import SshHost
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.sandbox.base import Policy, SandboxCommand
-from goclaw.sandbox.layout import environment
-from goclaw.sandbox.off import open_off
+from goclaw.execution.compression.shortening import Shorten
+from goclaw.execution.sandbox.base import Policy, SandboxCommand
+from goclaw.execution.sandbox.broker import open_off
+from goclaw.execution.sandbox.layout import environment
 from goclaw.specs import Annotations, Example, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.compressing import shorten_line
-from goclaw.tools.exec_run import MAX_COMMAND, Ran, take_output
+from goclaw.tools.exec_run import MAX_COMMAND, Ran, shorten_line, take_output
 from goclaw.tools.text import encoded
 
 NOT_SET_UP = "ssh_exec is not set up: the operator has configured no host (tools.ssh.hosts)"

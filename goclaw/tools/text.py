@@ -3,9 +3,9 @@
 import codecs
 import re
 
+from goclaw.core.records import record
+from goclaw.core.redact import revealed
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.records import record
-from goclaw.redact import revealed
 from goclaw.workspace import FileStamp, Opened
 
 LATIN, LATIN_NAME = "cp1252", "Latin-1 (Windows-1252)"

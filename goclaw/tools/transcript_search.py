@@ -10,16 +10,16 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from goclaw.config.schema import Config
+from goclaw.core.events import root_session
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.events import root_session
 from goclaw.memory.base import QUOTES, Quote, Talk, TranscriptLine, TranscriptQuery
 from goclaw.memory.dates import moment
-from goclaw.memory.status_text import quoted
+from goclaw.memory.memory_queries import quoted
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.memory_search import needs_search
+from goclaw.tools.memory_files import needs_search
 
 OWN, ALL = "own", "all"
 MAX_QUOTES = 50

@@ -13,15 +13,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from goclaw.core.records import record
 from goclaw.errors import SandboxUnavailable, ToolError
-from goclaw.records import record
-from goclaw.sandbox.base import SandboxCommand
-from goclaw.sandbox.layout import shell
-from goclaw.sandbox.select import OFF, settle
+from goclaw.execution.sandbox.base import SandboxCommand
+from goclaw.execution.sandbox.layout import shell
+from goclaw.execution.sandbox.select import OFF, settle
+from goclaw.toolkit.agent_tasks import KeptWorktree
 from goclaw.toolkit.base import ToolContext
-from goclaw.toolkit.spawning import KeptWorktree
-from goclaw.tools.exec_policy import policy_of
-from goclaw.tools.exec_run import Ran, environment, take_output
+from goclaw.tools.exec_run import Ran, environment, policy_of, take_output
 from goclaw.workspace import USERS, Workspace
 
 FOLDER = ".goclaw/worktrees"
@@ -55,7 +54,7 @@ def worktree_for(ctx: ToolContext) -> "Worktree":
 
 @record
 class Worktree:
-    """Implements `toolkit.spawning.WorkPlace`. It may be used when the call is over: the agent may outlive it."""
+    """Implements `toolkit.agent_tasks.WorkPlace`. It may be used when the call is over: the agent may outlive it."""
 
     ctx: ToolContext
 

@@ -14,10 +14,10 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.arguments import FilePath
-from goclaw.tools.review import Proposed, grounds_of, now_in, review_risk
+from goclaw.tools.file_changes import Proposed, grounds_of, now_in, review_risk
+from goclaw.tools.listing import FilePath
 from goclaw.tools.text import Text, encoded, text_of
-from goclaw.workspace.nearest import CLOSE
+from goclaw.workspace.paths import CLOSE
 
 Content = Annotated[str, Field(description="The whole new content.")]
 

@@ -17,29 +17,25 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 from textual.widgets import Static
 
-from goclaw.clock import Clock, RealClock
-from goclaw.records import record
-from goclaw.tui import clipboard, no_color
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.records import record
+from goclaw.core.wire import MAX_FRAME, AskArtifact, AskFiles
+from goclaw.tui import terminal_integration
 from goclaw.tui.approving import Approving
+from goclaw.tui.client import RemoteDaemon, Way
 from goclaw.tui.conversation import Conversation
-from goclaw.tui.editor import EditorError, edit, editor_of
 from goclaw.tui.incoming import FIRST_ROWS, Incoming, IncomingViews
-from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.link import Link
-from goclaw.tui.remote import RemoteDaemon, Way
 from goclaw.tui.switching import Switching
+from goclaw.tui.terminal_integration import EditorError, edit, editor_of
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.conversation import ConversationView
-from goclaw.tui.widgets.follow import FollowedScroll
-from goclaw.tui.widgets.log_view import LogView
+from goclaw.tui.widgets.conversation import ConversationView, FollowedScroll
+from goclaw.tui.widgets.panels import LogView, TodoPanel
 from goclaw.tui.widgets.picker import SessionPicker
-from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.question_card import QuestionCard
-from goclaw.tui.widgets.question_cards import QuestionCards
+from goclaw.tui.widgets.prompt import HISTORY_FILE, InputHistory, Prompt
+from goclaw.tui.widgets.question_cards import QuestionCard, QuestionCards
 from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.tui.widgets.tool_card import ToolCard
-from goclaw.wire import MAX_FRAME, AskArtifact, AskFiles
+from goclaw.tui.widgets.tool_cards import ToolCard
 
 LEAVE = ("/quit", "/exit")
 PICK = "/sessions"
@@ -102,7 +98,7 @@ class Terminal(App[Farewell]):
     #jump { display: none; height: 1; background: $accent; color: $text; text-align: center; }
     #jump.-shown { display: block; }
     """
-        + no_color.CSS
+        + terminal_integration.NO_COLOR_CSS
     )
     TITLE = "GoClaw"
     ENABLE_COMMAND_PALETTE = False
@@ -121,9 +117,9 @@ class Terminal(App[Farewell]):
 
     def __init__(self, place: DaemonPlace, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
         """`pick`: begin with the list of sessions."""
-        super().__init__(ansi_color=True if no_color.is_wanted() else None)
+        super().__init__(ansi_color=True if terminal_integration.is_no_color_wanted() else None)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
-        self._recall = InputHistory(place.state_dir / FILE)
+        self._recall = InputHistory(place.state_dir / HISTORY_FILE)
         self._link = Link(place.way, session, FIRST_ROWS)
         clock = clock or RealClock()
         questions = QuestionCards(self._link.person, clock)
@@ -270,19 +266,19 @@ class Terminal(App[Farewell]):
 
     def copy_to_clipboard(self, text: str) -> None:
         """Copy to the clipboard of the terminal that the person sits at, and say whether it was done."""
-        if not clipboard.fits(text):
-            most = clipboard.MAX_COPY // 1000
+        if not terminal_integration.fits_clipboard(text):
+            most = terminal_integration.MAX_COPY // 1000
             self.notify(f"Not copied: terminals take {most} kB at most. Select less.", severity="error")
             return
         self.notify("Copied.", timeout=1)
-        if clipboard.in_tmux():
+        if terminal_integration.in_tmux():
             self._copy_through_tmux(text)
         else:
             super().copy_to_clipboard(text)
 
     @work(group="copy")
     async def _copy_through_tmux(self, text: str) -> None:
-        if not await clipboard.copy_through_tmux(text):
+        if not await terminal_integration.copy_through_tmux(text):
             super().copy_to_clipboard(text)
 
     def action_stop(self) -> None:
@@ -360,7 +356,7 @@ async def open_terminal(place: DaemonPlace, session: str, *, mouse: bool = True,
     Raises:
         StateError: the session is not open to the person.
     """
-    no_color.drop_empty_wish()
+    terminal_integration.drop_empty_no_color()
     terminal = Terminal(place, session, pick=pick)
     farewell = await terminal.run_async(mouse=mouse)
     if terminal.failure is not None:

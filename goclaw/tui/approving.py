@@ -1,13 +1,50 @@
-"""Answers by one key or one click, and their protection against accidents."""
+"""Answers by one key or one click, and their protection against accidents.
 
-from goclaw.clock import Clock
-from goclaw.events import ALLOW, ALWAYS, DENY
-from goclaw.tui.host import Host
+`Host` is the application as its non-visual parts use it: background work, notifications, the session list, quitting.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Literal, Protocol
+
+from goclaw.core.clock import Clock
+from goclaw.core.events import ALLOW, ALWAYS, DENY
+from goclaw.core.wire import Accepted, Refused
 from goclaw.tui.link import Link
+from goclaw.tui.widgets.picker import SessionPicker
 from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.question_card import KEYS, QuestionCard
-from goclaw.tui.widgets.question_cards import QuestionCards
-from goclaw.wire import Accepted, Refused
+from goclaw.tui.widgets.question_cards import KEYS, QuestionCard, QuestionCards
+
+
+class BackgroundWork(Protocol):
+    """Something that goes on beside everything else, and ends with the program."""
+
+    def cancel(self) -> object:
+        """End it now."""
+        ...
+
+
+class Host(Protocol):
+    """The program around: a `textual.app.App`."""
+
+    def run_worker(self, work: Callable[[], Awaitable[None]], *, name: str) -> BackgroundWork:
+        """Begin `work`; an error in it ends the program.
+
+        It is no coroutine yet: Textual leaves that of a worker that is cancelled before it began, and Python warns.
+        """
+        ...
+
+    def notify(self, message: str, *, severity: Literal["information", "warning", "error"] = "information") -> None:
+        """Show a temporary notification to the person."""
+        ...
+
+    def push_screen(self, screen: SessionPicker, callback: Callable[[str | None], None]) -> object:
+        """Show the list of sessions until one is chosen, or none."""
+        ...
+
+    def exit(self) -> None:
+        """End the program."""
+        ...
+
 
 HOLD_SECONDS = 0.5
 """Seconds without another key that confirm an answer: even a slow typist's pause between two letters is shorter."""

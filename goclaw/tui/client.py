@@ -1,10 +1,14 @@
-"""A client's end of the connection: attach to a session, send, and follow what happens."""
+"""A client's end of the connection: attach to a session, send, and follow what happens.
+
+The daemon is reached through the Unix socket of this machine, or over TCP with an access token (`RemoteDaemon`).
+"""
 
 import os
 import stat
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,12 +17,14 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic import ValidationError
 
-from goclaw.errors import StateError
-from goclaw.events import Acceptance, TurnEvent
-from goclaw.net import check_reachable
-from goclaw.replay_buffer import NOWHERE, Position
-from goclaw.tui.remote import RemoteDaemon, Way
-from goclaw.wire import (
+from goclaw.auth.users import login_name
+from goclaw.config.listening import is_loopback
+from goclaw.core.bus import NOWHERE, Position
+from goclaw.core.events import Acceptance, TurnEvent
+from goclaw.core.files import read_text, readable_by_others, shown_path
+from goclaw.core.records import record
+from goclaw.core.redact import remember
+from goclaw.core.wire import (
     CLIENT_FRAME,
     PATH,
     PROTOCOL,
@@ -39,6 +45,74 @@ from goclaw.wire import (
     event_of,
     frame_of,
 )
+from goclaw.errors import ConfigError, StateError
+from goclaw.net import check_reachable
+
+VARIABLE = "GOCLAW_TOKEN"
+"""The environment variable that may hold the token: command lines are visible to all users of the machine."""
+MAX_TOKEN_FILE = 1_000
+
+
+@record
+class RemoteDaemon:
+    """The address of a remote daemon, and the credentials for it."""
+
+    url: str
+    """`http://host:port` or `https://host`, perhaps with the path under which a proxy has it."""
+    token: str = field(repr=False)
+    person: str = ""
+    """The user of the token, once the daemon has reported it."""
+
+    def __str__(self) -> str:
+        return self.url
+
+
+Way = Path | RemoteDaemon
+"""To a daemon: its socket, or an address."""
+
+
+def person_at(way: Way, session: str) -> str:
+    """Return the actor key of the person at this terminal, by the rules of `servers.terminals` and
+    `servers.terminals`."""
+    if isinstance(way, RemoteDaemon):
+        return way.person
+    return session if session.startswith("tui:") else f"tui:{login_name()}"
+
+
+def remote_of(url: str, token_file: Path | None, *, insecure: bool = False) -> tuple[RemoteDaemon, list[str]]:
+    """Return the daemon at `url`, with the token from the file, else from `GOCLAW_TOKEN`; and warnings."""
+    scheme, host = _address(url)
+    if scheme == "http" and not is_loopback(host) and not insecure:
+        raise ConfigError(
+            f"{url} would send the token, and everything that is said, readable to whoever is on the way: use https "
+            "(a proxy before the daemon) or a tunnel (ssh -L); --insecure sends it all the same"
+        )
+    warnings = []
+    if token_file is not None:
+        shown = shown_path(token_file)
+        token = read_text(token_file, shown, MAX_TOKEN_FILE).strip()
+        if mode := readable_by_others(token_file):
+            warnings.append(f"{shown}: others can read this token (mode {mode:o}); `chmod 600` it")
+    else:
+        token = os.environ.get(VARIABLE, "").strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        where = shown_path(token_file) if token_file else VARIABLE
+        raise ConfigError(f"{where} holds no token; `goclaw token add` makes one where the daemon runs")
+    remember(token)
+    return RemoteDaemon(url.rstrip("/"), token), warnings
+
+
+def _address(url: str) -> tuple[str, str]:
+    """Scheme and host."""
+    try:
+        parts = urlsplit(url)
+        holds_more = parts.username is not None or parts.query or parts.fragment
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not holds_more:
+            return parts.scheme, parts.hostname
+    except ValueError:
+        pass
+    raise ConfigError("--url should be like http://127.0.0.1:8137 or https://claw.example.org, and hold no token")
+
 
 FrameT = TypeVar("FrameT")
 
@@ -167,7 +241,7 @@ class Client:
 
     async def _receive(self) -> ServerFrame | None:
         async for message in self._connection:
-            if message.type is aiohttp.WSMsgType.TEXT and (frame := _read(message.data)) is not None:
+            if message.type is aiohttp.WSMsgType.TEXT and (frame := _frame(message.data)) is not None:
                 return frame
         return None
 
@@ -181,7 +255,7 @@ class Client:
         raise StateError("the daemon closed the connection")
 
 
-def _read(text: str) -> ServerFrame | None:
+def _frame(text: str) -> ServerFrame | None:
     try:
         return frame_of(text)
     except ValidationError as error:
@@ -207,7 +281,7 @@ async def attach(
         Refusal: the daemon does not understand us.
         StateError: no daemon answers there.
     """
-    connector, url, headers = _line(way)
+    connector, url, headers = _route(way)
     async with aiohttp.ClientSession(connector=connector, middlewares=(_no_detour,)) as http:
         try:
             connection = await http.ws_connect(
@@ -228,7 +302,7 @@ async def attach(
             yield client
 
 
-def _line(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
+def _route(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
     """Return the connector, address and headers for the daemon. The token goes into the header, which no log has."""
     if isinstance(way, RemoteDaemon):
         check_reachable(urlsplit(way.url).hostname or "")

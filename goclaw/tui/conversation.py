@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from goclaw.clock import Clock
-from goclaw.events import (
+from goclaw.core.clock import Clock
+from goclaw.core.events import (
     AgentProgress,
     MessageStored,
     Notice,
@@ -21,15 +21,12 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.messages import AssistantMessage, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.tui.text import FORGOTTEN
-from goclaw.tui.widgets.cards import Cards
 from goclaw.tui.widgets.entries import AnswerEntry, Entry, Note, PageEntry, Said
-from goclaw.tui.widgets.question_card import QuestionCard
-from goclaw.tui.widgets.question_cards import QuestionCards
-from goclaw.tui.widgets.stream import Stream
-from goclaw.tui.widgets.thought import Thought
-from goclaw.tui.widgets.tool_card import ToolCard
+from goclaw.tui.widgets.question_cards import QuestionCard, QuestionCards
+from goclaw.tui.widgets.stream import Stream, Thought
+from goclaw.tui.widgets.tool_cards import Cards, ToolCard
 
 MAX_ENTRIES = 80
 """Entries on the screen at once; older ones come back when the person scrolls up to them."""

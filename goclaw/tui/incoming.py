@@ -1,10 +1,13 @@
-"""Display of events from the daemon. It decides which are shown; the widgets decide how."""
+"""Display of events from the daemon. It decides which are shown; the widgets decide how.
+
+The daemon also decides how messages are handled that are written while a turn runs; only words for it are here.
+"""
 
 import gc
 from collections.abc import Mapping
 
-from goclaw.clock import Clock
-from goclaw.events import (
+from goclaw.core.clock import Clock
+from goclaw.core.events import (
     ALWAYS,
     DECIDED,
     GONE,
@@ -19,20 +22,8 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.records import record
-from goclaw.tui.approving import Approving
-from goclaw.tui.client import Received
-from goclaw.tui.conversation import Conversation
-from goclaw.tui.link import Link, turn_of
-from goclaw.tui.pending_replies import TAKEN
-from goclaw.tui.text import FORGOTTEN, one_line
-from goclaw.tui.waiting import waiting_words
-from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.entries import Note, PageEntry
-from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import (
+from goclaw.core.records import record
+from goclaw.core.wire import (
     Accepted,
     ArtifactFrame,
     AskOlder,
@@ -44,6 +35,16 @@ from goclaw.wire import (
     SessionsReply,
     Status,
 )
+from goclaw.tui.approving import Approving
+from goclaw.tui.client import Received
+from goclaw.tui.conversation import Conversation
+from goclaw.tui.link import TAKEN, Link, turn_of
+from goclaw.tui.text import FORGOTTEN, one_line
+from goclaw.tui.widgets.completion import Completion
+from goclaw.tui.widgets.entries import Note, PageEntry
+from goclaw.tui.widgets.panels import TodoPanel
+from goclaw.tui.widgets.prompt import Prompt
+from goclaw.tui.widgets.status_bar import StatusBar
 
 FIRST_ROWS = 30
 """Rows that are shown at first; more come when the person scrolls up."""
@@ -311,7 +312,34 @@ class Incoming:
 
 
 def _collect_garbage_again() -> None:
-    """After a start without (see `cli.default_command`)."""
+    """After a start without (see `cli.tui`)."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
+
+
+ENTER_WORDS = {
+    "queue": "Enter queues",
+    "collect": "Enter queues",
+    "steer": "Enter steers the answer",
+    "interrupt": "Enter interrupts the answer",
+}
+"""By the session's queue mode: what sending does now."""
+SENT_WORDS = {
+    "queue": "queued",
+    "collect": "queued, answered together",
+    "steer": "waiting to steer the answer",
+    "interrupt": "interrupting the answer",
+}
+"""By the session's queue mode: what is true of messages that were sent."""
+
+
+def waiting_words(mode: str, *, unsent: int, sent: int, is_running: bool, is_typing: bool) -> str:
+    """Return a few words for below the input, empty if there is nothing to say."""
+    if unsent:
+        return f"{unsent} not sent yet"
+    if not is_running:
+        return ""
+    if sent:
+        return f"{sent} {SENT_WORDS.get(mode, SENT_WORDS['queue'])}"
+    return ENTER_WORDS.get(mode, "") if is_typing else ""

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.tui.text import one_line, printable
 
 TAIL_BYTES = 64 << 10

@@ -1,15 +1,18 @@
-"""Rendering of Markdown as lines of a terminal."""
+"""Rendering of Markdown as lines of a terminal; it hides no words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from textual.content import Content
 from textual.highlight import highlight
 from textual.style import Style
 
-from goclaw.tui.text import QUIET, markdown_parser
+from goclaw.tui.text import QUIET
 
 NARROWEST = 8
 """Columns that are used even where there are fewer."""
@@ -57,6 +60,21 @@ class Document:
             self._width = width
             self._lines = _spaced(self._finished, width, follows=False)
         return self._lines + _spaced(markdown_parser().parse(self._rest), width, follows=bool(self._lines))
+
+
+@cache
+def markdown_parser() -> MarkdownIt:
+    """Return the parser for the Markdown of answers."""
+    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
+    parser.core.ruler.push("keep_lines", _keep_lines)
+    return parser
+
+
+def _keep_lines(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
 
 
 def _spaced(tokens: Sequence[Token], width: int, *, follows: bool) -> Lines:

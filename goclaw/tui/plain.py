@@ -6,9 +6,8 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TextIO
 
-from goclaw.clock import Clock, RealClock
-from goclaw.errors import StateError
-from goclaw.events import (
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.events import (
     Acceptance,
     AcceptKind,
     AgentProgress,
@@ -28,15 +27,24 @@ from goclaw.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.messages import AssistantMessage, UserMessage
-from goclaw.redact import printable
-from goclaw.tui.client import Received
-from goclaw.tui.link import Link
-from goclaw.tui.pending_replies import PendingReplies, ReplyDeadline
-from goclaw.tui.questions import decided, option_lines, text_of, time_left, title_of, ways
-from goclaw.tui.remote import Way, person_at
-from goclaw.tui.text import FORGOTTEN, data_size, error_words, one_line
-from goclaw.wire import Accepted, ArtifactFrame, Attached, FilesReply, Older, Refused, SessionsReply, Status
+from goclaw.core.messages import AssistantMessage, UserMessage
+from goclaw.core.redact import printable
+from goclaw.core.wire import Accepted, ArtifactFrame, Attached, FilesReply, Older, Refused, SessionsReply, Status
+from goclaw.errors import StateError
+from goclaw.tui.client import Received, Way, person_at
+from goclaw.tui.link import Link, PendingReplies, ReplyDeadline
+from goclaw.tui.text import (
+    FORGOTTEN,
+    data_size,
+    decided,
+    error_words,
+    one_line,
+    option_lines,
+    text_of,
+    time_left,
+    title_of,
+    ways_to_answer,
+)
 
 PROMPT = "› "
 LEAVE = ("/quit", "/exit")
@@ -136,7 +144,7 @@ class PlainView:
         lines = [f"? {title_of(question)}{f' ({left})' if left else ''}", text_of(question)]
         if question.kind == "question":
             lines += option_lines(question)
-        self.line("\n".join([*lines, f"[{ways(question, self._me)}]"]))
+        self.line("\n".join([*lines, f"[{ways_to_answer(question, self._me)}]"]))
         self._streamed = False
 
     def _beside(self, happened: TurnEvent | Acceptance) -> None:

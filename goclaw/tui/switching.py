@@ -1,20 +1,77 @@
-"""The session that the terminal shows, and switching to another one."""
+"""The session that the terminal shows, and switching to another one.
+
+Messages for a session that is no longer shown are still sent there.
+"""
 
 import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.events import AcceptKind
+from goclaw.core.supervise import background
+from goclaw.core.wire import Accepted, AskSessions, Attached, Refused, SessionsReply
 from goclaw.errors import StateError
-from goclaw.tui.client import Received
+from goclaw.tui.approving import BackgroundWork, Host
+from goclaw.tui.client import Received, Way
 from goclaw.tui.conversation import Conversation
-from goclaw.tui.host import BackgroundWork, Host
 from goclaw.tui.incoming import Incoming
 from goclaw.tui.link import Link
-from goclaw.tui.remote import Way
-from goclaw.tui.unsent_messages import UnsentMessages
+from goclaw.tui.text import one_line
 from goclaw.tui.widgets.entries import Note
 from goclaw.tui.widgets.picker import SessionPicker
-from goclaw.wire import AskSessions, Attached, SessionsReply
+
+SHOWN = 200
+"""Characters shown of a message, or of an answer to it."""
+
+
+class UnsentMessages:
+    """A `link.Watcher` that shows no conversation, only a sentence on each of these messages."""
+
+    def __init__(self, way: Way, session: str, waiting: Mapping[str, str], tell: Callable[[str], None]) -> None:
+        """`waiting`: texts by the ids of their messages."""
+        self.link = Link(way, session, limit=1)
+        self.link.enter(session, waiting)
+        self._tell = tell
+        self._told = False
+        self._taken = asyncio.Event()
+
+    async def deliver(self) -> None:
+        """Return when every message was taken, or given back in words."""
+        async with background(self.link.run(self), f"sending what is left for {self.link.session}"):
+            await self._taken.wait()
+
+    async def attached(self, attached: Attached, *, resumed: bool) -> None:
+        """Do nothing: the link sends what is waiting."""
+
+    async def went_on(self, attached: Attached) -> None:
+        """Do nothing: the link sends what is waiting, as after `attached`."""
+
+    async def received(self, received: Received) -> None:
+        """Handle a frame of the daemon: a message was accepted, or refused."""
+        match received:
+            case Accepted() if received.acceptance.kind is AcceptKind.IGNORED:
+                self._say("you may not write there")
+            case Accepted() if received.acceptance.text:
+                self._say(received.acceptance.text)
+            case Refused() if (text := self.link.refused(received.id)) is not None:
+                self._say(f"not taken: {received.reason} It was: {text}")
+            case _:
+                pass
+        if not self.link.unsent():
+            self._taken.set()
+
+    async def lost(self, reason: str) -> None:
+        """Do nothing: the link tries again."""
+
+    async def refused(self, reason: str) -> None:
+        """Do nothing: the link tries again, and access may come back."""
+        if not self._told:
+            self._told = True
+            self._say(f"{len(self.link.unsent())} message(s) cannot be sent now: {reason}")
+
+    def _say(self, sentence: str) -> None:
+        self._tell(f"{self.link.session}: {one_line(sentence, SHOWN)}")
 
 
 class Switching:

@@ -1,13 +1,18 @@
-"""Sanitizing of texts for the terminal: no control sequences get through, and Markdown hides no words."""
+"""Texts for the terminal: no control sequences get through.
+
+Numbers and durations for people; and texts about questions, how each is answered and its outcome, for cards and for
+plain lines alike.
+"""
 
 import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import orjson
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
+
+from goclaw.core.events import ALLOW, ALWAYS, Question, QuestionAnswered
+from goclaw.core.records import record
+from goclaw.core.redact import revealed
 
 QUIET = "dim"
 """The style of what matters less. Textual 8.2 paints `$text-muted` in a part of a text as plain black or white."""
@@ -93,16 +98,81 @@ def bar(part: int, kept: int, whole: int, cells: int) -> str:
     return "█" * full + "░" * (cells - full - reserved) + "▒" * reserved
 
 
-@cache
-def markdown_parser() -> MarkdownIt:
-    """Return the parser for the Markdown of answers."""
-    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
-    parser.core.ruler.push("keep_lines", _keep_lines)
-    return parser
+SHORT_ANSWER = 60
+"""Characters of an answer that stands in the line of its question; a longer one stands below it."""
+MAX_QUESTION_TITLE = 100
+LAST_SECONDS = 90
+"""From here on the time that is left is said in seconds."""
 
 
-def _keep_lines(state: StateCore) -> None:
-    for token in state.tokens:
-        for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
+@record
+class Decided:
+    """The outcome of a question."""
+
+    sign: str
+    """Distinguishes yes from no without colours."""
+    words: str
+    """In few words, and by whom."""
+    below: str = ""
+    """An answer that needs lines of its own."""
+
+
+def title_of(question: Question) -> str:
+    """Return the title on one line."""
+    return one_line(question.title, MAX_QUESTION_TITLE)
+
+
+def text_of(question: Question) -> str:
+    """Return the text as Markdown. Nothing of a call awaiting approval stays hidden."""
+    return revealed(question.text) if question.kind == "approval" else printable(question.text)
+
+
+def signs_of(question: Question) -> list[str]:
+    """Return the label before each option: its number, unless that number occurs elsewhere in the question."""
+    return [str(number) if question.is_numbered else "•" for number in range(1, len(question.options) + 1)]
+
+
+def option_lines(question: Question) -> list[str]:
+    """The options as plain lines."""
+    signs = (f"{sign}." if question.is_numbered else sign for sign in signs_of(question))
+    return [f"  {sign} {one_line(option, 200)}" for sign, option in zip(signs, question.options, strict=True)]
+
+
+def time_left(question: Question, now: float) -> str:
+    """Return the time left for an answer at `now` (epoch seconds); empty: unlimited."""
+    if question.expires_at is None:
+        return ""
+    left = max(0.0, question.expires_at - now)
+    return f"{left:.0f} s left" if left < LAST_SECONDS else f"{left / 60:.0f} min left"
+
+
+def ways_to_answer(question: Question, me: str) -> str:
+    """Return how `me` (an actor key) answers in text."""
+    if question.kind == "approval":
+        always = f", /approve {question.id} always" if ALWAYS in question.options else ""
+        return f"/approve {question.id}{always} or /deny {question.id}"
+    if question.asker != me:
+        return f"{printable(question.asker)} is asked"
+    words = "in your own words" if question.free_text or not question.options else ""
+    choice = ("with a number" if question.is_numbered else "with one of these") if question.options else ""
+    how = " or ".join(way for way in (choice, words) if way)
+    return f"answer {how}; /deny {question.id} leaves it open"
+
+
+def decided(question: Question, answered: QuestionAnswered, me: str, now: float) -> Decided:
+    """Return the outcome, worded for `me` (an actor key)."""
+    by = "you" if answered.by == me else printable(answered.by)
+    answer = printable(answered.answer)
+    match question.kind, answer:
+        case _ if not answered.by:
+            expired = question.expires_at is not None and now >= question.expires_at
+            return Decided("✗", "nobody answered in time" if expired else "not asked any more")
+        case "approval", _ if answer == ALWAYS:
+            return Decided("✓", f"allowed for good by {by}")
+        case "approval", _:
+            return Decided("✓", f"allowed by {by}") if answer == ALLOW else Decided("✗", f"denied by {by}")
+        case _, "":
+            return Decided("✗", f"left open by {by}")
+        case _ if len(answer) > SHORT_ANSWER or "\n" in answer:
+            return Decided("✓", f"answered by {by}", answer)
+    return Decided("✓", f"{answer} ({by})")

@@ -7,12 +7,11 @@ excludes the state folder, `notes` the notes of other people. `locking` admits o
 a file and replacing it, by `flock` in `locks/` of the state folder.
 """
 
+from goclaw.workspace.atomic import again_when_changed
 from goclaw.workspace.completion import PathCompleter
 from goclaw.workspace.described import ABSENT, FileChanged, FileStamp, Opened, Stat, Written
-from goclaw.workspace.finding import FileQuery, FoundFiles
-from goclaw.workspace.globs import GlobMatch
-from goclaw.workspace.locking import again_when_changed
-from goclaw.workspace.notes import USERS
+from goclaw.workspace.finding import FileQuery, FoundFiles, GlobMatch
+from goclaw.workspace.forbidden_files import USERS
 from goclaw.workspace.patterns import Pattern, patterns
 from goclaw.workspace.workspace import Workspace
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.records import record
 from goclaw.workspace.workspace import Workspace
 
 KEPT_SECONDS = 3.0

@@ -5,8 +5,8 @@ import os
 import stat
 from typing import BinaryIO
 
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.records import record
 
 _HASHED_AT_ONCE = 1 << 20
 

@@ -1,19 +1,200 @@
-"""A search for regular files below a folder, all or by a pattern: bounded in number and time, links not followed.
+"""Finds files below a folder: by globs, every path to choose from, or by a query. Bounded; links are not followed.
 
-Files that git ignores are left out unless asked for; so are the folders that programs keep for themselves.
+Files that git ignores are left out of queries and lists unless asked for; so are the folders that programs keep for
+themselves. Nothing is ranked or kept here.
 """
 
+import os
+import stat
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import islice
 
-from goclaw.records import record
-from goclaw.workspace.denylist import inode_of
-from goclaw.workspace.globs import GlobMatch, Sight
-from goclaw.workspace.ignored import Ignored
-from goclaw.workspace.listing import NEVER, rules_in
+from goclaw.core.records import record
+from goclaw.workspace.atomic import is_temporary
+from goclaw.workspace.forbidden_files import Inode, inode_of
 from goclaw.workspace.path_resolver import PathResolver
-from goclaw.workspace.patterns import Pattern
+from goclaw.workspace.patterns import MAX_IGNORE_FILE, Ignored, Pattern
+
+_DEEPEST_GLOB = 24
+
+Name = tuple[str, bool, os.stat_result | None]
+"""A name in a folder; whether it is a folder; its stat when it is a regular file."""
+
+
+@record
+class GlobMatch:
+    """A regular file that a pattern matched."""
+
+    path: str
+    """Relative to the workspace."""
+    size: int
+    modified: float
+    """Seconds since the epoch."""
+    inode: tuple[int, int]
+    """(device, inode)."""
+
+
+class Sight:
+    """The visibility of files in one listing: the hidden files are looked up once, and only if needed."""
+
+    def __init__(self, resolver: PathResolver) -> None:
+        self.resolver = resolver
+
+    @cached_property
+    def _forbidden(self) -> set[Inode]:
+        return self.resolver.forbidden()
+
+    @cached_property
+    def _named(self) -> set[Inode]:
+        return self.resolver.workspace_root.denied.named()
+
+    def shows(self, found: os.stat_result, *, crossed: bool) -> bool:
+        """Whether this file may be seen."""
+        inode = inode_of(found)
+        return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
+
+    def names_in(self, below: str, most: int | None = None) -> list[Name]:
+        """Return the names in a folder, sorted, at most `most`.
+
+        Links and special files are left out; a folder that is gone or may not be read has no names.
+        """
+        resolver = self.resolver
+        try:
+            folder, crossed = resolver.folder(below)
+        except OSError:
+            return []  # gone, forbidden or no folder: nothing to list
+        try:
+            with os.scandir(folder) as entries:
+                found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
+            found = [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
+            if resolver.viewer is not None and resolver.workspace_root.notes.are_in(inode_of(os.fstat(folder))):
+                found = [name for name in found if name[0] == resolver.viewer]
+        finally:
+            os.close(folder)
+        return sorted(found, key=lambda item: item[0])
+
+
+def matches(sight: Sight, pattern: str) -> Iterator[GlobMatch]:
+    """Regular files of the workspace that `pattern` names, in name order.
+
+    `*`, `?` and `[…]` match within one name, `**` any number of folders; a pattern without wildcards is one file. A
+    name that starts with a dot is matched only by a pattern part that starts with a dot. Symbolic links are skipped.
+    """
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    if parts and ".." not in parts:
+        yield from _match(sight, "", parts, _DEEPEST_GLOB)
+
+
+def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[GlobMatch]:
+    if depth == 0:
+        return
+    part, rest = parts[0], parts[1:]
+    if part == "**":
+        # Zero folders first, then each folder with the same pattern again.
+        yield from _match(sight, below, rest or ["*"], depth)
+    for name, is_folder, found in sight.names_in(below):
+        path = f"{below}/{name}" if below else name
+        if part == "**":
+            if is_folder and not name.startswith("."):
+                yield from _match(sight, path, parts, depth - 1)
+        elif not _fits(name, part):
+            continue
+        elif rest and is_folder:
+            yield from _match(sight, path, rest, depth - 1)
+        elif not rest and found is not None:
+            yield GlobMatch(path, found.st_size, found.st_mtime, inode_of(found))
+
+
+def _fits(name: str, part: str) -> bool:
+    return fnmatchcase(name, part) and (part.startswith(".") or not name.startswith("."))
+
+
+def _describe(entry: os.DirEntry[str]) -> Name | None:
+    if is_temporary(entry.name):
+        return None  # half-written, or left by a kill
+    try:
+        if entry.is_dir(follow_symlinks=False):
+            return entry.name, True, None
+        if entry.is_file(follow_symlinks=False):
+            return entry.name, False, entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        pass  # removed while we looked
+    return None
+
+
+MAX_PATHS = 10_000
+_DEEPEST_LISTED = 24
+NEVER = frozenset({".git", ".hg", ".svn", ".venv", "__pycache__", "node_modules"})
+"""Folders that programs keep for themselves, hidden even without a `.gitignore`."""
+
+
+@record
+class _Folder:
+    path: str
+    names: tuple[str, ...]
+    ignored: Ignored | None
+
+
+def listing(resolver: PathResolver, most: int = MAX_PATHS) -> list[str]:
+    """Return files and folders (with a `/` at the end) of the workspace, near ones first, at most `most`.
+
+    What begins with a dot comes last. Symbolic links are passed over, what a `.gitignore` names is, too, and every file
+    that may not be seen. Names that no tool would take, with control characters in them, are no paths.
+    """
+    sight, found = Sight(resolver), list[str]()
+    folders, hidden = deque([_Folder("", (), None)]), deque[_Folder]()
+    while len(found) < most and (folders or hidden):
+        folder = folders.popleft() if folders else hidden.popleft()
+        for path, below in _inside(sight, folder, most - len(found)):
+            if below and len(below.names) < _DEEPEST_LISTED:
+                (hidden if below.path.startswith(".") or "/." in below.path else folders).append(below)
+            found.append(path)
+    return found
+
+
+def listing_of(resolver: PathResolver, path: str, most: int) -> list[str]:
+    """Return the paths in the folder `path`, ignored or not."""
+    return [found for found, _ in _inside(Sight(resolver), _Folder(f"{path}/", (), None), most, whatever=True)]
+
+
+def _inside(
+    sight: Sight, folder: _Folder, most: int, *, whatever: bool = False
+) -> Iterator[tuple[str, _Folder | None]]:
+    """Yield the paths in a folder, each with its folder if it is one."""
+    entries = sight.names_in(folder.path.removesuffix("/"), most)
+    ignored = folder.ignored
+    if not whatever and any(name == ".gitignore" for name, _, _ in entries):
+        ignored = rules_in(sight.resolver, folder.names, ignored)
+    for name, is_folder, found in entries:
+        if not name.isprintable() or not (is_folder or found):
+            continue
+        names = (*folder.names, name)
+        if not whatever and (name in NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
+            continue
+        path = f"{folder.path}{name}/" if is_folder else f"{folder.path}{name}"
+        yield path, _Folder(path, names, ignored) if is_folder else None
+
+
+def rules_in(resolver: PathResolver, folder: tuple[str, ...], above: Ignored | None) -> Ignored | None:
+    """Return the ignore rules of a folder: its own `.gitignore`, and those above."""
+    text = _text(resolver, "/".join((*folder, ".gitignore")))
+    return Ignored(folder, text, above) if text else above
+
+
+def _text(resolver: PathResolver, path: str) -> str:
+    """Return the beginning of a `.gitignore`; empty when it is a link, a pipe, or not readable."""
+    try:
+        with resolver.place(path) as place:
+            descriptor, found = resolver.open(place, os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as file:
+            return file.read(MAX_IGNORE_FILE).decode(errors="replace") if stat.S_ISREG(found.st_mode) else ""
+    except OSError:
+        return ""
+
 
 DEEPEST = 64
 """Folders below each other that are looked into."""

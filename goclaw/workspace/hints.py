@@ -12,7 +12,7 @@ from pathlib import Path
 from watchfiles import watch
 from watchfiles.main import FileChange
 
-from goclaw.supervise import see_through
+from goclaw.core.supervise import see_through
 
 
 class NothingTold(Exception):

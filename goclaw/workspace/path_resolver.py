@@ -16,10 +16,9 @@ from dataclasses import field
 from pathlib import Path
 from threading import Lock
 
+from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.records import record
-from goclaw.workspace.denylist import Denylist, Inode, inode_of
-from goclaw.workspace.notes import Notes
+from goclaw.workspace.forbidden_files import Denylist, Inode, Notes, inode_of
 from goclaw.workspace.openat2 import has_openat2, is_same_mount, open_beneath
 
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY

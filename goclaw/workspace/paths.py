@@ -1,9 +1,15 @@
-"""Parsing of paths as models write them: each becomes a relative path below the workspace, or a worded error."""
+"""Paths as models write them: made relative to the workspace, worded in errors, and the nearest one to a misspelt path.
 
+Each becomes a relative path below the workspace, or an error as the tools' contract words it.
+"""
+
+import errno
 import os
 import posixpath
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import SequenceMatcher, get_close_matches
 
 from goclaw.errors import ToolError
 
@@ -97,3 +103,76 @@ def _below(path: str, roots: tuple[str, ...], shown: str) -> str:
         if path.startswith(root.rstrip("/") + "/"):
             return path[len(root.rstrip("/")) + 1 :]
     raise ToolError(f"path traversal detected: {shown}")
+
+
+_FORBIDDEN = "permission denied: {path}"
+_FOLDER = "is a directory: {path}"
+_NO_FILE = "not a regular file: {path}"
+_FULL = "no space left for {path}"
+_WORDS = {
+    errno.ENOENT: "file not found: {path}",
+    errno.ENOTDIR: "file not found: {path} (a part of the path is not a directory)",
+    errno.EXDEV: "path traversal detected: {path}",
+    errno.ELOOP: "path traversal detected: {path} (symbolic links that cannot be followed)",
+    errno.ENOLINK: "is a dangling symbolic link: {path}",
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EISDIR: _FOLDER,
+    errno.ENOTEMPTY: _FOLDER,
+    errno.ENAMETOOLONG: "path is too long: {beginning}…",
+    errno.ENXIO: _NO_FILE,
+    errno.ENODEV: _NO_FILE,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+}
+"""By what the kernel says (errno(3))."""
+
+
+@contextmanager
+def in_words(path: str) -> Iterator[None]:
+    """Turn what the kernel says into the error texts that tools promise."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(_error_sentence(error, path)) from error
+
+
+def _error_sentence(error: OSError, path: str) -> str:
+    words = _WORDS.get(error.errno or 0)
+    return words.format(path=path, beginning=path[:80]) if words else f"{path}: {error.strerror}"
+
+
+CLOSE = 0.75
+"""Likeness of names (difflib's ratio) from which one is offered."""
+SURE, APART = 0.85, 0.05
+"""From where it is taken for what was meant, and how far it has to be ahead of the next."""
+_MAX_COMPARED = 300
+
+
+def nearest(path: str, paths: Sequence[str]) -> tuple[str, bool]:
+    """Return the file of `paths` most like `path`, empty if none is, and whether it is the only candidate.
+
+    A file of the very same name in another folder counts as close: folders are what is remembered wrongly.
+    """
+    if len(path) > _MAX_COMPARED:
+        return "", False
+    name = path.rpartition("/")[2].casefold()
+    by_name: dict[str, list[str]] = {}
+    for each in paths:
+        if not each.endswith("/"):
+            by_name.setdefault(each.rpartition("/")[2].casefold(), []).append(each)
+    close = [each for found in get_close_matches(name, by_name, n=5, cutoff=CLOSE) for each in by_name[found]]
+    ranked = sorted(((_likeness(path, each), each) for each in close), reverse=True)
+    if not ranked:
+        return "", False
+    best, second = ranked[0][0], ranked[1][0] if len(ranked) > 1 else 0.0
+    return ranked[0][1], best >= SURE and best - second >= APART
+
+
+def _likeness(path: str, other: str) -> float:
+    """Return the likeness of the path or of its name, whichever is greater; a name alone counts for less."""
+    one, two = path.casefold(), other.casefold()
+    whole = SequenceMatcher(None, one, two).ratio()
+    names = SequenceMatcher(None, one.rpartition("/")[2], two.rpartition("/")[2]).ratio()
+    return max(whole, 0.9 * names)

@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 
 from goclaw.errors import ToolError
 from goclaw.workspace import atomic
-from goclaw.workspace.denylist import Inode, inode_of
+from goclaw.workspace.atomic import locked
 from goclaw.workspace.described import (
     ABSENT,
     FileChanged,
@@ -29,15 +29,23 @@ from goclaw.workspace.described import (
     read_whole,
     version_of,
 )
-from goclaw.workspace.error_messages import in_words
-from goclaw.workspace.finding import FileQuery, FoundFiles, Tree, find, names_of
-from goclaw.workspace.globs import GlobMatch, Sight, matches
-from goclaw.workspace.listing import MAX_PATHS, listing, listing_of
-from goclaw.workspace.locking import locked
-from goclaw.workspace.nearest import nearest
+from goclaw.workspace.finding import (
+    MAX_PATHS,
+    FileQuery,
+    FoundFiles,
+    GlobMatch,
+    Sight,
+    Tree,
+    find,
+    listing,
+    listing_of,
+    matches,
+    names_of,
+)
+from goclaw.workspace.forbidden_files import Inode, inode_of
 from goclaw.workspace.openat2 import open_beneath
 from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_root, root_at
-from goclaw.workspace.paths import check_names_a_file, clean, spelled, without_mark
+from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, spelled, without_mark
 
 ResultT = TypeVar("ResultT")
 

@@ -22,9 +22,9 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw import catalog
 from goclaw.cli.frame import main
-from goclaw.plugins import load
+from goclaw.core import catalog
+from goclaw.core.plugins import load
 from goclaw.toolkit.base import Tool
 from tests.acceptance.model import END
 
@@ -49,9 +49,9 @@ _EVENTS: Mapping[tuple[str, str, str], str] = {
 }
 """What is said by verb, table and the state that a row gets."""
 _METHODS: Mapping[str, str] = {
-    "turn": "goclaw.sessions.service:Sessions.run",
-    "preview intent": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.intend",
-    "remember": "goclaw.channels.telegram.live_message_ids:LiveMessageIds.remember",
+    "turn": "goclaw.turns.service:Sessions.run",
+    "preview intent": "goclaw.channels.telegram.state_files:LiveMessageIds.intend",
+    "remember": "goclaw.channels.telegram.state_files:LiveMessageIds.remember",
     "shutdown turns": "goclaw.engine.lanes:Lanes.idle",
     "shutdown flush": "goclaw.engine.outbox:Outbox.flush",
     "shutdown lanes": "goclaw.engine.lanes:Lanes.close",

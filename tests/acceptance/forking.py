@@ -35,13 +35,10 @@ from goclaw.llm import data, listed
 ROOT = Path(__file__).resolve().parents[2]
 IS_POSSIBLE = hasattr(os, "pidfd_open")
 LONGEST_MESSAGE = 65_536
-COMMANDS = (
-    *("gateway", "start", "stop", "restart", "send", "tui", "status"),
-    *("config", "sessions", "token", "pair", "backup", "restore"),
-)
+COMMANDS = (*("lifecycle", "send", "tui", "config", "sessions", "access", "backup"),)
 MODULES = (
-    *("goclaw.cli.daemon", "goclaw.llm.openai_chat", "goclaw.tui.client", "goclaw.embedders.asking"),
-    *(f"goclaw.embedders.{name}" for name in ("local", "ollama", "openai")),
+    *("goclaw.cli.daemon", "goclaw.llm.openai_chat", "goclaw.tui.client", "goclaw.memory.embedders.ollama_and_openai"),
+    *(f"goclaw.memory.embedders.{name}" for name in ("local", "ollama", "openai")),
     *(f"goclaw.cli.{name}" for name in COMMANDS),
     *("uvloop", "encodings.idna", "encodings.utf_8_sig"),
 )

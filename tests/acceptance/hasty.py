@@ -3,7 +3,7 @@
 For tests of what happens when a time is over. What is patched is the product's own constants, and nothing else.
 """
 
-from goclaw.app import shutdown, status
+from goclaw.app import running, status
 from goclaw.cli.frame import main
 from goclaw.health import heartbeat
 from goclaw.memory import service
@@ -18,7 +18,7 @@ INDEX_SECONDS = 0.1
 """After the start until the memory index is opened."""
 
 if __name__ == "__main__":
-    shutdown.GRACE_SECONDS, shutdown.FLUSH_SECONDS = GRACE_SECONDS, FLUSH_SECONDS
+    running.GRACE_SECONDS, running.FLUSH_SECONDS = GRACE_SECONDS, FLUSH_SECONDS
     heartbeat.LOOK_SECONDS = STUCK_SECONDS / heartbeat.STUCK_LOOKS
     service.START_AFTER = INDEX_SECONDS
     status.LOOK_SECONDS = LOOK_SECONDS

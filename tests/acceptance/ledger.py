@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from goclaw.sessions.turn import STOPPED_HERE
+from goclaw.turns.turn import STOPPED_HERE
 from tests.acceptance.books import Copies, Seen
 from tests.acceptance.daemon import Installation
 from tests.acceptance.model import CAPTION, EFFECTS, END, LONG_LINES, UNKNOWN

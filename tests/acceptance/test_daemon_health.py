@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow]
 with_the_shared_daemon = pytest.mark.asyncio(loop_scope="module")
 STALL = """
 import pathlib, threading
-from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.commands.base import Command, CommandContext, Reply
 
 async def _stall(context: CommandContext) -> Reply:
     while not pathlib.Path(context.arguments).exists():

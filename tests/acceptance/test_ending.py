@@ -22,7 +22,7 @@ SLACK = 6.0
 """Seconds beside the grace time: the parts close, and machines that run tests are slow."""
 HANG = """
 import asyncio, pathlib, threading
-from goclaw.commands.base import Command, CommandContext, Reply
+from goclaw.gateway.commands.base import Command, CommandContext, Reply
 
 hanging = []
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.tui.client import DaemonRefusal, attach
-from goclaw.tui.remote import RemoteDaemon
-from goclaw.wire import Refused
+from goclaw.core.wire import Refused
+from goclaw.tui.client import DaemonRefusal, RemoteDaemon, attach
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram

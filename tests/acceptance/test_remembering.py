@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from goclaw.events import TurnFinished
+from goclaw.core.events import TurnFinished
 from goclaw.tui.client import attach
 from tests.acceptance.daemon import Installation
 from tests.fake_telegram.server import FakeTelegram

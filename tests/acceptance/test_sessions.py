@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.messages import UserMessage
+from goclaw.core.messages import UserMessage
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance import hasty

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from goclaw.clock import RealClock
+from goclaw.core.clock import RealClock
 
 ValueT = TypeVar("ValueT")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.catalog import TOOLS
-from goclaw.events import Actor, QuestionAsked, ToolFinished
+from goclaw.auth.users import User
+from goclaw.core.catalog import TOOLS
+from goclaw.core.events import Actor, QuestionAsked, ToolFinished
+from goclaw.core.messages import Native, ToolCall, ToolResult
+from goclaw.core.plugins import load
 from goclaw.llm.base import Usage
-from goclaw.messages import Native, ToolCall, ToolResult
-from goclaw.plugins import load
 from goclaw.toolkit.base import Tool
-from goclaw.users import User
 from tests.harness import PATIENCE, Answer, World
 
 ANN = Actor("memory:ann", "memory", name="Ann")

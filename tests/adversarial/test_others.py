@@ -8,12 +8,22 @@ from typing import Any
 
 import pytest
 
+from goclaw.auth.users import User
+from goclaw.core.events import LOCAL, Actor, Address, Inbound, MessageStored, SessionInfo, TurnFinished
+from goclaw.core.wire import (
+    AskOlder,
+    AskOutline,
+    AskRows,
+    AskSessions,
+    Older,
+    OutlineFrame,
+    Refused,
+    Rows,
+    SessionsReply,
+)
 from goclaw.errors import AccessDenied
-from goclaw.events import LOCAL, Actor, Address, Inbound, MessageStored, SessionInfo, TurnFinished
-from goclaw.servers.socket import open_socket
+from goclaw.servers.terminals import open_socket
 from goclaw.tui.client import attach
-from goclaw.users import User
-from goclaw.wire import AskOlder, AskOutline, AskRows, AskSessions, Older, OutlineFrame, Refused, Rows, SessionsReply
 from tests.harness import PATIENCE, Answer, Core, World
 
 ANN, BOB, GUEST, READER, BOSS = "tui:ann", "telegram:7", "tui:guest", "tui:reader", "tui:boss"

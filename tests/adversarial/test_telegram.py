@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 from telegram.error import NetworkError
 
-from goclaw.channels.telegram.inbound import Me, inbound_of
 from goclaw.channels.telegram.polling import checked as polled
 from goclaw.channels.telegram.request import AiohttpRequest
-from goclaw.events import Inbound
+from goclaw.channels.telegram.updates import Me, inbound_of
+from goclaw.core.events import Inbound
 from tests.channels.telegram.support import eventually, open_stage
 from tests.fake_telegram import oracle
 from tests.fake_telegram.world import Json, chat_of, person
@@ -100,7 +100,7 @@ async def test_after_every_odd_update_the_next_message_is_still_heard(monkeypatc
         await world.say("still there?", user=6)
         await eventually(lambda: "still there?" in stage.gateway.begun and not world.updates)
     edits = {inbound.edited for inbound in stage.gateway.accepted if inbound.text == "/clear"}
-    assert edits == {True}, "an edited message is no command: see tests/test_gateway_edits.py"
+    assert edits == {True}, "an edited message is no command: see tests/gateway/test_gateway_edits.py"
 
 
 def test_what_is_no_update_is_passed_over_and_does_not_hold_up_the_rest() -> None:

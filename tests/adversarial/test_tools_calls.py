@@ -9,19 +9,19 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel
 
-from goclaw.access import Access
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
-from goclaw.events import LOCAL, Address, ToolFinished, ToolStarted
+from goclaw.core.events import LOCAL, Address, ToolFinished, ToolStarted
+from goclaw.core.messages import ToolCall
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.messages import ToolCall
 from goclaw.specs import SideEffect
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.json_schema import Injected
 from goclaw.toolkit.scheduling import ResourceUse as Reach
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.signature import Injected
 from goclaw.toolkit.sources import Fixed, Named, Sources
-from goclaw.users import User, Users
 from tests.toolkit.test_dispatcher_rights import GUEST
 from tests.tools.test_tools_files import TOOLS
 

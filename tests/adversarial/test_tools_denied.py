@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.agent.policy import _alike
-from goclaw.messages import ToolCall
+from goclaw.core.messages import ToolCall
 
 
 def run(command: str) -> ToolCall:

@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.hooks.base import HookAnswer
 from goclaw.testing import open_bench
-from goclaw.tools.difference import unified
+from goclaw.tools.file_changes import unified
 from tests.hooks.support import event, opened
 from tests.parts import NoSandbox
 from tests.tools.test_tools_files import TOOLS

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.sandbox.reading import can_confine, running_confined
+from goclaw.execution.sandbox.confined_program import can_confine, running_confined
 from goclaw.testing import Bench, open_bench
 from goclaw.tools import ripgrep
 from goclaw.tools.search import search

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from goclaw.agent.loop import run_turn
-from goclaw.agent.policy import RunPolicy
-from goclaw.agent.rules import rules_of
+from goclaw.agent.policy import RunPolicy, rules_of
 from goclaw.config.policies import LimitSettings
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.errors import LimitReached, StateError
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult
 
 LOOK, READ = ToolCall("1", "look", {}), ToolCall("2", "read", {})
 

@@ -4,12 +4,11 @@ import asyncio
 
 import pytest
 
-from goclaw.agent.policy import MISSING, RunPolicy
-from goclaw.agent.rules import rules_of
+from goclaw.agent.policy import MISSING, RunPolicy, rules_of
 from goclaw.config.agents import MissingFields, RunPolicySettings, TimingSettings
 from goclaw.config.policies import LimitSettings
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import LimitReached, ModelError
-from goclaw.messages import ToolCall, ToolResult
 
 GOOD, BAD = ToolResult("1", "read", "text"), ToolResult("1", "read", '{"error": "no"}', is_error=True)
 

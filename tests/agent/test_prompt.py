@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.agent.prompt import BASE, FILE_LIMIT, FILES, NAME_LIMIT, SystemPrompt, envelope, write_templates
-from goclaw.events import Actor, Address, Inbound
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.workspace import Workspace
 
 

@@ -16,9 +16,9 @@ from mcp.client.streamable_http import streamable_http_client
 from goclaw.app import App, open_app
 from goclaw.app.mcp_server import AGAIN_SECONDS
 from goclaw.app.status import details
-from goclaw.clock import SteppedClock
+from goclaw.auth.tokens import add_token
 from goclaw.config.schema import Config
-from goclaw.tokens import add_token
+from goclaw.core.clock import SteppedClock
 
 SECONDS = 30.0
 PLANNING = {"create_plan": {"description": "Make a plan."}}

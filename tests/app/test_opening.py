@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import catalog
 from goclaw.app import open_app
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.clock import SteppedClock
 from tests.plugin import install, packages
 
 __all__ = ["packages"]

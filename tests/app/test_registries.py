@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.app import open_app
-from goclaw.app.registries import AFTER
+from goclaw.app.registries import SYNC_AFTER_SECONDS
 from goclaw.app.status import details
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
 from goclaw.registries.catalog_store import FILE, CatalogStore
 from tests.registries.fake_registry import FakeRegistry, fake_registry, item, toolset
 
 SECONDS = 30.0
-STEP = 20 * AFTER
+STEP = 20 * SYNC_AFTER_SECONDS
 
 
 def fetching_from(folder: Path, registry: FakeRegistry, **more: Any) -> Config:

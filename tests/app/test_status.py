@@ -9,13 +9,13 @@ import pytest
 from goclaw import __version__
 from goclaw.app import open_app
 from goclaw.app.status import details
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import LOCAL, Address
 from goclaw.errors import SandboxUnavailable, StateError
-from goclaw.events import LOCAL, Address
+from goclaw.execution.sandbox.base import Policy, SandboxCommand
+from goclaw.execution.tasks.base import Owner, TaskWork
 from goclaw.health.readiness import Probe
-from goclaw.sandbox.base import Policy, SandboxCommand
-from goclaw.tasks.base import Owner, TaskWork
 
 
 @pytest.mark.sandbox

@@ -16,10 +16,10 @@ from aiohttp.test_utils import unused_port
 
 from goclaw.app import open_app
 from goclaw.app.parts import App
+from goclaw.auth.tokens import add_token
 from goclaw.channels.memory import Heard, Room
 from goclaw.config.schema import Config
-from goclaw.errors import DeliveryError
-from goclaw.events import (
+from goclaw.core.events import (
     Actor,
     AgentProgress,
     Attachment,
@@ -29,13 +29,12 @@ from goclaw.events import (
     ToolFinished,
     ToolStarted,
 )
-from goclaw.messages import AssistantMessage, ToolResult
-from goclaw.supervise import background
-from goclaw.tokens import add_token
-from goclaw.tui.client import Client, attach
+from goclaw.core.messages import AssistantMessage, ToolResult
+from goclaw.core.supervise import background
+from goclaw.core.wire import ArtifactFrame, AskArtifact, Decide
+from goclaw.errors import DeliveryError
+from goclaw.tui.client import Client, RemoteDaemon, attach
 from goclaw.tui.plain import PlainView
-from goclaw.tui.remote import RemoteDaemon
-from goclaw.wire import ArtifactFrame, AskArtifact, Decide
 from tests.acceptance.waiting import LOOK_SECONDS, PATIENCE, clock, eventually
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram

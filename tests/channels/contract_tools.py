@@ -10,7 +10,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from tests.acceptance.waiting import PATIENCE
 
 TOOLS = {"row": "tests.channels.contract_tools:row", "chart": "tests.channels.contract_tools:chart"}
-"""As `goclaw.catalog.TOOLS` has them."""
+"""As `goclaw.core.catalog.TOOLS` has them."""
 BOATS = "the whole table of boats, for people alone"
 
 harbours: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)

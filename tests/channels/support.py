@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from goclaw.bus import Bus
-from goclaw.clock import RealClock
-from goclaw.events import (
+from goclaw.core.bus import Bus
+from goclaw.core.clock import RealClock
+from goclaw.core.events import (
     Acceptance,
     AcceptKind,
     Actor,

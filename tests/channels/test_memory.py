@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from goclaw.catalog import CHANNELS
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
 from goclaw.channels.memory import Room
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.catalog import CHANNELS
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import AcceptKind, Address, Choice, Delivery, ToolStarted
+from goclaw.core.plugins import load
+from goclaw.core.supervise import background
 from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import AcceptKind, Address, Choice, Delivery, ToolStarted
-from goclaw.plugins import load
-from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
 
 PART = load(CHANNELS["memory"], ChannelPart)

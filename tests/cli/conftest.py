@@ -5,15 +5,24 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.launch_record import CONNECTION, KEYS
+from goclaw.cli.process import CONNECTION, KEY_SUFFIX
 from tests.cli.fake_systemd import FakeSystemd, fake_systemd
+
+
+@pytest.fixture
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key of the person who runs the tests is found."""
+    for name in os.environ:
+        if name.endswith("_API_KEY") or name.startswith("GOCLAW_") or name in ("OLLAMA_HOST", "TELEGRAM_BOT_TOKEN"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("GOCLAW_LOOPBACK_ONLY", "1")
 
 
 @pytest.fixture
 def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSystemd:
     """A home, a state folder and a systemd of the test's own, and nothing of this machine's environment."""
     for name in list(os.environ):
-        if name.startswith("GOCLAW_") or name.endswith(KEYS) or name.lower() in CONNECTION:
+        if name.startswith("GOCLAW_") or name.endswith(KEY_SUFFIX) or name.lower() in CONNECTION:
             monkeypatch.delenv(name)
     for name in ("OLLAMA_HOST", "TELEGRAM_BOT_TOKEN", "LOG_LEVEL", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.audit import read_audit
+from goclaw.auth.audit import read_audit
+from goclaw.auth.users import login_name
 from goclaw.cli.frame import run
-from goclaw.users import login_name
 
 MISBEHAVING = Path(__file__).parents[1] / "mcp" / "misbehaving.py"
 

@@ -9,11 +9,11 @@ import pytest
 from goclaw.app import open_app
 from goclaw.cli.frame import run
 from goclaw.config.schema import Config
-from goclaw.messages import UserMessage
+from goclaw.core.messages import UserMessage
+from goclaw.core.wire import AskMemory, MemoryFrame
 from goclaw.tui.client import attach
-from goclaw.wire import AskMemory, MemoryFrame
+from tests.cli.test_access_users import state as state  # a fixture
 from tests.cli.test_sessions import tell
-from tests.cli.test_users import state as state  # a fixture
 from tests.store.saying import Story
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from goclaw.audit import read_audit
+from goclaw.auth.audit import read_audit
+from goclaw.auth.users import login_name
 from goclaw.cli import frame
 from goclaw.cli.frame import run
 from goclaw.registries.base import digest
 from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore
-from goclaw.users import login_name
 from tests.acceptance.waiting import clock
 
 TABLES: dict[str, Any] = {

@@ -13,9 +13,9 @@ from typing import Any
 
 import aiohttp
 
-from goclaw.audit import read_audit
+from goclaw.auth.audit import read_audit
+from goclaw.auth.tokens import add_token
 from goclaw.registries.catalog_store import FILE, OWN, CatalogStore
-from goclaw.tokens import add_token
 from tests import house
 from tests.servers.registry.house import address_of, document, open_house
 

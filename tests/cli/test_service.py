@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli.frame import run
-from goclaw.cli.unit import MARK
+from goclaw.cli.systemd import MARK
 from goclaw.config.schema import Config
-from goclaw.state import open_state
+from goclaw.config.state import open_state
 from tests.cli.fake_systemd import FakeSystemd
 
 Capture = pytest.CaptureFixture[str]

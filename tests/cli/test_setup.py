@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from goclaw.config.schema import Config
+from goclaw.config.state import open_state
 from goclaw.net import LOOPBACK_ONLY
-from goclaw.state import open_state
 from tests.acceptance import forking
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import EchoModel, echo_model

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import catalog
 from goclaw.cli.frame import run
+from goclaw.core import catalog
 from tests.plugin import install, packages
 
 __all__ = ["packages"]

@@ -7,9 +7,8 @@ import pytest
 import yaml
 
 from goclaw.config.changing import CHANGEABLE, change, check, set_key, with_value
-from goclaw.config.document import HIDDEN, example
+from goclaw.config.document import HIDDEN, example, plain_value, shown
 from goclaw.config.load import load_config
-from goclaw.config.reading import plain, shown
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
 
@@ -67,7 +66,7 @@ def test_every_changeable_key_is_set_in_the_example_with_all_its_comments(tmp_pa
     file.write_text(example())
     for key, value in values.items():
         assert change(file, key, value) == "config.yaml"
-        assert plain(load_config(file).config, key) == value
+        assert plain_value(load_config(file).config, key) == value
     lines = file.read_text().splitlines()
     assert [line for line in example().splitlines() if line.lstrip().startswith("#") and line not in lines] == []
 

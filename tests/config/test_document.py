@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.auth.users import Users
 from goclaw.config.document import HIDDEN, effective, example, markdown
 from goclaw.config.keys import keys
 from goclaw.config.load import load_config
 from goclaw.config.locate import parse_yaml
 from goclaw.config.schema import Config
-from goclaw.users import Users
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from goclaw.config.agents import AgentsSettings
 from goclaw.config.exports import ExportedToolSettings, ExportSettings, published
 from goclaw.config.schema import Config
-from goclaw.selection import Toolsets
+from goclaw.core.selection import Toolsets
 
 PLAN = {"description": "Make a plan."}
 

@@ -9,8 +9,8 @@ import pytest
 
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.values import contexts_of
+from goclaw.core.redact import mask
 from goclaw.errors import ConfigError
-from goclaw.redact import mask
 from tests.tables import table
 
 CANARY = "canary-5ecret-value-never-shown"

@@ -7,9 +7,9 @@ import pytest
 
 from goclaw.config.document import effective
 from goclaw.config.load import load_config
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings
+from goclaw.core.redact import mask
 from goclaw.errors import ConfigError
-from goclaw.redact import mask
 
 
 def refusal(tmp_path: Path, text: str) -> str:

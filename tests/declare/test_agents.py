@@ -8,6 +8,7 @@ import yaml
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config
+from goclaw.core.messages import ToolCall
 from goclaw.declare import (
     SideEffect,
     agent,
@@ -43,7 +44,6 @@ from goclaw.declare import (
     use_agent_toolset,
     use_selected,
 )
-from goclaw.messages import ToolCall
 from goclaw.toolkit.parts import AgentPart, PackageParts
 from goclaw.tools.exported import exported_tool, offers
 from tests.harness import Tools, World

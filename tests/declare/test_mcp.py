@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goclaw.config.mcp import McpServerSettings
+from goclaw.core.events import Actor
 from goclaw.declare import (
     SideEffect,
     dynamic_prompt,
@@ -23,7 +24,6 @@ from goclaw.declare import (
     watchable_resource,
 )
 from goclaw.errors import ToolError
-from goclaw.events import Actor
 from goclaw.mcp.declared import Declared, Message, together
 from goclaw.servers.mcp.declarations import declarations
 from goclaw.testing import open_bench

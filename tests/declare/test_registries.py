@@ -11,6 +11,8 @@ from aiohttp import web
 
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.config.schema import Config
+from goclaw.core.redact import mask
+from goclaw.core.supervise import background, keep_running
 from goclaw.declare import (
     SideEffect,
     agent,
@@ -37,13 +39,11 @@ from goclaw.declare import (
     use,
     version,
 )
-from goclaw.redact import mask
 from goclaw.registries.base import RegistryError
 from goclaw.registries.client import RegistryClient
 from goclaw.registries.publishing import Publisher
 from goclaw.registries.resolving import resolve
 from goclaw.registries.syncing import SYNCING, sync
-from goclaw.supervise import background, keep_running
 from goclaw.toolkit.parts import PackageParts, RegistryPart, ToolsetPart
 from tests.acceptance.waiting import eventually
 from tests.plugin import install, merged, packages, with_packages

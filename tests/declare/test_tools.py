@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from goclaw.core.events import ToolFinished, ToolStarted
 from goclaw.declare import (
     SideEffect,
     args,
@@ -32,7 +33,6 @@ from goclaw.declare import (
     toolset,
 )
 from goclaw.declare.tools import ToolDeclaration
-from goclaw.events import ToolFinished, ToolStarted
 from goclaw.hooks.base import HookAnswer
 from goclaw.specs import Risk
 from goclaw.testing import open_bench

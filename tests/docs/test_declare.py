@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import goclaw.declare
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import open_sources
 from tests import house

@@ -13,10 +13,10 @@ import pytest
 from mcp.server.mcpserver import MCPServer
 
 from goclaw.agent.kinds import Kinds
-from goclaw.clock import RealClock, SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.messages import ToolCall
 from goclaw.llm.scripted import Answer
-from goclaw.messages import ToolCall
 from goclaw.net import open_client
 from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.client import RegistryClient
@@ -28,7 +28,7 @@ from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests import house
 from tests.docs.pages import Page
 from tests.harness import Tools, World
-from tests.mcp.test_http import listening
+from tests.mcp.test_transports_http import listening
 from tests.plugin import install, packages, with_packages
 from tests.registries.fake_registry import FakeRegistry, fake_registry, toolset
 from tests.sessions.agents import asks_for, results, says

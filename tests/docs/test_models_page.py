@@ -3,8 +3,7 @@
 import re
 
 from goclaw.config.schema import ProviderSettings
-from goclaw.llm.ollama_facts import Footprint, token_bytes
-from goclaw.llm.ollama_window import fitting_window
+from goclaw.llm.ollama_facts import Footprint, fitting_window, token_bytes
 from tests import house
 
 PAGE = house.ROOT / "docs" / "models.md"

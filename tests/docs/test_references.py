@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
-from goclaw.catalog import COMMANDS as SLASH_COMMANDS
-from goclaw.catalog import TOOLS
+from goclaw.auth.users import Users
 from goclaw.cli import frame
 from goclaw.config.keys import ANY_NAME, keys
 from goclaw.config.load import load_config
 from goclaw.config.schema import Config
-from goclaw.users import Users
+from goclaw.core.catalog import COMMANDS as SLASH_COMMANDS
+from goclaw.core.catalog import TOOLS
 from tests import house
 from tests.docs.pages import SHELL, Page, pages
 from tests.tables import table

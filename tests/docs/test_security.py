@@ -8,7 +8,7 @@ from goclaw.config.keys import ANY_NAME, keys
 from goclaw.config.schema import Config
 from tests import house
 from tests.docs.pages import Page
-from tests.sandbox import probes
+from tests.execution.sandbox import probes
 from tests.tables import table
 
 PAGE = Page(house.ROOT / "docs" / "security.md")
@@ -61,5 +61,5 @@ def test_every_key_that_is_named_exists() -> None:
 
 
 def test_every_probe_stands_on_the_page_as_it_is_run() -> None:
-    """`python -m tests.sandbox.probes` prints the table."""
+    """`python -m tests.execution.sandbox.probes` prints the table."""
     assert probes.table() in PAGE.text

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from goclaw import catalog
 from goclaw.cli.frame import run
+from goclaw.core import catalog
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn
 from tests import house

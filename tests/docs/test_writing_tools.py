@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.load import load_config
+from goclaw.core.clock import SteppedClock
 from goclaw.testing import open_bench
 from goclaw.toolkit.sources import open_sources
 from tests import house
@@ -29,7 +29,7 @@ BLOCKS = {
     found[1]: block.text + "\n" for block in PAGE.blocks() if (found := re.fullmatch(r"<!-- (\w+: .+) -->", block.mark))
 }
 TOOL, TEST = BLOCKS["file: reading_time.py"], BLOCKS["file: test_reading_time.py"]
-LINE = BLOCKS["line: goclaw/catalog.py"]
+LINE = BLOCKS["line: goclaw/core/catalog.py"]
 
 
 def python(folder: Path, *arguments: str, **environment: str) -> str:
@@ -59,7 +59,7 @@ def copy(tmp_path: Path) -> Path:
 
 def test_a_tool_in_goclaw_is_one_file_and_one_line(copy: Path) -> None:
     (copy / "goclaw" / "tools" / "reading_time.py").write_text(TOOL)
-    catalogue = copy / "goclaw" / "catalog.py"
+    catalogue = copy / "goclaw" / "core" / "catalog.py"
     catalogue.write_text(catalogue.read_text().replace("TOOLS = {\n", f"TOOLS = {{\n{LINE}", 1))
     test = copy / "tests" / "tools" / "test_reading_time.py"
     test.parent.mkdir(parents=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 from sqlite3 import Row
 
 from goclaw.channels.memory import MemoryChannel, Room
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, Delivery, Inbound
 from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import StateError
-from goclaw.events import Actor, Address, Delivery, Inbound
 from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
 
 Act = Callable[[Turn], Awaitable[str]]

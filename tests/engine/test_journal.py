@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from goclaw.clock import SteppedClock
-from goclaw.codec import Codec
+from goclaw.core.clock import SteppedClock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor, Address, Attachment, Inbound
+from goclaw.core.messages import UserMessage
 from goclaw.engine.base import Step
 from goclaw.engine.journal import KEEP_SECONDS, Journal, JournaledTurn
-from goclaw.events import Actor, Address, Attachment, Inbound
-from goclaw.messages import UserMessage
 from goclaw.store.database import BoundStatement, Database, Statement, open_database
-from goclaw.store.tables import messages, steps
+from goclaw.store.schema import messages, steps
 from goclaw.store.transcripts import Origin, rows_of
 from tests.engine.house import Slow
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.engine.base import Turn
 from goclaw.engine.lanes import Lanes
-from goclaw.events import Actor, Address, Inbound
 from tests.engine.house import EVERYWHERE, House, inbound
 
 TEXT: Codec[str] = Codec(str)

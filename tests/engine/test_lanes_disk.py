@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
 from goclaw.engine.base import Turn
 from goclaw.engine.lanes import MAX_PAUSE
 from goclaw.errors import StateError

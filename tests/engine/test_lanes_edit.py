@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
+from goclaw.core.events import Inbound
 from goclaw.engine.base import Turn
 from goclaw.errors import StateError
-from goclaw.events import Inbound
 from goclaw.store.database import Database
 from tests.engine.house import Act, House, Slow, inbound
 from tests.engine.test_lanes_join import join

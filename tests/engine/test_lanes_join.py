@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
+from goclaw.core.events import Inbound
+from goclaw.core.messages import UserMessage
 from goclaw.engine.base import Step, Turn
-from goclaw.events import Inbound
-from goclaw.messages import UserMessage
 from goclaw.store.database import BoundStatement, Database, Statement
-from goclaw.store.tables import messages
+from goclaw.store.schema import messages
 from goclaw.store.transcripts import Origin, rows_of
 from tests.engine.house import Act, House, Slow, inbound
 

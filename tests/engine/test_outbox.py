@@ -12,12 +12,12 @@ import pytest
 from sqlalchemy import select
 
 from goclaw.channels.base import Capabilities, Doubt, Handover
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, Attachment, Delivery, GatewayPort, Receipt
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
 from goclaw.errors import DeliveryError, StateError
-from goclaw.events import Address, Attachment, Delivery, GatewayPort, Receipt
 from goclaw.store.database import BoundStatement, Statement, open_database
-from goclaw.store.tables import deliveries
+from goclaw.store.schema import deliveries
 
 STATES = Statement(select(deliveries.c.id, deliveries.c.state).order_by(deliveries.c.seq))
 

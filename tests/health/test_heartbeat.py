@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from goclaw.clock import RealClock, SteppedClock
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.supervise import background
 from goclaw.health import heartbeat as room
 from goclaw.health.heartbeat import BEAT_SECONDS, RECENT_SECONDS, STUCK_LOOKS, Heartbeat, HeartbeatMonitor, listening
-from goclaw.supervise import background
 from tests.health.records import Records
 
 

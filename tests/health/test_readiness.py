@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.health import readiness
 from goclaw.health.readiness import KEEP_SECONDS, Probe, Readiness

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import RealClock, SteppedClock
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.supervise import background
 from goclaw.health.systemd import FULL_SECONDS, PATIENCE_SECONDS, Notifier
-from goclaw.supervise import background
 
 PATIENCE = 20.0
 

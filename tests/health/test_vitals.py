@@ -7,7 +7,7 @@ import signal
 import socket
 from pathlib import Path
 
-from goclaw.clock import RealClock
+from goclaw.core.clock import RealClock
 from goclaw.health.vitals import open_vitals
 from tests.health.records import Records
 

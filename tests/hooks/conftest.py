@@ -1,5 +1,5 @@
 """Every tier that works on this machine, opened."""
 
-from tests.sandbox.conftest import sandbox
+from tests.execution.sandbox.conftest import sandbox
 
 __all__ = ["sandbox"]

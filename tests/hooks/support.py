@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.audit import AuditEntry
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
-from goclaw.events import Actor
+from goclaw.core.events import Actor
+from goclaw.execution.sandbox.base import Sandbox
 from goclaw.hooks.base import HookEvent, Hooks, Point
 from goclaw.hooks.open import open_hooks
-from goclaw.sandbox.base import Sandbox
 from goclaw.workspace import Workspace
 
 ANNA = Actor("telegram:1", "telegram", name="Anna")

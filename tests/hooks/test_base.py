@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.redact import remember
 from goclaw.hooks.base import MAY, POINTS, HookAnswer, HookEvent, Hooks, Point, Registered
-from goclaw.redact import remember
 from tests.hooks.support import ANNA, Heard, event
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 
+from goclaw.core.redact import remember
+from goclaw.execution.sandbox.base import Sandbox
 from goclaw.hooks.base import HookAnswer
-from goclaw.redact import remember
-from goclaw.sandbox.base import Sandbox
 from tests import house
 from tests.hooks.support import ANNA, event, opened, script
 

@@ -9,8 +9,8 @@ import pytest
 from goclaw.app import open_app
 from goclaw.cli.frame import run
 from goclaw.config.schema import Config
-from goclaw.events import LOCAL, Actor, Address, Inbound
-from goclaw.messages import AssistantMessage, ToolResult, UserMessage
+from goclaw.core.events import LOCAL, Actor, Address, Inbound
+from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.store.transcripts import Transcripts
 from tests.hooks.support import script
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from goclaw.clock import Clock, RealClock
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.messages import Message, UserMessage
 from goclaw.errors import ModelError
 from goclaw.llm.base import ChatModel, Finished, ModelEvent, ModelPorts, Request, TextDelta, ThinkingDelta
-from goclaw.messages import Message, UserMessage
 from goclaw.net import open_client
 from goclaw.specs import ToolSpec
 

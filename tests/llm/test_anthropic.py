@@ -4,11 +4,11 @@ import orjson
 import pytest
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.anthropic import PROVIDER, AnthropicModel
 from goclaw.llm.base import INVALID_JSON, UNCACHED, CachePoints, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.encoded import clean
-from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, frames, recorded, refusal
 from tests.llm.wires import ANTHROPIC, KEY, message_start, text_delta

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import Message
 from goclaw.llm.base import Request, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
-from goclaw.messages import Message
 from tests.lanes import repeats
 from tests.llm.asking import TOOLS, ask, model_ports, saying
 from tests.llm.conversations import CONVERSATIONS

@@ -1,9 +1,9 @@
 import pytest
 
-from goclaw.context.untrusted_content import fenced
+from goclaw.agent.context.untrusted_content import fenced
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta
 from goclaw.llm.demo import MARK, NO_AI, DemoModel
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
 
 async def ask(*messages: Message) -> tuple[list[ModelEvent], Finished]:

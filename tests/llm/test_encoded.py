@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
+from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm import anthropic, ollama, openai_chat
 from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
-from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from tests.lanes import repeats
 from tests.llm.asking import PICTURE, TIME, TOOLS, WEATHER, model_ports
 from tests.llm.conversations import CONVERSATIONS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.core.messages import ToolResult
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
-from goclaw.messages import ToolResult
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.wires import ANTHROPIC, OPENAI, Wire
 

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
+from goclaw.core.messages import NOT_SEEN, AssistantMessage, Image, UserMessage
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import ModelPorts
-from goclaw.messages import NOT_SEEN, AssistantMessage, Image, UserMessage
 from tests.llm.asking import PICTURE, ask, saying
 from tests.llm.fake_provider import FakeProvider, refusal
 from tests.llm.wires import ANTHROPIC, OLLAMA, OPENAI, Wire

@@ -11,11 +11,11 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
 from goclaw.llm.base import Request
 from goclaw.llm.encoded import RESULTS_SEEN
-from goclaw.llm.estimate import estimate_request
 from goclaw.llm.pydantic_ai import PROVIDER
-from goclaw.messages import AssistantMessage, Image, Message, ToolResult, UserMessage
+from goclaw.llm.token_counts import estimate_request
 from tests.lanes import repeats
 from tests.llm import test_anthropic_oracle, test_openai_chat_oracle
 from tests.llm.asking import TOOLS, ask, model_ports

@@ -10,12 +10,7 @@ import pytest
 
 from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
-from goclaw.errors import ToolError
-from goclaw.llm import anthropic, ollama, openai_chat
-from goclaw.llm.base import Request
-from goclaw.llm.encoded import Encode, EncodedMessages, EncodedTools, results_first, with_conversation
-from goclaw.llm.estimate import PER_IMAGE, estimate_message
-from goclaw.messages import (
+from goclaw.core.messages import (
     NO_LONGER_KEPT,
     NOT_SEEN,
     AssistantMessage,
@@ -25,6 +20,11 @@ from goclaw.messages import (
     ToolResult,
     UserMessage,
 )
+from goclaw.errors import ToolError
+from goclaw.llm import anthropic, ollama, openai_chat
+from goclaw.llm.base import Request
+from goclaw.llm.encoded import Encode, EncodedMessages, EncodedTools, results_first, with_conversation
+from goclaw.llm.token_counts import PER_IMAGE, estimate_message
 from tests.llm.asking import PICTURE, model_ports
 
 SEEN = ToolResult("one", "read", "a.png is a picture", images=(Image("0" * 64, "image/png"),))

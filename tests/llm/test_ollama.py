@@ -8,12 +8,12 @@ import pytest
 from ollama._types import ChatRequest
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ModelErrorKind
 from goclaw.llm import ollama as ollama_module
 from goclaw.llm.base import CallStarted, ModelPorts, Stop
-from goclaw.llm.estimate import estimate_text
 from goclaw.llm.ollama import OllamaModel
-from goclaw.messages import NOT_SEEN, AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.llm.token_counts import estimate_text
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.specs import ToolSpec
 from tests.llm.asking import TOOLS, ask, saying

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from goclaw import catalog
 from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
+from goclaw.core import catalog
 from goclaw.errors import ConfigError
 from goclaw.llm.base import Usage
 from goclaw.llm.data import ANTHROPIC_WINDOW, DEFAULT_WINDOW, LOCAL_WINDOW

@@ -6,10 +6,10 @@ from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
 from goclaw.config.servers import SERVERS
+from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, ModelPorts, Request, Stop
 from goclaw.llm.openai_chat import PROVIDER, OpenAIChatModel
-from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded
 from tests.llm.wires import KEY, OPENAI, chunk

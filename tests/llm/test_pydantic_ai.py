@@ -8,11 +8,11 @@ import pytest
 from pydantic import SecretStr
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm import pydantic_ai
 from goclaw.llm.base import CallStarted, ChatModel, ModelPorts, Stop
 from goclaw.llm.pydantic_ai import PROVIDER
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.net import LOOPBACK_ONLY
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, fake_provider, frames, recorded, refusal

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
+from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop
 from goclaw.llm.scripted import PROVIDER, Answer, ScriptedModel
-from goclaw.messages import ToolCall, ToolResult, UserMessage
 from tests.llm.asking import ask, model_ports
 
 QUESTION = Request("", (UserMessage("hi"),))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.config.mcp_servers import McpClientSettings
+from goclaw.config.mcp import McpClientSettings
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import ToolError
 from goclaw.mcp import servers as room
 from goclaw.mcp.base import (

@@ -4,12 +4,11 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.mcp_servers import McpClientSettings, PinnedTool
+from goclaw.config.mcp import McpClientSettings, PinnedTool
 from goclaw.mcp.base import Definition
-from goclaw.mcp.shaping import UnusableTool, shaped
-from goclaw.mcp.validation import vetted
+from goclaw.mcp.validation import UnusableTool, schema_for_models, vetted
 from goclaw.specs import Annotations
-from goclaw.toolkit.schemas import Checked, UnusableSchema
+from goclaw.tools.mcp_schemas import Checked, UnusableSchema
 
 SETTINGS = McpClientSettings(command="x")
 OBJECT = {"type": "object"}
@@ -77,7 +76,7 @@ def test_a_schema_is_shown_as_every_provider_takes_it() -> None:
         "required": ["at", "missing"],
         "oneOf": [{"required": ["at"]}],
     }
-    assert shaped(schema) == {
+    assert schema_for_models(schema) == {
         "type": "object",
         "properties": {
             "at": {"$ref": "#/$defs/Point"},
@@ -107,7 +106,7 @@ def nested(depth: int) -> dict[str, Any]:
 )
 def test_schemas_that_hide_or_have_no_end_are_refused(schema: dict[str, Any], words: str) -> None:
     with pytest.raises(UnusableTool, match=words):
-        shaped(schema)
+        schema_for_models(schema)
 
 
 @pytest.mark.parametrize("required", [True, 5, [{}], {"a": 1}])

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from goclaw.clock import Clock, SteppedClock
-from goclaw.embedders.base import Embedder
+from goclaw.core.clock import Clock, SteppedClock
+from goclaw.core.supervise import background
 from goclaw.errors import ConfigError
+from goclaw.memory.embedders.base import Embedder
 from goclaw.memory.embedding import Embedding
-from goclaw.supervise import background
 from goclaw.testing import WordsEmbedder
 
 

@@ -4,8 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from goclaw.memory.index.schema import SCHEMA, Corpus, place_of, places_of
-from goclaw.memory.index.scope import Scope, merged
+from goclaw.memory.index.schema import SCHEMA, Corpus, Scope, merged, place_of, places_of
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 
 NOON = 1_773_835_200.0

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.embedders.base import quantised
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import EmbeddingError
+from goclaw.memory.embedders.base import quantised
 from goclaw.memory.embedding import DEADLINE, FIRST_PAUSE, LOOK_AGAIN, SLOW, Embedding
 from goclaw.testing import WordsEmbedder
 from tests.memory.embedder_support import Rack, embedding_of, until

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from goclaw.memory.base import NoteHit, Quote
 from goclaw.memory.chunks import chunk_markdown
 from goclaw.memory.excerpts import CUT, WITH_NEIGHBOURS, hits, quotes, tokens
-from goclaw.memory.index.lookup import texts
-from goclaw.memory.index.schema import place_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import Scope, place_of
 from goclaw.memory.ranking import Ranked
+from goclaw.memory.searching import texts
 from tests.lanes import repeats
 from tests.memory.talking import corpora, passage, say, scope_of
 

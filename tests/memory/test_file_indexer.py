@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import MemorySettings
+from goclaw.core.clock import SteppedClock
 from goclaw.memory import file_indexer
 from goclaw.memory.file_indexer import MAX_FILE, MAX_LINES, FileIndexer, name_of
 from goclaw.memory.index import notes

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goclaw.memory import matrix as module
-from goclaw.memory.index.scope import NOTHING, Scope
-from goclaw.memory.index.vectors import Embedded
+from goclaw.memory.index.schema import NO_PLACES, Scope
+from goclaw.memory.index.text_vectors import Embedded
 from goclaw.memory.matrix import Matrix
 
 WIDTH = 8
@@ -103,7 +103,7 @@ def test_nothing_is_found_in_nothing() -> None:
     searched = Matrix()
     assert searched.nearest(ALONG, EVERYWHERE, 5) == []
     searched.grow([Embedded(1, 1, 1, ALONG)])
-    assert searched.nearest(ALONG, NOTHING, 5) == []
+    assert searched.nearest(ALONG, NO_PLACES, 5) == []
 
 
 def test_vectors_of_another_length_are_left_out() -> None:

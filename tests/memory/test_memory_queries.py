@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.access import Access
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
+from goclaw.core.events import Actor
 from goclaw.errors import AccessDenied, StateError
-from goclaw.events import Actor
 from goclaw.memory.base import (
+    NoMemory,
     NoteHit,
     NoteResults,
     Quote,
@@ -19,9 +21,7 @@ from goclaw.memory.base import (
     TranscriptQuery,
     TranscriptResults,
 )
-from goclaw.memory.memory_queries import HEARD, OFF, TALKS, WANTED, MemoryQueries, MemoryQuery
-from goclaw.memory.off import NoMemory
-from goclaw.users import User, Users
+from goclaw.memory.memory_queries import HEARD, REFUSED_WHILE_OFF, TALKS, WANTED, MemoryQueries, MemoryQuery
 from goclaw.workspace import Workspace
 
 OWNER = Actor("tui:me", "cli", owner=True)
@@ -118,7 +118,7 @@ async def test_only_admins_have_the_index_made_anew(tmp_path: Path) -> None:
 async def test_memory_that_is_off_says_so(tmp_path: Path) -> None:
     memory = desk(tmp_path, NoMemory(), enabled=False)
     for question in (MemoryQuery("search", "tea"), MemoryQuery("list"), MemoryQuery("reindex")):
-        with pytest.raises(StateError, match=OFF):
+        with pytest.raises(StateError, match=REFUSED_WHILE_OFF):
             await memory.answer(OWNER, question)
     assert (await memory.answer(OWNER, MemoryQuery("status")))["lines"][0][0] == "Mode"
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goclaw.memory.index.schema import Corpus, place_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import Corpus, Scope, place_of
 from goclaw.memory.ranking import KEYWORD_DEPTH, Ranked
 from goclaw.memory.searching import is_weak, ranked_places
 from tests.memory.talking import corpora, passage, say, scope_of

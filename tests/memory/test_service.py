@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import ToolError
-from goclaw.memory.backfilling import SETTLE
 from goclaw.memory.base import MemoryPort, MemoryStatus, NoteHit, TranscriptQuery
 from goclaw.memory.chunks import Chunk, chunk_markdown
 from goclaw.memory.embedding import DEADLINE, SLOW, Embedders
 from goclaw.memory.index import database
-from goclaw.memory.rebuild import BESIDE
+from goclaw.memory.index.database import BESIDE
 from goclaw.memory.service import FRESH_SECONDS, START_AFTER, open_memory
-from goclaw.store.feed import FeedRow
+from goclaw.memory.vector_search import SETTLE
+from goclaw.store.reading import FeedRow
 from goclaw.testing import WordsEmbedder
 from goclaw.workspace import Workspace
 from tests.memory.embedder_support import Rack, until

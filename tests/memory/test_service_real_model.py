@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import RealClock
 from goclaw.config.schema import Config
-from goclaw.embedders.local_models import PACKAGED
+from goclaw.core.clock import RealClock
 from goclaw.memory.base import MemoryPort, TranscriptQuery
+from goclaw.memory.embedders.local_runtime import PACKAGED_MODEL
 from goclaw.memory.service import open_memory
 from goclaw.workspace import Workspace
 from tests.acceptance.waiting import clock
@@ -82,12 +82,12 @@ async def found(memory: MemoryPort) -> tuple[set[str], set[str]]:
 
 async def test_the_real_model_finds_what_no_word_leads_to(tmp_path: Path) -> None:
     if PYTHON not in os.environ:
-        pytest.skip(f"{PYTHON} is not set: it would name a Python with the extra `embeddings` and {PACKAGED}")
+        pytest.skip(f"{PYTHON} is not set: it would name a Python with the extra `embeddings` and {PACKAGED_MODEL}")
     (tmp_path / "workspace").mkdir()
     async with remembering(tmp_path, "none") as memory:
         by_words, modes = await found(memory)
         assert modes == {"keyword"}
-    async with remembering(tmp_path, f"sentence-transformers:{PACKAGED}") as memory:
+    async with remembering(tmp_path, f"sentence-transformers:{PACKAGED_MODEL}") as memory:
         await found(memory)  # the first query may have to wait for the model, and go without
         by_meaning, modes = await found(memory)
         assert modes == {"hybrid"}

@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 from goclaw.agent.prompt import envelope
-from goclaw.clock import SteppedClock
-from goclaw.events import Actor, Address, Inbound
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, Inbound
+from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
+from goclaw.core.supervise import background
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, said_of
-from goclaw.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import BoundStatement, Database, open_database
-from goclaw.store.feed import FeedRow, TranscriptFeed
-from goclaw.store.forgetting import Forgetting
-from goclaw.store.retention import Retention
-from goclaw.supervise import background
+from goclaw.store.forgetting import Forgetting, Retention
+from goclaw.store.reading import FeedRow, TranscriptFeed
 from goclaw.toolkit.registry import BuiltIn
 from tests.store.saying import ANNA, Story
 from tests.store.saying import talk as turn_about

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.memory import watching
 from goclaw.memory.watching import SAFETY_SECONDS, WatchedFolders, folders_to_watch, watched

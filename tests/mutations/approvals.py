@@ -2,17 +2,17 @@
 
 from tests.mutations.bug import Bug, bug
 
-_QUESTIONS = "goclaw/sessions/questions.py"
+_QUESTIONS = "goclaw/approvals/questions.py"
 _DISPATCHER = "goclaw/toolkit/dispatcher.py"
 
 BUGS: list[Bug] = [
     bug(
         "the ends of lines in a script are not to be seen",
         "class approval: a text that passes for another argument",
-        "goclaw/sessions/wording.py",
+        "goclaw/approvals/question_messages.py",
         'r"\\g<0>\\n"',
         '"\\n"',
-        "tests/sessions/test_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
+        "tests/approvals/test_question_messages_wording.py::test_a_script_is_shown_line_by_line_and_no_text_passes_for_another_argument",
     ),
     bug(
         "a question promises a command without sandbox that it has no network",
@@ -20,7 +20,7 @@ BUGS: list[Bug] = [
         "goclaw/tools/exec_grounds.py",
         "    if ctx.sandbox.tier == OFF:\n",
         "    if False:\n",
-        "tests/sessions/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
+        "tests/approvals/test_approvals.py::test_a_question_says_where_a_command_runs_and_what_it_reaches",
     ),
     bug(
         "ids of approvals are counted",
@@ -28,10 +28,10 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'name = "".join(secrets.choice(ID_SIGNS) for _ in range(ID_LENGTH))',
         "name = str(len(self._open) + 1)",
-        "tests/sessions/test_approvals.py::test_no_id_ever_reaches_the_model",
-        "tests/sessions/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
-        "tests/sessions/test_approvals_fuzz.py",
-        "tests/sessions/test_questions.py",
+        "tests/approvals/test_approvals.py::test_no_id_ever_reaches_the_model",
+        "tests/approvals/test_questions.py::test_an_approval_shows_the_call_and_lets_it_run_once",
+        "tests/approvals/test_approvals_fuzz.py",
+        "tests/approvals/test_questions.py",
     ),
     bug(
         "an approval waits for ever",
@@ -39,7 +39,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'until = now + self._approval_seconds if question.kind == "approval" else None',
         "until = None",
-        "tests/sessions/test_questions.py::test_nobody_s_answer_is_no",
+        "tests/approvals/test_questions.py::test_nobody_s_answer_is_no",
     ),
     bug(
         "an approval that is over can still be answered",
@@ -47,7 +47,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "if self._is_over(item) or not self.may_answer(",
         "if not self.may_answer(",
-        "tests/sessions/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
+        "tests/approvals/test_questions.py::test_a_machine_that_slept_allows_nothing_late",
     ),
     bug(
         "a plain message approves",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         'if item.session == session and question.kind == "question" and question.asker == actor.key:',
         "if item.session == session and question.asker == actor.key:",
-        "tests/sessions/test_questions.py::test_plain_words_never_approve_anything",
+        "tests/approvals/test_questions.py::test_plain_words_never_approve_anything",
     ),
     bug(
         "whoever knows the id may approve",
@@ -63,7 +63,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(authorize(actor, action, target).allowed for action, target in rights)",
         "return not actor.behalf and bool(rights)",
-        "tests/sessions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "what acts for others approves in their name",
@@ -71,7 +71,7 @@ BUGS: list[Bug] = [
         _QUESTIONS,
         "return not actor.behalf and all(",
         "return all(",
-        "tests/sessions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "an approval holds for a call that has changed",
@@ -79,7 +79,7 @@ BUGS: list[Bug] = [
         _DISPATCHER,
         "        if changed or now.digest != consent.digest:",
         "        if False:",
-        "tests/sessions/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "files that a call rests on are no part of what is approved",
@@ -87,7 +87,7 @@ BUGS: list[Bug] = [
         "goclaw/toolkit/approval_request.py",
         '"facts": dict(grounds.facts),',
         '"facts": {},',
-        "tests/sessions/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
+        "tests/approvals/test_approvals.py::test_a_script_that_changes_while_it_is_asked_for_is_not_run",
     ),
     bug(
         "rights taken away while an approval waits do not matter",
@@ -103,7 +103,7 @@ BUGS: list[Bug] = [
         _DISPATCHER,
         "        if lapsed := consent.lapsed():",
         "        if False and (lapsed := consent.lapsed()):",
-        "tests/sessions/test_approvals.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
+        "tests/approvals/test_approvals.py::test_an_approval_that_was_given_before_a_crash_expires_like_every_other",
     ),
     bug(
         "what is critical can be allowed for good",
@@ -111,7 +111,7 @@ BUGS: list[Bug] = [
         "goclaw/toolkit/approval_request.py",
         "pattern = () if every_time else grounds.pattern",
         "pattern = grounds.pattern",
-        "tests/sessions/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
+        "tests/approvals/test_approvals.py::test_without_a_sandbox_every_approval_says_so_and_none_is_for_good",
     ),
     bug(
         "what one person allowed for good holds for everybody",
@@ -119,7 +119,7 @@ BUGS: list[Bug] = [
         "goclaw/store/approvals.py",
         '        approval_rules.c.holder == bindparam("holder"),\n',
         "",
-        "tests/sessions/test_approvals.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
+        "tests/approvals/test_approvals.py::test_a_rule_is_for_one_person_and_a_script_in_it_for_what_it_was",
     ),
     bug(
         "an approval can be answered twice",
@@ -128,29 +128,29 @@ BUGS: list[Bug] = [
         "        if results[0].rowcount != 1:\n            return False\n        # After a restart",
         "        # After a restart",
         "tests/engine/test_journal.py",
-        "tests/sessions/test_approvals.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
+        "tests/approvals/test_approvals.py::test_who_may_not_approve_sees_that_others_are_asked_and_the_first_answer_wins",
     ),
     bug(
         "a press counts wherever it was forwarded to",
         "GHSA-9vvh: a second kind of update skips the allow list",
-        "goclaw/channels/telegram/callback_queries.py",
+        "goclaw/channels/telegram/updates.py",
         '    if not is_open(chat, terms) or not (is_group(chat) or number(chat["id"]) == number(person["id"])):',
         "    if False:",
-        "tests/channels/telegram/test_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
-        "tests/channels/telegram/test_callback_queries.py",
+        "tests/channels/telegram/test_updates_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
+        "tests/channels/telegram/test_updates_callback_queries.py",
     ),
     bug(
         "a press is that of whoever wrote the message",
         "class telegram: a callback of another user",
-        "goclaw/channels/telegram/callback_queries.py",
+        "goclaw/channels/telegram/updates.py",
         'person, message = query["from"], query.get("message")',
         'message = query.get("message")\n    person = (message or {}).get("chat", query["from"]) | {"is_bot": False}',
-        "tests/channels/telegram/test_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
+        "tests/channels/telegram/test_updates_callback_queries.py::test_in_a_group_whoever_presses_is_the_actor_and_only_listed_groups_count",
     ),
     bug(
         "`policy.stricter` is not looked at",
         "class permission: a rule of the operator without effect",
-        "goclaw/access.py",
+        "goclaw/auth/access.py",
         "            stricter=policy.stricter,\n",
         "",
         "tests/toolkit/test_dispatcher.py::test_a_plan_changes_nothing_and_config_can_only_tighten",

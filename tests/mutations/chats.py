@@ -2,7 +2,7 @@
 
 from tests.mutations.bug import Bug, bug
 
-_WORDING = "goclaw/sessions/wording.py"
+_WORDING = "goclaw/approvals/question_messages.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -16,18 +16,18 @@ BUGS: list[Bug] = [
     bug(
         "a heading with a number above the options is no numbered list",
         "class approval: `1` meant the first step of the plan and approves everything",
-        "goclaw/events/questions.py",
+        "goclaw/core/events/turns.py",
         r'    r"^(?:[^\w\n]|_){0,20}(?:',
         r'    r"^(?:[\s>*+-]){0,20}(?:',
-        "tests/sessions/test_wording.py",
+        "tests/approvals/test_question_messages_wording.py",
     ),
     bug(
         "an option that begins with a number gets another one",
         "class approval: `1` means `2 replicas`",
-        "goclaw/events/questions.py",
+        "goclaw/core/events/turns.py",
         "any(map(_NUMBERED.match, self.options))",
         "False",
-        "tests/sessions/test_wording.py",
+        "tests/approvals/test_question_messages_wording.py",
     ),
     bug(
         "a number chooses an option beside which it does not stand",
@@ -35,7 +35,7 @@ BUGS: list[Bug] = [
         _WORDING,
         "return question.is_numbered and (channel == LOCAL or not buttons(question))",
         "return True",
-        "tests/sessions/test_wording.py::test_what_is_typed_means_what_stands_there",
+        "tests/approvals/test_question_messages_wording.py::test_what_is_typed_means_what_stands_there",
     ),
     bug(
         "options are a list of Markdown, which goes on counting",
@@ -43,24 +43,24 @@ BUGS: list[Bug] = [
         _WORDING,
         'f"({number}) {option}" if numbered',
         'f"{number}. {option}" if numbered',
-        "tests/sessions/test_wording.py::"
+        "tests/approvals/test_question_messages_wording.py::"
         "test_in_a_chat_each_number_stands_beside_one_option_whatever_markdown_comes_before",
     ),
     bug(
         "a place that is shared is only said to have come",
         "class telegram: a location without its coordinates",
-        "goclaw/channels/telegram/files.py",
+        "goclaw/channels/telegram/message_content.py",
         "    line = described(message)\n",
         '    line = "[A location]" if described(message) else ""\n',
-        "tests/channels/telegram/test_descriptions.py::test_what_is_shared_is_told_in_one_line",
+        "tests/channels/telegram/test_message_content_descriptions.py::test_what_is_shared_is_told_in_one_line",
     ),
     bug(
         "what is shared in a forwarded message passes for its sender's words",
         "class telegram: a poll that was forwarded gives orders",
-        "goclaw/channels/telegram/inbound.py",
+        "goclaw/channels/telegram/updates.py",
         '        (note, origin, FORWARDED) if origin else (note, "")',
         '        (note, "")',
-        "tests/channels/telegram/test_descriptions.py::test_what_was_forwarded_is_another_s_words",
+        "tests/channels/telegram/test_message_content_descriptions.py::test_what_was_forwarded_is_another_s_words",
     ),
     bug(
         "the typing sign flashes before an answer that is there at once",
@@ -81,34 +81,34 @@ BUGS: list[Bug] = [
     bug(
         "the topic of a private chat is a session of somebody else",
         "class sessions: nobody but an admin is heard in a topic",
-        "goclaw/access.py",
+        "goclaw/auth/access.py",
         "    if person.roles and without_topic(session) == own_session(user.key):",
         "    if person.roles and session == own_session(user.key):",
-        "tests/test_access.py::test_topics_of_a_private_chat_are_its_person_s_own",
+        "tests/auth/test_access.py::test_topics_of_a_private_chat_are_its_person_s_own",
     ),
     bug(
         "what is meant for a deleted topic is lost",
         "class telegram: an answer that fails for good",
-        "goclaw/channels/telegram/sending.py",
+        "goclaw/channels/telegram/sender.py",
         "if target.thread is None or not names_lost_topic(error):",
         "if True:",
-        "tests/channels/telegram/test_sending_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
+        "tests/channels/telegram/test_sender_sending_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
     ),
     bug(
         "each edit comes as a document",
         "class telegram: three files behind each answer",
-        "goclaw/sessions/artifacts.py",
-        "if channel.capabilities.diffs or each.mime != DIFF]",
+        "goclaw/turns/service.py",
+        "if channel.capabilities.diffs or each.mime != MAX_DIFF_CHARACTERS]",
         "]",
-        "tests/sessions/test_artifacts.py::test_changes_of_files_are_sent_only_where_the_channel_wants_them",
+        "tests/turns/test_service_artifacts.py::test_changes_of_files_are_sent_only_where_the_channel_wants_them",
     ),
     bug(
         "the indentation of the status is lost",
         "class telegram: Markdown joins lines that stood below each other",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         'fenced(reply.text) if reply.aligned else ""',
         '""',
-        "tests/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+        "tests/gateway/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
     ),
     bug(
         "each part of a long text is a message",
@@ -122,15 +122,15 @@ BUGS: list[Bug] = [
     bug(
         "each part of an album has its own write, one after the other",
         "class telegram: a slow disk holds up what is said behind an album",
-        "goclaw/channels/telegram/json_file.py",
+        "goclaw/channels/telegram/state_files.py",
         "if self._written < mine or (flush and not self._flush):",
         "if True:",
-        "tests/channels/telegram/test_json_file.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
+        "tests/channels/telegram/test_state_files_json_file.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
     ),
     bug(
         "what a person sends right behind a message is answered by itself",
         "class telegram: half of a thought is answered, then the other half",
-        "goclaw/sessions/withdrawing.py",
+        "goclaw/sessions/queueing.py",
         "if self.is_open and not self._timeout.expired() and self._wanted():",
         "if False:",
         "tests/acceptance/test_telegram_session.py::test_what_comes_right_behind_a_message_joins_it",
@@ -138,15 +138,15 @@ BUGS: list[Bug] = [
     bug(
         "a video note is a file and nothing else",
         "class telegram: what was spoken is not heard",
-        "goclaw/sessions/attachments.py",
+        "goclaw/turns/attachments.py",
         'case "voice" | "audio" | "video_note":',
         'case "voice" | "audio":',
-        "tests/sessions/test_attachments.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
+        "tests/turns/test_attachments.py::test_a_video_note_is_kept_and_transcribed_as_its_sender_s_own_words",
     ),
     bug(
         "an answer comes beside a preview that says the same, unmarked",
         "class twice: what may have arrived is sent as if it had not",
-        "goclaw/channels/telegram/sending.py",
+        "goclaw/channels/telegram/sender.py",
         "doubt = Doubt.SILENCE if stands and",
         "doubt = Doubt.SILENCE if False and",
         "tests/channels/telegram/test_previews.py::test_an_answer_that_a_lost_preview_may_say_already_is_marked",

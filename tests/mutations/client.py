@@ -69,7 +69,7 @@ BUGS: list[Bug] = [
         'the last rows of the session; and the current activity."""\n        await self._stream.drop()\n',
         'the last rows of the session; and the current activity."""\n',
         f"{_TESTS}/test_app.py::test_after_a_break_nothing_is_missing_and_nothing_twice",
-        f"{_TESTS}/widgets/test_thought.py::test_after_a_break_the_thinking_that_goes_on_is_there_once",
+        f"{_TESTS}/widgets/test_stream_thought.py::test_after_a_break_the_thinking_that_goes_on_is_there_once",
     ),
     bug(
         "a question that is asked again after a restart stands there twice",
@@ -181,7 +181,7 @@ BUGS: list[Bug] = [
     bug(
         "an artifact is fetched each time its card is opened",
         "class dear: what is known already",
-        f"{_TUI}/widgets/tool_card.py",
+        f"{_TUI}/widgets/tool_cards.py",
         "if each.blob not in self._fetched:",
         "if each.blob:",
         f"{_TESTS}/test_app.py::test_cards_open_to_input_result_and_time_and_to_what_a_call_kept_which_is_fetched_once",
@@ -189,7 +189,7 @@ BUGS: list[Bug] = [
     bug(
         "what a tool says of itself can steer the terminal",
         "class injection: escape sequences",
-        f"{_TUI}/widgets/tool_card.py",
+        f"{_TUI}/widgets/tool_cards.py",
         "return one_line(self._doing, DOING_LENGTH) if self._doing else",
         "return self._doing if self._doing else",
         f"{_TESTS}/test_conversation.py::test_a_tool_says_what_it_does_and_what_came_of_it_also_in_a_terminal_that_is_opened_later",
@@ -197,9 +197,9 @@ BUGS: list[Bug] = [
     bug(
         "a list on which everything is done stays for ever",
         "class late: what is over",
-        f"{_TUI}/widgets/todo_panel.py",
+        f"{_TUI}/widgets/panels.py",
         "if not self._todos or (done == len(self._todos) and not self._turn_runs):",
         "if not self._todos:",
-        f"{_TESTS}/widgets/test_todo_panel.py::test_a_list_on_which_everything_is_done_goes_with_the_turn",
+        f"{_TESTS}/widgets/test_panels_todo_panel.py::test_a_list_on_which_everything_is_done_goes_with_the_turn",
     ),
 ]

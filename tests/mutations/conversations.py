@@ -6,35 +6,35 @@ BUGS: list[Bug] = [
     bug(
         "a /compact of two sentences asks for a larger window",
         "class context: advice that fits another case",
-        "goclaw/sessions/compacting.py",
+        "goclaw/compaction/compacting.py",
         "    if 2 * left <= context_window:\n",
         "    if False:\n",
-        "tests/sessions/test_compacting.py::"
+        "tests/compaction/test_compacting.py::"
         "test_a_short_conversation_that_a_person_compacts_is_not_told_to_take_a_larger_window",
     ),
     bug(
         "a summary for a large window locks the session of a small model",
         "class context: every request is refused, whatever is said",
-        "goclaw/sessions/compacting.py",
+        "goclaw/compaction/compacting.py",
         "            await self._fit_summary(session, context_window)\n",
         "            pass\n",
-        "tests/sessions/test_compacting_summary_size.py::test_a_small_model_goes_on_where_a_large_one_left_a_long_summary",
+        "tests/compaction/test_compacting_summary_size.py::test_a_small_model_goes_on_where_a_large_one_left_a_long_summary",
     ),
     bug(
         "the first real model reads that no AI is connected",
         "class context: it goes on saying so",
-        "goclaw/sessions/demo_turns.py",
+        "goclaw/turns/demo_turns.py",
         "            await self._leave_out(session, turn, since)\n",
         "",
-        "tests/sessions/test_demo_turns.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
+        "tests/turns/test_demo_turns.py::test_the_first_real_model_begins_a_fresh_context_and_the_person_reads_so",
     ),
     bug(
         "the summary model reads what the demo repeats",
         "class context: a summary of nothing",
-        "goclaw/sessions/summaries.py",
+        "goclaw/compaction/summaries.py",
         "if (await self._contexts.session(self._session)).demo is not None:",
         "if False:",
-        "tests/sessions/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
+        "tests/turns/test_demo_turns.py::test_no_model_summarises_what_the_demo_said_neither_then_nor_later",
     ),
     bug(
         "a model is offered tools that are not set up",
@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
         "goclaw/toolkit/registry.py",
         "        return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]",
         "        return [tool.spec for tool in shown]",
-        "tests/sessions/test_turn_context_offered.py::"
+        "tests/turns/test_turn_context_offered.py::"
         "test_what_cannot_work_is_not_offered_and_says_why_when_it_is_called_all_the_same",
     ),
     bug(
@@ -51,8 +51,7 @@ BUGS: list[Bug] = [
         "goclaw/sessions/modes.py",
         "        return _planned(session) > 0 or self._access.mode",
         "        return self._access.mode",
-        "tests/sessions/test_turn_cached_prefix.py::"
-        "test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart",
+        "tests/turns/test_turn_cached_prefix.py::test_plan_mode_costs_the_prefix_once_in_a_context_also_over_a_restart",
     ),
     bug(
         "who is not the owner reads conversations of others past the tool that decides",
@@ -65,7 +64,7 @@ BUGS: list[Bug] = [
     bug(
         "goclaw tool run searches no conversation beside a daemon",
         "class command line: a tool that works in the chat alone",
-        "goclaw/cli/tooling.py",
+        "goclaw/cli/tool.py",
         "        if listens(config) and config.memory.enabled:\n",
         "        if not config:\n",
         "tests/cli/test_memory.py::test_a_tool_that_is_run_alone_asks_the_daemon_for_conversations",
@@ -73,35 +72,35 @@ BUGS: list[Bug] = [
     bug(
         "a summary is stored as long as a model writes it",
         "class context: a limit that is only asked for",
-        "goclaw/context/compaction.py",
+        "goclaw/agent/context/compaction.py",
         "    if estimate_text(whole) <= tokens:\n        return whole\n    prose",
         "    if tokens:\n        return whole\n    prose",
-        "tests/sessions/test_compacting_summary_size.py::test_a_summary_that_is_too_long_is_stored_cut_with_the_names_of_what_was_said",
+        "tests/compaction/test_compacting_summary_size.py::test_a_summary_that_is_too_long_is_stored_cut_with_the_names_of_what_was_said",
     ),
     bug(
         "the size of a conversation leaves out prompt and tools until its first request",
         "class status: a number that is not that of the next request",
-        "goclaw/sessions/inspection.py",
+        "goclaw/turns/status.py",
         "                await self.context.measure(session, actor, kind, agent)\n",
         "                pass\n",
-        "tests/commands/test_status.py::"
+        "tests/gateway/commands/test_status.py::"
         "test_tokens_include_prompt_and_tools_before_the_first_request_and_whatever_ended_the_last",
     ),
     bug(
         "a summary model that is tried again is called healthy with all its failures",
         "class status: a line that contradicts itself",
-        "goclaw/context/health.py",
+        "goclaw/agent/context/health.py",
         "return self.failures if self.failures < self.threshold or self.degraded else 0",
         "return self.failures",
-        "tests/commands/test_status.py::test_when_ollama_is_degraded",
+        "tests/gateway/commands/test_status.py::test_when_ollama_is_degraded",
     ),
     bug(
         "a summary that is owed is not counted while the summary model is left alone",
         "class status: what is missing is told when nothing is",
-        "goclaw/sessions/status.py",
+        "goclaw/turns/status.py",
         '*([f"  Pending retries: {self.pending_retries}"] if self.pending_retries else []),',
         "",
-        "tests/commands/test_status.py::"
+        "tests/gateway/commands/test_status.py::"
         "test_less_than_a_minute_to_the_next_try_is_told_in_seconds_and_owed_summaries_are_counted",
     ),
     bug(
@@ -115,11 +114,10 @@ BUGS: list[Bug] = [
     bug(
         "a restart of the daemon loads the local model anew, smaller each time",
         "class local models: what the model itself takes is not free",
-        "goclaw/llm/ollama_window.py",
+        "goclaw/llm/ollama_facts.py",
         "max(SMALLEST_BUCKET, footprint.loaded, fits)",
         "max(SMALLEST_BUCKET, fits)",
-        "tests/sessions/test_service_num_ctx.py::"
-        "test_one_window_that_fits_the_memory_serves_a_conversation_over_restarts",
+        "tests/turns/test_service_num_ctx.py::test_one_window_that_fits_the_memory_serves_a_conversation_over_restarts",
     ),
     bug(
         "the memory of this machine decides for a server elsewhere",
@@ -151,7 +149,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic.py",
         "marked=bool(request.cache)",
         "marked=False",
-        "tests/sessions/test_turn_cached_share.py::"
+        "tests/turns/test_turn_cached_share.py::"
         "test_nine_tenths_of_a_conversation_are_read_from_the_cache_once_it_is_long_enough",
     ),
     bug(
@@ -160,81 +158,81 @@ BUGS: list[Bug] = [
         "goclaw/llm/encoded.py",
         '{"role": "system", "content": request.system}',
         '{"role": "system", "content": f"{len(spoken)} messages. {request.system}"}',
-        "tests/sessions/test_turn_cached_share.py::"
+        "tests/turns/test_turn_cached_share.py::"
         "test_a_server_that_caches_by_itself_gets_what_it_has_seen_byte_for_byte",
     ),
     bug(
         "a /compact takes the question away that is being answered",
         "class context: the model goes on without what it was asked",
-        "goclaw/sessions/compacting.py",
+        "goclaw/compaction/compacting.py",
         "forced = len(session.window.turns()) > 1",
         "forced = True",
-        "tests/sessions/test_compacting.py::test_a_compact_during_the_first_turn_leaves_the_question_that_is_being_answered",
+        "tests/compaction/test_compacting.py::test_a_compact_during_the_first_turn_leaves_the_question_that_is_being_answered",
     ),
     bug(
         "a person waits for the summary of a small model",
         "class small windows: 13 requests for five messages",
-        "goclaw/sessions/compacting.py",
+        "goclaw/compaction/compacting.py",
         "        if alone:\n",
         "        if False:\n",
-        "tests/sessions/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
+        "tests/compaction/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
     ),
     bug(
         "a small model works beside each of its turns",
         "class small windows: notes and a checkpoint after every answer",
-        "goclaw/sessions/maintenance.py",
+        "goclaw/compaction/maintenance.py",
         'if not await self.checkpoints.enough_said(key, last["row"]):',
         "if False:",
-        "tests/sessions/test_maintenance.py::test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart",
-        "tests/sessions/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
+        "tests/compaction/test_maintenance.py::test_a_model_is_asked_once_in_so_many_turns_also_over_a_restart",
+        "tests/compaction/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
     ),
     bug(
         "prompt and tools count for the marks of a small window",
         "class small windows: an empty conversation is past its first mark",
-        "goclaw/context/room.py",
+        "goclaw/agent/context/budget.py",
         "    return 100 * max(0, tokens - overhead) / max(1, room(",
         "    return 100 * max(0, tokens) / max(1, room(",
-        "tests/context/test_room.py",
+        "tests/agent/context/test_budget_room.py",
     ),
     bug(
         "room is made a message at a time",
         "class cache: the server reads the conversation anew with every request",
-        "goclaw/context/room.py",
+        "goclaw/agent/context/budget.py",
         "KEPT_SHARE = 2\n",
         "KEPT_SHARE = 1\n",
-        "tests/sessions/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
+        "tests/compaction/test_compacting_small_windows.py::test_thirty_turns_with_tools_fit_a_small_window",
     ),
     bug(
         "a person who writes waits for work beside the turns",
         "class small windows: a model does one thing at a time",
-        "goclaw/sessions/service.py",
+        "goclaw/turns/service.py",
         "        self.maintenance.make_way()\n",
         "",
-        "tests/sessions/test_maintenance.py::test_who_writes_meanwhile_has_the_model_at_once",
+        "tests/compaction/test_maintenance.py::test_who_writes_meanwhile_has_the_model_at_once",
     ),
     bug(
         "the model is at work when a person has read its answer",
         "class small windows: a model does one thing at a time",
-        "goclaw/sessions/maintenance.py",
+        "goclaw/compaction/maintenance.py",
         "            await self.clock.sleep(QUIET_SECONDS)\n",
         "",
-        "tests/sessions/test_maintenance.py::test_who_writes_at_once_again_does_not_find_the_model_at_work",
+        "tests/compaction/test_maintenance.py::test_who_writes_at_once_again_does_not_find_the_model_at_work",
     ),
     bug(
         "a small model is asked for the summary of each piece",
         "class small windows: one summary is many requests",
-        "goclaw/context/summary.py",
+        "goclaw/agent/context/summary.py",
         "    if material.in_one:\n",
         "    if False:\n",
-        "tests/context/test_summary.py::test_where_one_request_is_to_do_the_long_messages_are_read_in_part",
+        "tests/agent/context/test_summary.py::test_where_one_request_is_to_do_the_long_messages_are_read_in_part",
     ),
     bug(
         "notes tell nothing of what is not shown any more",
         "class small windows: what was said before room was made is lost",
-        "goclaw/sessions/maintenance.py",
+        "goclaw/compaction/maintenance.py",
         "        if not session.window.owed:\n            return due\n",
         "        if session.window:\n            return due\n",
-        "tests/sessions/test_compacting_small_windows.py::"
+        "tests/compaction/test_compacting_small_windows.py::"
         "test_what_is_not_shown_any_more_is_summed_up_and_noted_all_the_same",
     ),
 ]

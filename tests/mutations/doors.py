@@ -3,27 +3,27 @@
 from tests.mutations.bug import Bug, bug
 
 _SERVING = "goclaw/servers/serving.py"
-_TOKENS = "goclaw/tokens.py"
-_HTTP = "goclaw/servers/listener.py"
+_TOKENS = "goclaw/auth/tokens.py"
+_HTTP = "goclaw/servers/http.py"
 _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 
 BUGS: list[Bug] = [
     bug(
         "any user of the machine may use the socket",
         "CVE-2026-25593: an unauthenticated local socket",
-        "goclaw/servers/socket.py",
+        "goclaw/servers/terminals.py",
         "if _peer_uid(request) != os.getuid():",
         "if _peer_uid(request) < 0:",
-        "tests/servers/test_socket.py::test_another_user_is_refused",
+        "tests/servers/test_terminals_socket.py::test_another_user_is_refused",
     ),
     bug(
         "a token lets in as the owner",
         "CVE-2026-44118, GHSA-rqpp: rights by the way in",
-        "goclaw/servers/remote_terminals.py",
-        "actor = Actor(token.user, ENTRY, name=token.user)",
-        "actor = Actor(token.user, ENTRY, owner=True, name=token.user)",
-        "tests/servers/test_remote_terminals.py::test_rights_that_a_client_declares_are_not_heard",
-        "tests/servers/test_remote_terminals.py",
+        "goclaw/servers/terminals.py",
+        "actor = Actor(token.user, REMOTE_ENTRY, name=token.user)",
+        "actor = Actor(token.user, REMOTE_ENTRY, owner=True, name=token.user)",
+        "tests/servers/test_terminals_remote_terminals.py::test_rights_that_a_client_declares_are_not_heard",
+        "tests/servers/test_terminals_remote_terminals.py",
     ),
     bug(
         "the beginning of a token is enough",
@@ -31,7 +31,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         'return hashlib.sha256(secret.encode(errors="replace")).hexdigest()',
         'return hashlib.sha256(secret[:12].encode(errors="replace")).hexdigest()',
-        "tests/test_tokens.py::test_what_is_not_exactly_a_token_is_none",
+        "tests/auth/test_tokens.py::test_what_is_not_exactly_a_token_is_none",
     ),
     bug(
         "an expired token is good",
@@ -39,7 +39,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         'return found if found and not self._is_over(self._tokens[found]) else ""',
         "return found",
-        "tests/test_tokens.py::test_a_token_ends_at_its_time",
+        "tests/auth/test_tokens.py::test_a_token_ends_at_its_time",
     ),
     bug(
         "tokens that others can read or change are good",
@@ -47,7 +47,7 @@ BUGS: list[Bug] = [
         _TOKENS,
         "        if stat.S_IMODE(found.st_mode) & 0o077:",
         "        if False:",
-        "tests/test_tokens.py::test_a_file_that_others_can_read_or_change_lets_nobody_in",
+        "tests/auth/test_tokens.py::test_a_file_that_others_can_read_or_change_lets_nobody_in",
     ),
     bug(
         "a revoked token keeps its connections",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "        reason = visit.visitor.objection()\n",
         '        reason = ""\n',
-        "tests/servers/test_remote_terminals.py::test_a_revoked_token_ends_what_streams",
+        "tests/servers/test_terminals_remote_terminals.py::test_a_revoked_token_ends_what_streams",
     ),
     bug(
         "rights that are taken away do not end what streams",
@@ -63,8 +63,8 @@ BUGS: list[Bug] = [
         _SERVING,
         "        except AccessDenied as error:\n            reason = reason or str(error)",
         "        except AccessDenied:\n            return False",
-        "tests/servers/test_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
-        "tests/servers/test_remote_terminals.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
+        "tests/servers/test_terminals_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
+        "tests/servers/test_terminals_remote_terminals.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
     ),
     bug(
         "what is for admins is told to every terminal",
@@ -72,7 +72,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "and event.for_admins and not self._gateway.oversees(visit.actor)",
         "and False",
-        "tests/servers/test_remote_terminals.py::test_the_daemons_faults_are_told_to_admins_alone",
+        "tests/servers/test_terminals_remote_terminals.py::test_the_daemons_faults_are_told_to_admins_alone",
     ),
     bug(
         "pages of strangers may call",
@@ -125,15 +125,15 @@ BUGS: list[Bug] = [
     bug(
         "a mode chosen in a chat lets agents of MCP clients do what asks first",
         "class permission: a choice that reaches further than where it was made",
-        "goclaw/sessions/agent_services.py",
+        "goclaw/turns/agent_services.py",
         "return None if self.agent_run.root.caller else self._home().mode",
         "return self._home().mode",
-        "tests/sessions/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
+        "tests/turns/test_external_runs.py::test_what_was_chosen_in_the_persons_conversation_does_not_count",
     ),
     bug(
         "calls that gateways hand on in a circle never end",
         "class resources: two services that call each other",
-        "goclaw/sessions/external_runs.py",
+        "goclaw/turns/external_runs.py",
         "        self._runs.refuse_too_many(self.scope.session)\n",
         "",
         "tests/servers/mcp/test_tools_agents.py::test_a_call_that_comes_back_to_itself_ends",
@@ -141,10 +141,10 @@ BUGS: list[Bug] = [
     bug(
         "anybody with a token publishes",
         "class registry: reading is taken for writing",
-        "goclaw/servers/registry/pages.py",
+        "goclaw/servers/registry/api.py",
         "    if not visitor.publishes:",
         "    if False:",
-        "tests/servers/registry/test_pages.py::test_admins_and_publishers_publish_and_nobody_else",
+        "tests/servers/registry/test_api_pages.py::test_admins_and_publishers_publish_and_nobody_else",
     ),
     bug(
         "a name of ours is the newest of somebody elsewhere",
@@ -152,7 +152,7 @@ BUGS: list[Bug] = [
         "goclaw/servers/registry/catalogue.py",
         "{name.lower(): OWN for _, name in self._store.owned()}",
         "{}",
-        "tests/servers/registry/test_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
+        "tests/servers/registry/test_api_pages.py::test_nobody_elsewhere_is_the_newest_of_a_name_that_is_ours",
     ),
     bug(
         "a withdrawn version comes back as something else",

@@ -7,7 +7,7 @@ _BENEATH = "goclaw/workspace/openat2.py"
 _REACH = "goclaw/workspace/path_resolver.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ATOMIC = "goclaw/workspace/atomic.py"
-_LOCKING = "goclaw/workspace/locking.py"
+_LOCKING = "goclaw/workspace/atomic.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -40,7 +40,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "new=unless_changed == ABSENT",
         "new=False",
-        "tests/workspace/test_locking.py::test_a_file_that_came_while_another_was_to_be_made_stays",
+        "tests/workspace/test_atomic_locking.py::test_a_file_that_came_while_another_was_to_be_made_stays",
     ),
     bug(
         "a file that another process keeps locked is waited for three times over",
@@ -48,7 +48,7 @@ BUGS: list[Bug] = [
         _LOCKING,
         "        except FileChanged as error:\n",
         "        except ToolError as error:\n",
-        "tests/workspace/test_locking.py::test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever",
+        "tests/workspace/test_atomic_locking.py::test_a_change_is_tried_anew_only_where_the_file_changed_and_not_for_ever",
     ),
     bug(
         "without Landlock a match is told at its line of all texts together",
@@ -80,7 +80,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "        if self._locks is None or (place.found is None and not new):",
         "        if True:",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "the lock of a file that somebody replaced meanwhile counts for the new one",
@@ -88,7 +88,7 @@ BUGS: list[Bug] = [
         _WORKSPACE,
         "            yield _inode_at(place) == inode",
         "            yield True",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "a lock whose file went is held by two",
@@ -96,7 +96,7 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            if _is_still(name, descriptor):",
         "            if True:",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "a lock that cannot be had leaves its file open",
@@ -104,7 +104,7 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            except BaseException:\n                os.close(descriptor)\n",
         "            except BaseException:\n",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "two versions of a file look the same within one tick of the clock",
@@ -112,7 +112,7 @@ BUGS: list[Bug] = [
         _ATOMIC,
         "        os.utime(descriptor, ns=(mine.st_atime_ns, was.st_mtime_ns + 1))",
         "        pass",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "a write waits for a lock without end",
@@ -120,12 +120,12 @@ BUGS: list[Bug] = [
         _LOCKING,
         "            if clock.monotonic() >= until:\n                raise _busy(path) from None",
         "            if False:\n                raise _busy(path) from None",
-        "tests/workspace/test_locking.py",
+        "tests/workspace/test_atomic_locking.py",
     ),
     bug(
         "an edit fails because another one came between",
         "GoClaw before 2026-11: two who edit one file side by side",
-        "goclaw/tools/editing.py",
+        "goclaw/tools/file_changes.py",
         '    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
         "    if True:",
         "tests/tools/test_edit.py",
@@ -133,7 +133,7 @@ BUGS: list[Bug] = [
     bug(
         "an edit that was approved is made in another content",
         "class approval: what was shown is not what is done",
-        "goclaw/tools/editing.py",
+        "goclaw/tools/file_changes.py",
         '    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):',
         "    if False:",
         "tests/tools/test_edit.py",
@@ -204,7 +204,7 @@ BUGS: list[Bug] = [
         _REACH,
         "        if self.viewer is not None and workspace_root.notes.are_hidden(self.viewer, chain, name):",
         "        if False:",
-        "tests/workspace/test_notes.py",
+        "tests/workspace/test_forbidden_files_notes.py",
         "tests/adversarial/test_path.py::test_nobody_reaches_the_notes_of_somebody_else_by_any_tool",
     ),
     bug(
@@ -248,18 +248,18 @@ BUGS: list[Bug] = [
     bug(
         "a kept output is anybody's",
         "GHSA-hr5v: a second key for a path skips the check",
-        "goclaw/blobs.py",
+        "goclaw/store/blobs.py",
         'return self._spills / f"{spill_id}-{hashlib.sha256(owner.encode()).hexdigest()[:32]}"',
         'return self._spills / f"{spill_id}"',
-        "tests/test_blobs.py",
+        "tests/store/test_blobs.py",
     ),
     bug(
         "a received file's name is taken as it comes",
         "GHSA-5xfq, NanoClaw outbox: traversal in a name that a client chose",
-        "goclaw/sessions/attachments.py",
-        "from goclaw.sessions.filenames import picture_name, recording_name, safe_name\n",
-        "from goclaw.sessions.filenames import picture_name, recording_name\n\n\n"
+        "goclaw/turns/attachments.py",
+        "from goclaw.turns.attachments import picture_name, recording_name, safe_name\n",
+        "from goclaw.turns.attachments import picture_name, recording_name\n\n\n"
         "def safe_name(name: str, *_: object) -> str:\n    return name\n\n\n",
-        "tests/sessions/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
+        "tests/turns/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
     ),
 ]

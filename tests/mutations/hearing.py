@@ -42,7 +42,7 @@ BUGS: list[Bug] = [
     bug(
         "a reply to a file comes without it",
         "issue: `crop this` below a photo of somebody else's",
-        "goclaw/channels/telegram/inbound.py",
+        "goclaw/channels/telegram/updates.py",
         "for attachment in found), *answered)",
         "for attachment in found),)",
         "tests/channels/telegram/test_replies.py::test_an_answer_to_a_file_brings_it",
@@ -50,15 +50,15 @@ BUGS: list[Bug] = [
     bug(
         "the voice of another person is the sender's own",
         "class injection: a stranger's voice note is answered",
-        "goclaw/sessions/attachments.py",
+        "goclaw/turns/attachments.py",
         "by_sender = attachment.origin is None or",
         "by_sender = True or",
-        "tests/sessions/test_attachments.py::test_a_voice_message_that_is_answered_is_the_voice_of_its_speaker",
+        "tests/turns/test_attachments.py::test_a_voice_message_that_is_answered_is_the_voice_of_its_speaker",
     ),
     bug(
         "links behind words lose their targets",
         "issue: `summarise this` with a link is a riddle",
-        "goclaw/channels/telegram/texts.py",
+        "goclaw/channels/telegram/message_content.py",
         '            return "" if link in (shown, f"{shown}/") else link\n',
         '            return ""\n',
         "tests/channels/telegram/test_replies.py",
@@ -66,23 +66,23 @@ BUGS: list[Bug] = [
     bug(
         "the agent's own words are shown as a stranger's",
         "issue: a reply `do it` is refused, because what it answers is material",
-        "goclaw/context/untrusted_content.py",
+        "goclaw/agent/context/untrusted_content.py",
         "yield harmless(words) if piece.is_own else fenced(",
         "yield fenced(",
-        "tests/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
+        "tests/core/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
     ),
     bug(
         "a forward counts as the sender's own words",
         "class injection: provenance that is not looked at",
-        "goclaw/messages.py",
+        "goclaw/core/messages.py",
         "        return self.kind in OWN\n",
         "        return True\n",
-        "tests/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
+        "tests/core/test_messages.py::test_the_agents_own_words_are_no_material_and_end_no_marks",
     ),
     bug(
         "what was said in a group starts a turn",
         "issue: the bot answers people who talk to each other",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        if inbound.edited or inbound.beside:\n",
         "        if inbound.edited:\n",
         "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
@@ -98,7 +98,7 @@ BUGS: list[Bug] = [
     bug(
         "a stop while files come loses what was heard beside the message",
         "class lost: words of a group that no message of the agent ever brought",
-        "goclaw/sessions/turn.py",
+        "goclaw/turns/turn.py",
         "        self._services.carrying.leave()\n",
         "",
         "tests/sessions/test_overheard.py::"
@@ -107,7 +107,7 @@ BUGS: list[Bug] = [
     bug(
         "fewer words of a group are kept than its context says",
         "a slice with a negative end",
-        "goclaw/sessions/heard.py",
+        "goclaw/sessions/overheard_message.py",
         "*said[: max(0, too_much)]",
         "*said[:too_much]",
         "tests/sessions/test_overheard.py::test_of_what_was_said_the_latest_are_kept_however_many_that_may_be",
@@ -115,7 +115,7 @@ BUGS: list[Bug] = [
     bug(
         "what others said in a group is the sender's own word",
         "class injection: a member of the group speaks through a mention",
-        "goclaw/sessions/heard.py",
+        "goclaw/sessions/overheard_message.py",
         "        is_own = self.author == speaker and",
         "        is_own = bool(speaker) and",
         "tests/sessions/test_overheard.py::test_the_last_words_of_others_go_with_the_next_message_once",
@@ -131,10 +131,10 @@ BUGS: list[Bug] = [
     bug(
         "whose words stand in what one said to a group is lost at the channel",
         "class injection: a stranger speaks through an answer to them",
-        "goclaw/channels/telegram/inbound.py",
+        "goclaw/channels/telegram/updates.py",
         "filter(None, [text, *map(_in_words, attachments)])), ()\n",
         "filter(None, [text, *map(_in_words, attachments)])), ()\n        foreign = ()\n",
-        "tests/channels/telegram/test_inbound.py",
+        "tests/channels/telegram/test_updates_inbound.py",
     ),
     bug(
         "what the agent quoted is its own word once somebody reacts to it",
@@ -147,7 +147,7 @@ BUGS: list[Bug] = [
     bug(
         "strangers are heard in a group with a context",
         "class injection: anybody in the group writes into the request",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        if not decision.allowed:\n            if not inbound.beside:",
         "        if not decision.allowed and not inbound.beside:\n            if not inbound.beside:",
         "tests/sessions/test_overheard.py::test_strangers_are_not_heard_and_nobody_is_told",
@@ -172,7 +172,7 @@ BUGS: list[Bug] = [
     bug(
         "an edit of an answered message is dropped",
         "issue: the agent works with the old words",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "                noted = await overheard.edited(inbound, now)\n            case Beside",
         "                noted = False\n            case Beside",
         "tests/sessions/test_overheard.py::test_edits_of_one_message_become_one_line_and_a_command_none",
@@ -188,7 +188,7 @@ BUGS: list[Bug] = [
     bug(
         "an edit that was taken back is told",
         'seen: `edited an earlier message: "at 5" → "at 5"`',
-        "goclaw/sessions/heard.py",
+        "goclaw/sessions/overheard_message.py",
         "        waiting.pop()\n",
         "        pass\n",
         "tests/sessions/test_overheard.py::test_an_edit_that_is_taken_back_is_not_told",
@@ -196,7 +196,7 @@ BUGS: list[Bug] = [
     bug(
         "an edit behind the first 500 characters is none",
         "seen: both texts were cut before they were compared",
-        "goclaw/sessions/heard.py",
+        "goclaw/sessions/overheard_message.py",
         "    start = same - BEFORE_CHANGE\n",
         "    start = 0\n",
         "tests/sessions/test_overheard.py::test_an_edit_far_behind_the_beginning_of_a_text_is_told",
@@ -204,7 +204,7 @@ BUGS: list[Bug] = [
     bug(
         "a reaction to anybody's message is one to the bot's",
         "issue: a thumb for somebody else counts as consent",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        for delivery in await self.outbox.sent_as(inbound.address, on):\n",
         '        for delivery in (Delivery("", inbound.address, "?"),):\n',
         "tests/sessions/test_overheard.py::test_a_reaction_tells_on_which_message_and_only_on_the_agents",
@@ -220,10 +220,10 @@ BUGS: list[Bug] = [
     bug(
         "privacy mode is no matter to the doctor",
         "issue: a context that stays empty without a word",
-        "goclaw/doctor/telegram.py",
+        "goclaw/ops/doctor/providers.py",
         'or me.get("can_read_all_group_messages"):',
         "or True:",
-        "tests/test_doctor.py::test_a_context_that_privacy_mode_keeps_empty_is_named",
+        "tests/ops/doctor/test_doctor.py::test_a_context_that_privacy_mode_keeps_empty_is_named",
     ),
     bug(
         "rows forget where their parts come from",
@@ -231,14 +231,14 @@ BUGS: list[Bug] = [
         "goclaw/store/transcripts.py",
         "    return [piece.start, piece.end, piece.origin, provenance.kind, *author]\n",
         "    return [piece.start, piece.end, piece.origin]\n",
-        "tests/test_messages.py::test_the_provenance_of_each_part_survives_the_store",
+        "tests/core/test_messages.py::test_the_provenance_of_each_part_survives_the_store",
     ),
     bug(
         "a summary washes its sources",
         "class injection: what a page said is history by now",
-        "goclaw/context/compaction.py",
+        "goclaw/agent/context/compaction.py",
         "    outside = window.outside | outside_sources(",
         "    outside = frozenset() & outside_sources(",
-        "tests/context/test_compaction.py::test_a_summary_of_a_summary_keeps_the_sources_of_both",
+        "tests/agent/context/test_compaction.py::test_a_summary_of_a_summary_keeps_the_sources_of_both",
     ),
 ]

@@ -2,16 +2,16 @@
 
 from tests.mutations.bug import Bug, bug
 
-_SCHEMAS = "goclaw/llm/tool_schemas.py"
+_SCHEMAS = "goclaw/llm/tool_calls.py"
 
 BUGS: list[Bug] = [
     bug(
         "/tools tells people of tools that are not listed there",
         "class words: a sentence for the model before a person",
-        "goclaw/commands/tools.py",
+        "goclaw/gateway/commands/agents.py",
         " if shown.name not in (TOOL_SEARCH, TOOL_CALL)]",
         "]",
-        "tests/commands/test_tools.py::"
+        "tests/gateway/commands/test_agents_tools.py::"
         "test_a_phone_s_line_says_how_much_harm_at_most_and_leaves_out_by_what_the_model_finds_tools",
     ),
     bug(
@@ -20,7 +20,7 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         'schema.get("default", _NULL) is not None',
         'schema.get("default", 0) == {}',
-        "tests/llm/test_tool_schemas.py::test_null_stays_where_it_means_something",
+        "tests/llm/test_tool_calls_tool_schemas.py::test_null_stays_where_it_means_something",
     ),
     bug(
         "a schema whose `required` is a boolean ends every turn",
@@ -28,7 +28,7 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         "if isinstance(required, list) and name not in required",
         "if name not in required",
-        "tests/llm/test_tool_schemas.py::test_what_others_write_beside_the_usual_form_is_sent_as_it_is",
+        "tests/llm/test_tool_calls_tool_schemas.py::test_what_others_write_beside_the_usual_form_is_sent_as_it_is",
     ),
     bug(
         "a result whose picture is left out is said under another name than before",
@@ -42,8 +42,8 @@ BUGS: list[Bug] = [
         "a search for tools holds up everybody",
         "class responsiveness: 180 ms of the event loop with the tools of some MCP servers",
         "goclaw/tools/tool_search.py",
-        "(await asyncio.to_thread(find, query, usable))",
-        "find(query, usable)",
+        "(await asyncio.to_thread(find_tools, query, usable))",
+        "find_tools(query, usable)",
         "tests/tools/test_tool_search.py::test_hundreds_of_tools_are_compared_beside_the_event_loop",
     ),
     bug(
@@ -52,31 +52,31 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         "            yield key, {name: _trim(each) for name, each in value.items()}",
         "            yield key, _trim(value)",
-        "tests/llm/test_tool_schemas.py::test_titles_and_that_nothing_else_is_taken_go_at_every_depth",
+        "tests/llm/test_tool_calls_tool_schemas.py::test_titles_and_that_nothing_else_is_taken_go_at_every_depth",
     ),
     bug(
         "one wire sends the schemas of tools as they are",
         "class offering: two thousand bytes more in every request of one provider",
-        "goclaw/llm/anthropic_search.py",
-        '"input_schema": trimmed(tool.schema)',
+        "goclaw/llm/anthropic_blocks.py",
+        '"input_schema": trimmed_schema(tool.schema)',
         '"input_schema": tool.schema',
-        "tests/llm/test_tool_schemas.py::test_every_wire_sends_the_short_form",
+        "tests/llm/test_tool_calls_tool_schemas.py::test_every_wire_sends_the_short_form",
     ),
     bug(
         "the cache mark stands on a deferred tool",
         "Anthropic: 400 for every request with deferred tools",
-        "goclaw/llm/anthropic_search.py",
+        "goclaw/llm/anthropic_blocks.py",
         "(shown[1:-1], search, deferred[1:-1])",
         "(shown[1:-1], deferred[1:-1], search)",
-        "tests/llm/test_anthropic_search.py::test_deferred_tools_follow_the_search_that_ends_what_is_cached",
+        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_deferred_tools_follow_the_search_that_ends_what_is_cached",
     ),
     bug(
         "what the API's search found is not sent back",
         "class offering: a tool that was found and is unknown a moment later",
-        "goclaw/llm/anthropic_search.py",
-        'return any(block.get("type") in (RESULT, CALL) for block in blocks)',
-        'return any(block.get("type") in (RESULT, CALL) for block in blocks) or bool(blocks)',
-        "tests/llm/test_anthropic_search.py::test_an_answer_with_thinking_alone_goes_back_without_the_search_too",
+        "goclaw/llm/anthropic_blocks.py",
+        'return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks)',
+        'return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks) or bool(blocks)',
+        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_an_answer_with_thinking_alone_goes_back_without_the_search_too",
     ),
     bug(
         "a search is replayed to a model that has none",
@@ -84,23 +84,23 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic.py",
         " or (searched(blocks) and not searches)",
         "",
-        "tests/llm/test_anthropic_search.py::test_a_model_without_the_search_gets_the_words_and_the_calls_alone",
+        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_a_model_without_the_search_gets_the_words_and_the_calls_alone",
     ),
     bug(
         "an agent that is started has the profile of the one above it",
         "class offering: a kind whose own profile nobody reads",
-        "goclaw/sessions/turn_context.py",
+        "goclaw/turns/turn_context.py",
         "        profile = profile_of(self.ports.config, settings, model.spec,",
         "        profile = profile_of(self.ports.config, self.ports.config.agents.main, model.spec,",
-        "tests/sessions/test_turn_context_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
+        "tests/turns/test_turn_context_indirect.py::test_agents_have_a_core_and_a_profile_of_their_own",
     ),
     bug(
         "pydantic-ai is given the schemas whole",
         "class offering: two thousand bytes more in every request of one provider",
         "goclaw/llm/pydantic_ai_bridge.py",
-        "parameters_json_schema=trimmed(tool.schema)",
+        "parameters_json_schema=trimmed_schema(tool.schema)",
         "parameters_json_schema=dict(tool.schema)",
-        "tests/llm/test_tool_schemas.py::test_what_pydantic_ai_opens_is_sent_the_short_form_as_well",
+        "tests/llm/test_tool_calls_tool_schemas.py::test_what_pydantic_ai_opens_is_sent_the_short_form_as_well",
     ),
     bug(
         "a call by tool_call stays one of tool_call",
@@ -113,18 +113,18 @@ BUGS: list[Bug] = [
     bug(
         "a call within a call of tool_call is looked at once only",
         "class offering: a call that must not run twice without its intent on disk",
-        "goclaw/toolkit/aliases.py",
+        "goclaw/toolkit/registry.py",
         "        call = replace(call, name=name, input=arguments or {})\n    return call",
         "        return replace(call, name=name, input=arguments or {})\n    return call",
-        "tests/toolkit/test_aliases.py::test_a_call_within_calls_of_tool_call_is_the_innermost_one",
+        "tests/toolkit/test_registry_aliases.py::test_a_call_within_calls_of_tool_call_is_the_innermost_one",
     ),
     bug(
         "arguments of tool_call that a model nests without end end its turn",
         "class input: the standard library's reader raises RecursionError, which is no ValueError",
-        "goclaw/toolkit/aliases.py",
+        "goclaw/toolkit/registry.py",
         "arguments = orjson.loads(arguments)",
         'arguments = __import__("json").loads(arguments)',
-        "tests/toolkit/test_aliases.py::test_what_names_no_call_is_left_for_the_validation",
+        "tests/toolkit/test_registry_aliases.py::test_what_names_no_call_is_left_for_the_validation",
     ),
     bug(
         "plan mode changes the prompt of a context",
@@ -161,10 +161,10 @@ BUGS: list[Bug] = [
     bug(
         "tool_search knows no language but English",
         "class offering: a tool that nobody finds",
-        "goclaw/toolkit/finding.py",
+        "goclaw/tools/tool_search.py",
         "for meant in meanings(word)",
         "for meant in [word]",
-        "tests/toolkit/test_finding_wishes.py::test_the_tool_that_a_wish_needs_is_among_the_first_three",
+        "tests/tools/test_tool_search_finding_wishes.py::test_the_tool_that_a_wish_needs_is_among_the_first_three",
     ),
     bug(
         "a file of comments alone costs its bytes in every request",

@@ -3,7 +3,7 @@
 from tests.mutations.bug import Bug, Patch, bug
 
 _GUARD = "goclaw/net/guard.py"
-_ADDRESSES = "goclaw/net/addresses.py"
+_ADDRESSES = "goclaw/net/guard.py"
 _CLIENT = "goclaw/registries/client.py"
 _RESOLVING = "goclaw/registries/resolving.py"
 
@@ -53,10 +53,10 @@ BUGS: list[Bug] = [
     bug(
         "an IPv6 address that stands for an IPv4 one is not looked into",
         "class ssrf: mapped and translated addresses",
-        "goclaw/net/addresses.py",
+        "goclaw/net/guard.py",
         "    forms: list[Address] = list(_embedded(address))",
         "    forms: list[Address] = []",
-        "tests/net/test_addresses.py",
+        "tests/net/test_guard_addresses.py",
     ),
     bug(
         "unusual ways of writing an address pass as names",
@@ -85,7 +85,7 @@ BUGS: list[Bug] = [
             ),
             Patch(_ADDRESSES, "        if form.is_reserved or not form.is_global or any(", "        if any("),
         ),
-        ("tests/net/test_addresses.py",),
+        ("tests/net/test_guard_addresses.py",),
     ),
     bug(
         "results of tools show secrets",
@@ -106,18 +106,18 @@ BUGS: list[Bug] = [
     bug(
         "known secrets are not masked, only shapes",
         "class secrets: a password looks like any word",
-        "goclaw/redact.py",
+        "goclaw/core/redact.py",
         "    _known.add(secret)\n",
         "    return\n",
-        "tests/test_redact.py",
+        "tests/core/test_redact.py",
     ),
     bug(
         "the audit log masks what is left after the cut",
         "class secrets: half a secret is none to the mask",
-        "goclaw/audit.py",
+        "goclaw/auth/audit.py",
         '    text = revealed(mask(text)).replace("\\n", "\\\\n")',
         '    text = revealed(mask(text[:longest])).replace("\\n", "\\\\n")',
-        "tests/test_audit.py::test_secrets_are_masked_before_they_are_cut_and_nothing_steers_a_terminal",
+        "tests/auth/test_audit.py::test_secrets_are_masked_before_they_are_cut_and_nothing_steers_a_terminal",
     ),
     bug(
         "refused calls leave no entry",
@@ -125,31 +125,31 @@ BUGS: list[Bug] = [
         "goclaw/toolkit/dispatcher.py",
         "        spec = watch.listed\n",
         "        if not decision.allowed:\n            return\n        spec = watch.listed\n",
-        "tests/test_audit.py",
+        "tests/auth/test_audit.py",
     ),
     bug(
         "the audit log is for everybody to read",
         "class files: the mode of a new file",
-        "goclaw/audit.py",
+        "goclaw/auth/audit.py",
         "os.open(self._path, _FLAGS, 0o600)",
         "os.open(self._path, _FLAGS, 0o644)",
-        "tests/test_audit.py",
+        "tests/auth/test_audit.py",
     ),
     bug(
         "text from outside can end its own marks",
         "class injection: a boundary that can be forged",
-        "goclaw/context/untrusted_content.py",
+        "goclaw/agent/context/untrusted_content.py",
         '    return _MARK.sub("<\\u200b", text) if "<" in text else text',
         "    return text",
-        "tests/context/test_untrusted_content.py",
+        "tests/agent/context/test_untrusted_content.py",
     ),
     bug(
         "results of tools reach the model without marks",
         "class injection: a page speaks as the user",
-        "goclaw/context/untrusted_content.py",
+        "goclaw/agent/context/untrusted_content.py",
         "            case ToolResult(foreign=True):",
         "            case ToolResult(foreign=True) if False:",
-        "tests/context/test_untrusted_content.py",
+        "tests/agent/context/test_untrusted_content.py",
         "tests/adversarial/test_injection.py",
     ),
     bug(
@@ -171,34 +171,34 @@ BUGS: list[Bug] = [
     bug(
         "a backup is for everybody to read",
         "class files: the mode of a new file",
-        "goclaw/backup/pack.py",
+        "goclaw/ops/backup/archive.py",
         "os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)",
         "os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)",
-        "tests/backup/test_collect.py",
+        "tests/ops/backup/test_collect.py",
     ),
     bug(
         "the state folder is for everybody to look into",
         "class files: the mode of a new folder",
-        "goclaw/state.py",
+        "goclaw/config/state.py",
         "    folder.mkdir(mode=0o700, parents=True, exist_ok=True)\n    mode",
         "    folder.mkdir(mode=0o755, parents=True, exist_ok=True)\n    mode = 0o700\n    return\n    mode",
-        "tests/test_state.py::test_the_folder_is_private",
+        "tests/config/test_state.py::test_the_folder_is_private",
     ),
     bug(
         "an answer is seen before the hooks have looked at it",
         "class hooks: a guard that comes too late",
-        "goclaw/sessions/hooking.py",
+        "goclaw/turns/hooking.py",
         '        return self.hooks.any_for("message_out")',
         "        return False",
-        "tests/sessions/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
+        "tests/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
     ),
     bug(
         "what a tool keeps for one person goes to a whole group",
         "class delivery: others read there, too",
-        "goclaw/sessions/artifacts.py",
+        "goclaw/turns/service.py",
         '    if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):',
         "    if False:",
-        "tests/sessions/test_artifacts.py::test_none_is_sent_where_others_read_or_nobody_takes_files_or_no_answer_came",
+        "tests/turns/test_service_artifacts.py::test_none_is_sent_where_others_read_or_nobody_takes_files_or_no_answer_came",
     ),
     bug(
         "a file is read while another call of the same answer writes it",
@@ -236,7 +236,7 @@ BUGS: list[Bug] = [
     bug(
         "a server of a registry is connected where its name leads by now, unchecked",
         "class ssrf: DNS rebinding",
-        "goclaw/mcp/http.py",
+        "goclaw/mcp/transports.py",
         "        if guard:\n            self._pool",
         "        if False:\n            self._pool",
         "tests/toolkit/test_from_registry.py::test_each_connection_goes_to_an_address_that_was_checked",
@@ -310,7 +310,7 @@ BUGS: list[Bug] = [
     bug(
         "a server's refusal of pictures is forgotten at once",
         "class context: every message of a chat with a photo is refused first",
-        "goclaw/llm/pictures.py",
+        "goclaw/llm/encoded.py",
         "            messages.go_blind()",
         "            pass",
         "tests/llm/test_llm_pictures.py::test_a_server_that_takes_no_pictures_is_asked_without_and_that_is_remembered",
@@ -318,34 +318,34 @@ BUGS: list[Bug] = [
     bug(
         "a picture that a person sends is no file",
         "class tools: nothing can be done with a photo",
-        "goclaw/sessions/attachments.py",
+        "goclaw/turns/attachments.py",
         '        if self.registry.find(WRITE, actor) is None:\n            return ""',
         '        return ""',
-        "tests/sessions/test_attachments.py::"
+        "tests/turns/test_attachments.py::"
         "test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write",
     ),
     bug(
         "nothing runs beside a command",
         "class tools: parallel calls that wait for each other without need",
         "goclaw/tools/exec.py",
-        'ResourceUse(category="shell")',
-        'ResourceUse(category="shell", alone=True)',
+        '    denied=_NOT_RUN,\n    access=lambda arguments, ctx: ResourceUse(category="shell"),\n',
+        '    denied=_NOT_RUN,\n    access=lambda arguments, ctx: ResourceUse(category="shell", alone=True),\n',
         "tests/tools/test_exec_beside.py::test_reads_and_fetches_run_beside_a_command_and_writes_and_commands_do_not",
     ),
     bug(
         "an answer that the output limit cut passes for a whole one",
         "class answers: half of it is delivered as complete",
-        "goclaw/sessions/turn.py",
+        "goclaw/turns/turn.py",
         "        if is_cut(done) and self._continued >= self._services.continuations:",
         "        if False:",
-        "tests/sessions/test_turn_cut.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
+        "tests/turns/test_turn_cut.py::test_an_answer_that_was_cut_says_so_to_the_person_and_in_the_transcript",
     ),
     bug(
         "what was written before a stop is deleted",
         "class answers: Esc takes away what the person has read",
-        "goclaw/sessions/turn.py",
+        "goclaw/turns/turn.py",
         '        instead, written = f"[{words}]", "".join(self._partial).strip()',
         '        instead, written = f"[{words}]", ""',
-        "tests/sessions/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
+        "tests/turns/test_service_stop.py::test_stop_in_the_middle_of_a_stream",
     ),
 ]

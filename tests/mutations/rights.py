@@ -2,9 +2,9 @@
 
 from tests.mutations.bug import Bug, bug
 
-_ACCESS = "goclaw/access.py"
-_USERS = "goclaw/users.py"
-_INBOUND = "goclaw/channels/telegram/inbound.py"
+_ACCESS = "goclaw/auth/access.py"
+_USERS = "goclaw/auth/users.py"
+_INBOUND = "goclaw/channels/telegram/updates.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -14,7 +14,7 @@ BUGS: list[Bug] = [
         "        return Decision(self._has(tuple(user.allowed_tools), name), ",
         "        by_role = any(self._has(role.tools or (), name) for role in person.roles.values())\n"
         "        return Decision(by_role or self._has(tuple(user.allowed_tools), name), ",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
     ),
     bug(
         "an empty allowedTools means every tool",
@@ -22,8 +22,8 @@ BUGS: list[Bug] = [
         _ACCESS,
         "    if user.allowed_tools is None:",
         "    if not user.allowed_tools:",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/test_access.py",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/auth/test_access.py",
     ),
     bug(
         "a role that nobody defined allows what `user` does",
@@ -31,8 +31,8 @@ BUGS: list[Bug] = [
         _ACCESS,
         "return {name: defined[name] for name in sorted(user.roles or {USER}) if name in defined}",
         "return {name: defined.get(name, _NOTHING_SAID) for name in sorted(user.roles or {USER})}",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/test_access.py",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/auth/test_access.py",
     ),
     bug(
         "whoever acts for others needs only their own rights",
@@ -40,8 +40,8 @@ BUGS: list[Bug] = [
         _ACCESS,
         "    for other in actor.behalf:\n        yield from _chain(other)",
         "    # for other in actor.behalf",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/test_access.py",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/auth/test_access.py",
         "tests/toolkit/test_registry.py",
     ),
     bug(
@@ -50,7 +50,7 @@ BUGS: list[Bug] = [
         _ACCESS,
         "return self.config.policy.allow_bypass and all(self.is_admin(each) for each in _chain(actor))",
         "return self.config.policy.allow_bypass",
-        "tests/test_access.py::test_bypass_is_for_admins_where_the_configuration_allows_it",
+        "tests/auth/test_access.py::test_bypass_is_for_admins_where_the_configuration_allows_it",
     ),
     bug(
         "an empty users.json lets everybody in",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
         _ACCESS,
         'return Decision(False, f"{actor.key} is not in users.json" if actor.key else "nobody: no key")',
         'return Decision(bool(actor.key) and not self._users.all(), "users.json")',
-        "tests/test_access.py",
+        "tests/auth/test_access.py",
     ),
     bug(
         "an action without a rule is allowed to the owner",
@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
         _ACCESS,
         "if action not in get_args(Action) or not object:",
         "if action not in get_args(Action) and not actor.owner:",
-        "tests/test_access.py",
+        "tests/auth/test_access.py",
     ),
     bug(
         "the sessions of groups are everybody's",
@@ -74,8 +74,8 @@ BUGS: list[Bug] = [
         _ACCESS,
         "in_channel and _GROUP.fullmatch(session):",
         "_GROUP.fullmatch(session):",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/test_access.py",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/auth/test_access.py",
     ),
     bug(
         "anybody who is listed answers anybody's questions",
@@ -83,8 +83,8 @@ BUGS: list[Bug] = [
         _ACCESS,
         '    if asked != person.user.key:\n        return Decision(False, f"users.json {person.user.key} roles")\n',
         "",
-        "tests/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
-        "tests/sessions/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
+        "tests/auth/test_access.py::test_every_cell_of_the_matrix_is_as_declared",
+        "tests/approvals/test_questions.py::test_only_the_asked_person_or_an_admin_may_answer",
     ),
     bug(
         "a forbidden tool answers otherwise than one that does not exist",
@@ -109,7 +109,7 @@ BUGS: list[Bug] = [
         _USERS,
         'class _Entry(BaseModel):\n    model_config = ConfigDict(extra="forbid", strict=True)',
         'class _Entry(BaseModel):\n    model_config = ConfigDict(extra="ignore", strict=True)',
-        "tests/test_users.py::test_a_broken_file_is_refused_with_position_and_remedy",
+        "tests/auth/test_users.py::test_a_broken_file_is_refused_with_position_and_remedy",
     ),
     bug(
         "a users.json with an error is taken as far as it goes",
@@ -117,7 +117,7 @@ BUGS: list[Bug] = [
         _USERS,
         "    if problems:\n        raise ConfigError(*problems)\n    return [_user(",
         "    return [_user(",
-        "tests/test_users.py",
+        "tests/auth/test_users.py",
     ),
     bug(
         "a users.json that breaks later takes the last good one away",
@@ -126,7 +126,7 @@ BUGS: list[Bug] = [
         "        except ConfigError as error:\n            self._report(error)\n            return\n        self._use",
         "        except ConfigError as error:\n            self._users = {}\n            self._report(error)\n"
         "            return\n        self._use",
-        "tests/test_users.py::test_a_file_broken_later_leaves_the_last_good_one_in_force",
+        "tests/auth/test_users.py::test_a_file_broken_later_leaves_the_last_good_one_in_force",
     ),
     bug(
         "a @username identifies a person",
@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         _INBOUND,
         "return Actor(key=f\"{CHANNEL}:{number(person['id'])}\"",
         "return Actor(key=f\"{CHANNEL}:{person.get('username') or number(person['id'])}\"",
-        "tests/channels/telegram/test_inbound.py::test_a_user_name_never_makes_an_identity",
+        "tests/channels/telegram/test_updates_inbound.py::test_a_user_name_never_makes_an_identity",
     ),
     bug(
         "a chat that posts as itself is a person",
@@ -142,7 +142,7 @@ BUGS: list[Bug] = [
         _INBOUND,
         'if sender is None or message.get("sender_chat") or message.get("is_automatic_forward"):',
         "if sender is None:",
-        "tests/channels/telegram/test_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
+        "tests/channels/telegram/test_updates_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
     ),
     bug(
         "bots are people",
@@ -150,45 +150,45 @@ BUGS: list[Bug] = [
         _INBOUND,
         'return None if sender.get("is_bot") else sender',
         "return sender",
-        "tests/channels/telegram/test_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
-        "tests/channels/telegram/test_inbound.py",
+        "tests/channels/telegram/test_updates_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
+        "tests/channels/telegram/test_updates_inbound.py",
     ),
     bug(
         "a forwarded message runs commands",
         "class injection: another's words as orders",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "match = None if inbound.forwarded else COMMAND.fullmatch",
         "match = COMMAND.fullmatch",
-        "tests/test_gateway.py::test_what_was_forwarded_is_no_command_however_it_begins",
+        "tests/gateway/test_gateway.py::test_what_was_forwarded_is_no_command_however_it_begins",
     ),
     bug(
         "the list of sessions holds those of others",
         "Hermes GHSA-7w36: /resume opens another user's session",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         '[info for info in wanted if self.ports.access.authorize(actor, "session.read", info.key).allowed]',
         "list(wanted)",
-        "tests/commands/test_sessions.py::test_nobody_sees_the_sessions_of_others",
-        "tests/test_gateway.py",
+        "tests/gateway/commands/test_conversation_sessions.py::test_nobody_sees_the_sessions_of_others",
+        "tests/gateway/test_gateway.py",
     ),
     bug(
         "any session can be attached to",
         "Hermes GHSA-7w36: /resume opens another user's session",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        if not decision.allowed:\n            raise AccessDenied(decision.rule)",
         "        if False:\n            raise AccessDenied(decision.rule)",
         "tests/adversarial/test_socket.py::test_a_listed_login_without_the_role_reads_no_other_session",
-        "tests/servers/test_remote_terminals.py::test_a_token_opens_no_session_but_its_users",
+        "tests/servers/test_terminals_remote_terminals.py::test_a_token_opens_no_session_but_its_users",
     ),
     bug(
         "the status tells everybody of others",
         "class http: what is an admin's to know",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        if not self.oversees(actor):\n            details",
         "        if False:\n            details",
-        "tests/servers/test_remote_terminals.py::test_what_others_say_is_not_seen_over_tcp",
-        "tests/commands/test_status.py",
-        "tests/sessions/test_status.py",
-        "tests/test_gateway.py",
+        "tests/servers/test_terminals_remote_terminals.py::test_what_others_say_is_not_seen_over_tcp",
+        "tests/gateway/commands/test_status.py",
+        "tests/turns/test_status.py",
+        "tests/gateway/test_gateway.py",
         "tests/servers/test_serving.py",
     ),
     bug(

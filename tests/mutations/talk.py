@@ -2,18 +2,18 @@
 
 from tests.mutations.bug import Bug, bug
 
-_TURN = "goclaw/sessions/turn.py"
-_INTERIM = "tests/sessions/test_interim.py"
+_TURN = "goclaw/turns/turn.py"
+_INTERIM = "tests/turns/test_answers_interim.py"
 _LIVE = "tests/channels/telegram/test_live_interim.py"
 
 BUGS: list[Bug] = [
     bug(
         "/stop counts two waiting messages as one",
         "class words: a number that nobody tried",
-        "goclaw/commands/stop.py",
+        "goclaw/gateway/commands/turns.py",
         " if waiting == 1 else ",
         " if waiting else ",
-        "tests/test_gateway.py::test_commands_are_answered_while_a_turn_hangs",
+        "tests/gateway/test_gateway.py::test_commands_are_answered_while_a_turn_hangs",
     ),
     bug(
         "goclaw send sends the first word of a message alone",
@@ -21,7 +21,7 @@ BUGS: list[Bug] = [
         "goclaw/cli/send.py",
         '" ".join(words)',
         "words[0]",
-        "tests/cli/test_common.py::test_the_daemon_has_the_same",
+        "tests/cli/test_options_common.py::test_the_daemon_has_the_same",
     ),
     bug(
         "a line of goclaw --help ends in dots",
@@ -58,7 +58,7 @@ BUGS: list[Bug] = [
     bug(
         "what leads to a question comes after its answer",
         "seen with `telegram.interim: joined`: options without the list that explains them",
-        "goclaw/sessions/interim.py",
+        "goclaw/turns/answers.py",
         "never_waits = any(call.name in READ_BEFORE for call in calls)",
         "never_waits = False",
         f"{_INTERIM}::test_what_leads_to_a_question_is_in_the_chat_before_it",
@@ -66,7 +66,7 @@ BUGS: list[Bug] = [
     bug(
         "a chat gets any number of texts before tool calls",
         "a model that comments on fifty calls floods a chat",
-        "goclaw/sessions/interim.py",
+        "goclaw/turns/answers.py",
         "        if len(times) == MAX_A_MINUTE and times[0] > now - SECONDS and not never_waits:",
         "        if False:",
         f"{_INTERIM}::test_a_chat_gets_so_many_of_them_a_minute_and_the_rest_together",
@@ -83,15 +83,15 @@ BUGS: list[Bug] = [
     bug(
         "the status tells everybody in a chat of the event loop",
         "a line for operators frightens people who can do nothing about it",
-        "goclaw/sessions/status.py",
+        "goclaw/turns/status.py",
         ', "Event loop"})',
         "})",
-        "tests/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
+        "tests/gateway/commands/test_status.py::test_a_chat_shows_the_status_as_it_is_and_the_event_loop_to_admins_only",
     ),
     bug(
         "texts before questions are not counted among those of a minute",
         "a model that announces each of many files floods a chat with comments besides",
-        "goclaw/sessions/interim.py",
+        "goclaw/turns/answers.py",
         "        times.append(now)\n",
         "        if not never_waits:\n            times.append(now)\n",
         f"{_INTERIM}::test_what_never_waits_counts_among_the_texts_of_a_minute",
@@ -99,15 +99,15 @@ BUGS: list[Bug] = [
     bug(
         "goclaw send glues what comes behind a call to a text that was cut",
         "two sentences became one word, which chats had apart",
-        "goclaw/cli/talk.py",
+        "goclaw/cli/send.py",
         "        elif message.calls and self._begun:",
         "        elif False:",
-        "tests/cli/test_talk.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
+        "tests/cli/test_send_talk.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
     ),
     bug(
         "the hook for what goes out does not see what is said before a tool call",
         "a text that should be held back reaches the person",
-        "goclaw/sessions/hooking.py",
+        "goclaw/turns/hooking.py",
         "        if message.calls and not message.text.strip():",
         "        if message.calls:",
         f"{_INTERIM}::test_the_hook_for_what_goes_out_judges_each_of_them",
@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         _TURN,
         "            if message.calls and self._begun:",
         "            if False:",
-        "tests/sessions/test_turn_cut.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
+        "tests/turns/test_turn_cut.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
     ),
     bug(
         "what is written next is shown in a text that is on its way",
@@ -147,18 +147,18 @@ BUGS: list[Bug] = [
     bug(
         "goclaw send leaves an empty line behind a turn that ends without another text",
         "seen: a script gets one line too many",
-        "goclaw/cli/talk.py",
+        "goclaw/cli/send.py",
         "    if ended.text and not is_told:\n",
         "    if not is_told:\n",
-        "tests/cli/test_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
+        "tests/cli/test_send_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
     ),
     bug(
         "where the tools fill a small window a person is told to /clear",
         "seen with a window of 8,192 tokens: /clear frees nothing of the 7,000 that prompt and tools take",
-        "goclaw/sessions/compacting.py",
+        "goclaw/compaction/compacting.py",
         "    if 2 * fixed < left:\n",
         "    if fixed < 2 * left:\n",
-        "tests/sessions/test_compacting.py::test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clear",
+        "tests/compaction/test_compacting.py::test_where_prompt_and_tools_fill_the_window_it_says_so_and_not_to_clear",
     ),
     bug(
         "a terminal shows the page of a tool as its Markdown is written",
@@ -171,15 +171,15 @@ BUGS: list[Bug] = [
     bug(
         "terminals are not told that the answer of a command is Markdown",
         "seen: `**Network**` in the client",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        return replace(answered, markdown=reply.markdown)\n",
         "        return answered\n",
-        "tests/commands/test_tools.py::test_terminals_are_told_that_a_page_is_markdown_and_a_sentence_none",
+        "tests/gateway/commands/test_agents_tools.py::test_terminals_are_told_that_a_page_is_markdown_and_a_sentence_none",
     ),
     bug(
         "what is said with a file that the agent sends comes behind it",
         "seen after six texts in a minute: the file, then the words that announce it",
-        "goclaw/sessions/interim.py",
+        "goclaw/turns/answers.py",
         ', "message"})',
         "})",
         f"{_INTERIM}::test_what_leads_to_a_message_of_the_agents_own_is_in_the_chat_before_it",
@@ -187,17 +187,17 @@ BUGS: list[Bug] = [
     bug(
         "/help shows people what only admins may use",
         "seen: /pair in the list of somebody without a role",
-        "goclaw/gateway.py",
+        "goclaw/gateway/gateway.py",
         "        is_theirs = not command.for_admins or ",
         "        is_theirs = True or ",
-        "tests/commands/test_help.py::test_help_shows_what_is_for_admins_to_admins_alone",
+        "tests/gateway/commands/test_people_help.py::test_help_shows_what_is_for_admins_to_admins_alone",
     ),
     bug(
         "goclaw send prints the last answer alone",
         "the answer of a model that then calls a tool was lost",
-        "goclaw/cli/talk.py",
+        "goclaw/cli/send.py",
         "        if message.is_interim:",
         "        if False:",
-        "tests/cli/test_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
+        "tests/cli/test_send_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
     ),
 ]

@@ -7,7 +7,7 @@ _PATTERNS = "goclaw/workspace/patterns.py"
 _TEXT = "goclaw/tools/text.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ARGUMENTS = "goclaw/toolkit/arguments.py"
-_PREVIEW = "goclaw/tools/preview.py"
+_PREVIEW = "goclaw/tools/replacing.py"
 _REPLACING = "goclaw/tools/replacing.py"
 
 BUGS: list[Bug] = [
@@ -33,7 +33,7 @@ BUGS: list[Bug] = [
         _PATTERNS,
         '        if "[" in _CLASS.sub("", part):',
         "        if False:",
-        "tests/tools/test_glob.py::test_wrong_arguments_are_named",
+        "tests/tools/test_listing_glob.py::test_wrong_arguments_are_named",
         "tests/tools/test_search.py::test_wrong_arguments_are_named",
     ),
     bug(
@@ -42,8 +42,8 @@ BUGS: list[Bug] = [
         _PATTERNS,
         r'r"\[[!^]?+\]?+[^\]]*\]"',
         r'r"\[[!^]?+[^\]]*\]"',
-        "tests/tools/test_glob.py::test_wrong_arguments_are_named",
-        "tests/tools/test_glob.py::test_brackets_stand_for_one_of_several_characters",
+        "tests/tools/test_listing_glob.py::test_wrong_arguments_are_named",
+        "tests/tools/test_listing_glob.py::test_brackets_stand_for_one_of_several_characters",
     ),
     bug(
         "more bytes than are ever read are cut without a word",
@@ -60,7 +60,7 @@ BUGS: list[Bug] = [
         '    return text[start:].partition("\\n")[2] or text[start:]',
         "    return text[start:]",
         "tests/tools/test_exec.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
-        "tests/tools/test_background.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
+        "tests/tools/test_background_tasks_background.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
     ),
     bug(
         "of a long output that is one line nothing is shown",
@@ -73,7 +73,7 @@ BUGS: list[Bug] = [
     bug(
         "a kept output that is no text is offered to read",
         "class tools: a hint that leads to an error",
-        "goclaw/blobs.py",
+        "goclaw/store/blobs.py",
         "        if self.is_binary:\n",
         "        if False:\n",
         "tests/tools/test_exec.py::test_a_long_output_that_is_no_text_is_not_offered_to_read",
@@ -133,7 +133,7 @@ BUGS: list[Bug] = [
         _PATTERNS,
         'normalize("NFC", each) for each in names',
         "each for each in names",
-        "tests/tools/test_glob.py::test_letters_are_the_same_composed_and_decomposed",
+        "tests/tools/test_listing_glob.py::test_letters_are_the_same_composed_and_decomposed",
     ),
     bug(
         "a file is written where a folder was meant",
@@ -182,7 +182,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "        if last and span.start < last.old.end:",
         "        if last and False:",
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "the end of a long line is looked for once for each place in it",
@@ -190,7 +190,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "            end = last.old.end if span.end < last.old.end else _end(",
         "            end = _end(",
-        "tests/tools/test_preview.py::test_many_places_of_one_long_line_take_no_time",
+        "tests/tools/test_replacing_preview.py::test_many_places_of_one_long_line_take_no_time",
     ),
     bug(
         "a line that changes stands around another change as if it did not",
@@ -198,7 +198,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "            done = _next_line(after, done) if done < limit else done",
         "            done = _next_line(after, done)",
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "a preview has a line behind the last one",
@@ -206,7 +206,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         'text[span.start : span.end].removesuffix("\\n").split("\\n")',
         'text[span.start : span.end].split("\\n")',
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "the line behind a whole line that is replaced is shown as replaced",
@@ -214,7 +214,7 @@ BUGS: list[Bug] = [
         _PREVIEW,
         "    return place if is_end else _next_line(before, place)",
         "    return _next_line(before, place)",
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "a last line without an end is not found with one",
@@ -222,7 +222,7 @@ BUGS: list[Bug] = [
         _REPLACING,
         '    if not body or body.endswith("\\n") or',
         '    if True or body.endswith("\\n") or',
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
         "tests/tools/test_edit.py::test_the_last_line_of_a_file_is_found_with_the_end_that_it_has_not",
     ),
     bug(
@@ -231,7 +231,7 @@ BUGS: list[Bug] = [
         _REPLACING,
         "return Replaced(after.removesuffix(end),",
         "return Replaced(after,",
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "an edit that changes nothing says that it was made",
@@ -239,7 +239,7 @@ BUGS: list[Bug] = [
         _REPLACING,
         "    if end and after.removesuffix(end) == body:",
         "    if False:",
-        "tests/tools/test_preview.py",
+        "tests/tools/test_replacing_preview.py",
     ),
     bug(
         "a number that is written with .0 is no integer",
@@ -278,10 +278,10 @@ BUGS: list[Bug] = [
     bug(
         "a person is asked about a setting that cannot be changed",
         "class approvals: a question in vain",
-        "goclaw/tools/config.py",
+        "goclaw/tools/gateway_control.py",
         "    await asyncio.to_thread(check, file, name, arguments.value)\n",
         "    if name not in CHANGEABLE:\n        return Grounds()\n",
-        "tests/tools/test_config_tool.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
+        "tests/tools/test_gateway_control_config_tool.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
     ),
     bug(
         "to look whether a setting can be changed changes it",
@@ -290,12 +290,12 @@ BUGS: list[Bug] = [
         "    with _candidate(file, dotted, value):\n        pass\n",
         "    change(file, dotted, value)\n",
         "tests/config/test_changing.py::test_to_look_whether_a_key_can_be_changed_changes_nothing",
-        "tests/tools/test_config_tool.py",
+        "tests/tools/test_gateway_control_config_tool.py",
     ),
     bug(
         "a resource of a server is unknown by the name of another system",
         "class tools: names that models were taught",
-        "goclaw/catalog.py",
+        "goclaw/core/catalog.py",
         '    "ReadMcpResource": "read_mcp_resource",\n',
         "",
         "tests/tools/test_mcp_source.py::test_resources_are_asked_for_by_the_names_of_goat_as_well",
@@ -303,10 +303,10 @@ BUGS: list[Bug] = [
     bug(
         "a value that is shared is not known to who does not say so",
         "class memory: what is kept is said not to be",
-        "goclaw/tools/memory_read.py",
+        "goclaw/tools/memory_values.py",
         "is_shared=not shared and await _is_shared(name, ctx))",
         "is_shared=False)",
-        "tests/tools/test_remembered.py",
+        "tests/tools/test_memory_values_remembered.py",
     ),
     bug(
         "a list of shared mementos has those of the person as well",

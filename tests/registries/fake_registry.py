@@ -10,8 +10,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from goclaw.clock import SteppedClock
 from goclaw.config.registries import RegistrySettings
+from goclaw.core.clock import SteppedClock
 from goclaw.net import open_client
 from goclaw.registries.base import digest
 from goclaw.registries.catalog_store import FILE, CatalogStore, TakenOver

@@ -7,13 +7,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
+from goclaw.core.supervise import background
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.catalog_store import OWN, CatalogStore, ChangedEntry
 from goclaw.registries.publishing import ADDRESS_SECONDS, FACT, LOOK_SECONDS, Publisher, publish
 from goclaw.specs import ToolSpec
-from goclaw.supervise import background
 from tests.acceptance.waiting import eventually
 
 SEARCH = ToolSpec("search", "Search.", {"type": "object"})

@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 from goclaw.app import open_app
-from goclaw.clock import RealClock, SteppedClock
+from goclaw.auth.tokens import add_token
 from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock, SteppedClock
 from goclaw.net import open_client
 from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.publishing import LOOK_SECONDS
 from goclaw.registries.syncing import sync
-from goclaw.tokens import add_token
 from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
 from tests.servers.registry.house import House, open_house
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.mcp_servers import PinnedTool
+from goclaw.config.mcp import PinnedTool
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
 from goclaw.registries.base import RegistryError, digest
 from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore

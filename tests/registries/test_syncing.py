@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from goclaw.config.registries import FederationSettings
+from goclaw.core.supervise import background, keep_running
 from goclaw.registries.base import RegistryError
 from goclaw.registries.syncing import FAILED_PAUSE, ID, MAX_PAUSE, SYNCING, chooser, keep_synced, problem_of
-from goclaw.supervise import background, keep_running
 from tests.acceptance.waiting import eventually
 from tests.registries.fake_registry import TOKEN, Asking, asking, fake_registry, item, toolset
 

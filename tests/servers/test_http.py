@@ -16,8 +16,7 @@ from goclaw.channels.base import Routes
 from goclaw.config.schema import Config
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
-from goclaw.servers.http import open_http
-from goclaw.servers.listener import ListenerLimits
+from goclaw.servers.http import ListenerLimits, open_http
 
 HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, body_bytes=1_000, connections=3)
 HOOK = "https://claw.example.org/hook"
@@ -265,7 +264,7 @@ async def test_what_breaks_is_in_the_log_and_not_in_the_answer(caplog: pytest.Lo
 
 
 async def test_the_log_has_paths_without_queries(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "goclaw.servers.listener")
+    caplog.set_level(logging.INFO, "goclaw.servers.http")
     async with site() as here:
         await here.ask("/nowhere?token=abc")
     assert "GET /nowhere from 127.0.0.1: 404" in caplog.text
@@ -273,7 +272,7 @@ async def test_the_log_has_paths_without_queries(caplog: pytest.LogCaptureFixtur
 
 
 async def test_a_path_is_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "goclaw.servers.listener")
+    caplog.set_level(logging.INFO, "goclaw.servers.http")
     async with site() as here:
         await here.ask("/no%0A2026-01-01%20a%20line%C2%85%20of%E2%80%A8theirs")
     assert "GET /no 2026-01-01 a line of theirs from 127.0.0.1: 404" in caplog.text

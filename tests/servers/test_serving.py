@@ -9,18 +9,17 @@ import aiohttp
 import orjson
 import pytest
 
-from goclaw.bus import Following
-from goclaw.events import Notice, TextStreamed, TurnFinished
-from goclaw.messages import UserMessage
-from goclaw.replay_buffer import Position
+from goclaw.auth.users import User
+from goclaw.core.bus import Following, Position
+from goclaw.core.events import Notice, TextStreamed, TurnFinished
+from goclaw.core.messages import UserMessage
+from goclaw.core.supervise import background
+from goclaw.core.wire import PATH, PROTOCOL, Ack
 from goclaw.servers import event_coalescing
-from goclaw.servers.socket import open_socket
-from goclaw.supervise import background
+from goclaw.servers.terminals import open_socket
 from goclaw.tui import link as link_module
 from goclaw.tui.client import Client, attach
 from goclaw.tui.link import Link
-from goclaw.users import User
-from goclaw.wire import PATH, PROTOCOL, Ack
 from tests.harness import Answer, Core, World
 from tests.tui.bad_line import open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from goclaw.events import AGENT_MARK
+from goclaw.core.events import AGENT_MARK
+from goclaw.core.messages import Message, ToolCall, ToolResult
 from goclaw.llm.base import Request
 from goclaw.llm.scripted import text_of
-from goclaw.messages import Message, ToolCall, ToolResult
 from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 
 HERE = "memory:here"

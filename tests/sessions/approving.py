@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from goclaw.auth.users import User
 from goclaw.config.schema import Config
-from goclaw.events import Question, QuestionAsked
-from goclaw.messages import ToolCall, ToolResult
-from goclaw.sandbox.base import Policy, SandboxCommand
+from goclaw.core.events import Question, QuestionAsked
+from goclaw.core.messages import ToolCall, ToolResult
+from goclaw.execution.sandbox.base import Policy, SandboxCommand
 from goclaw.tools.exec import exec_
-from goclaw.users import User
 from tests.harness import Answer, Core, World
 
 ANNA, BOB, CHEF, GUEST = "memory:anna", "memory:bob", "memory:chef", "memory:guest"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from goclaw.messages import ToolCall
+from goclaw.core.messages import ToolCall
 from goclaw.toolkit.base import Tool
 from goclaw.tools.exported import exported_tool, offers
 from tests.harness import Answer, Tools, World

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goclaw.clock import SteppedClock
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.clock import SteppedClock
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 from goclaw.store.database import Database, open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field
 
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, TextDelta, Usage
 from goclaw.llm.scripted import text_of
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from goclaw.clock import SteppedClock
-from goclaw.context.window import Window
-from goclaw.events import Notice
+from goclaw.agent.context.window import Window
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Notice
 from goclaw.llm.base import Request, Usage
 from goclaw.llm.scripted import Answer, text_of
 from tests.harness import PATIENCE, Core

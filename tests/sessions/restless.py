@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goclaw.events import Actor
+from goclaw.auth.users import User
+from goclaw.core.events import Actor
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, TextDelta, Usage
-from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.users import User
 from tests.harness import PATIENCE, Core, World
 
 PEOPLE = (Actor("telegram:1", "telegram", name="Anna"), Actor("telegram:2", "telegram", name="Bert"))

@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from goclaw import catalog
+from goclaw.core import catalog
+from goclaw.core.plugins import load
 from goclaw.llm.base import Looking
-from goclaw.plugins import load
 from goclaw.toolkit.base import Tool
 from tests.harness import Core, World
 from tests.llm.asking import model_ports

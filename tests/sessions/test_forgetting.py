@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import StateError
-from goclaw.memory.off import NoMemory
-from goclaw.messages import AssistantMessage, UserMessage
+from goclaw.memory.base import NoMemory
 from goclaw.sessions.forgetting import CODE_LENGTH, LETTERS, Codes
 from goclaw.store.database import BoundStatement
 from goclaw.store.forgetting import Forgetting

@@ -9,19 +9,19 @@ from typing import Any
 import aiohttp
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.agent.context.compaction import SummarySource
 from goclaw.config.schema import Config
-from goclaw.context.compaction import SummarySource
+from goclaw.core.clock import SteppedClock
+from goclaw.core.messages import AssistantMessage, UserMessage
+from goclaw.core.supervise import background
 from goclaw.errors import ConfigError
 from goclaw.llm import open as open_room
 from goclaw.llm.base import ChatModel, ModelPorts, Provider
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.scripted import ScriptedModel
-from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.sessions.models import Models
 from goclaw.store.database import open_database
 from goclaw.store.settings import Settings
-from goclaw.supervise import background
 from tests.harness import World
 from tests.llm.asking import ask, saying
 from tests.llm.fake_provider import fake_provider

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.codec import Codec
+from goclaw.auth.users import User
 from goclaw.config.values import Mode
-from goclaw.events import DENY, Actor, Outcome, TurnFinished
+from goclaw.core.codec import Codec
+from goclaw.core.events import DENY, Actor, Outcome, TurnFinished
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.llm.scripted import Answer
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.sessions.modes import PLANNING
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.users import User
+from tests.compaction.test_flush import NotedWorld, files, turns
 from tests.harness import PATIENCE, World
 from tests.sessions.approving import asked_so_far, open_questions, reconfigure, results
-from tests.sessions.test_flush import NotedWorld, files, turns
 
 ANN = Actor("telegram:5", "telegram")
 BOSS = Actor("telegram:6", "telegram")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from goclaw.auth.users import User
+from goclaw.core.events import AcceptKind, Actor, Address, Attachment, Beside, Inbound
+from goclaw.core.messages import Foreign, SourceKind, UserMessage
 from goclaw.errors import DeliveryError
-from goclaw.events import AcceptKind, Actor, Address, Attachment, Beside, Inbound
 from goclaw.llm.scripted import Answer, text_of
-from goclaw.messages import Foreign, SourceKind, UserMessage
 from goclaw.sessions.forgetting import DAY
-from goclaw.sessions.heard import MAX_NOTES, OverheardMessage, with_one_more
 from goclaw.sessions.overheard import Carrying
-from goclaw.users import User
+from goclaw.sessions.overheard_message import MAX_NOTES, OverheardMessage, with_one_more
 from tests.harness import PATIENCE, Core, World
 from tests.kills import recorded
 

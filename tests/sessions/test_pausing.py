@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from goclaw.auth.users import User
 from goclaw.channels.base import Doubt
-from goclaw.events import Actor, Notice
-from goclaw.messages import ToolCall
+from goclaw.core.events import Actor, Notice
+from goclaw.core.messages import ToolCall
 from goclaw.sessions.pausing import GOES_ON, HELD
-from goclaw.users import User
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.events import Actor, MessageStored, Outcome, TurnFinished
+from goclaw.auth.users import User
+from goclaw.core.events import Actor, MessageStored, Outcome, TurnFinished
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Request
-from goclaw.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from goclaw.users import User
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Trail, acting, unmarked
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.events import Actor, Address, Inbound
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.sessions.queueing import BURST_SECONDS, MAX_JOINED, burst
 
 ANN = Actor("telegram:5", "telegram")

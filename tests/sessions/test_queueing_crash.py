@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.agent.context.repair import repaired
+from goclaw.agent.context.window import Window
 from goclaw.channels.base import Doubt
 from goclaw.config.values import QueueMode
-from goclaw.context.repair import repaired
-from goclaw.context.window import Window
-from goclaw.messages import ToolCall, UserMessage
+from goclaw.core.messages import ToolCall, UserMessage
 from tests.harness import Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from goclaw.agent.context.window import Window
 from goclaw.channels.base import Doubt
-from goclaw.context.window import Window
+from goclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from goclaw.engine.journal import Journal
 from goclaw.llm.base import Request
-from goclaw.messages import AssistantMessage, Message, ToolResult, UserMessage
 from tests.harness import Core
 from tests.lanes import repeats
 from tests.llm.asking import TOOLS

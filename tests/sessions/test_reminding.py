@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.context.untrusted_content import ContentMarkers, reminder
+from goclaw.agent.context.untrusted_content import ContentMarkers, reminder
+from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Usage
-from goclaw.llm.estimate import estimate_reminder
 from goclaw.llm.scripted import Answer
-from goclaw.messages import ToolCall, ToolResult, UserMessage
+from goclaw.llm.token_counts import estimate_reminder
 from goclaw.sessions.reminding import MAX_CHARACTERS, SessionReminders, TurnReminders, of_result
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.toolkit.reminders import Reminder, ReminderTier
+from goclaw.toolkit.services import Reminder, ReminderTier
 from tests.harness import Core, World
 from tests.kills import recorded
 from tests.sessions.looking import HERE, talk, window_of

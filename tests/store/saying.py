@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from goclaw.channels.base import Channel
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, Delivery, Inbound
+from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
-from goclaw.events import Actor, Address, Delivery, Inbound
-from goclaw.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Origin, Transcripts, rows_of

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.codec import Codec
+from goclaw.core.codec import Codec
+from goclaw.core.events import Address, Delivery
+from goclaw.core.messages import Image, UserMessage
 from goclaw.errors import StateError
-from goclaw.events import Address, Delivery
-from goclaw.messages import Image, UserMessage
 from goclaw.store.backup import NEWEST, check_database, copy_database, needed_media, referred_media
 from goclaw.store.database import BoundStatement, Database, open_database
 from goclaw.store.transcripts import Origin, rows_of

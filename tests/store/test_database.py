@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import bindparam, select
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.supervise import FIRST_PAUSE
 from goclaw.errors import DiskError, DiskFault
 from goclaw.store.database import Database, Statement, insert_into, open_database
-from goclaw.store.tables import sessions
-from goclaw.supervise import FIRST_PAUSE
+from goclaw.store.schema import sessions
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 ALL = Statement(select(sessions.c.key).order_by(sessions.c.key))

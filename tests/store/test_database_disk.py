@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import supervise
-from goclaw.app import App, open_app, shutdown
-from goclaw.blobs import open_blobs
+from goclaw.app import App, open_app, running
 from goclaw.channels.memory import Room
 from goclaw.config.schema import Config
+from goclaw.core import supervise
 from goclaw.engine import lanes
-from goclaw.engine.outage import NOT_KEPT
+from goclaw.engine.machine_faults import NOT_KEPT
 from goclaw.errors import DiskError, DiskFault, StateError
-from goclaw.logs import log_path, open_logs
+from goclaw.health.logs import log_path, open_logs
 from goclaw.store import database as store
+from goclaw.store.blobs import open_blobs
 from tests.small_disk import SmallDisk, small_disk
 
 PATIENCE = 20.0
@@ -31,8 +31,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again at once, and what cannot be finished is not waited for at the end."""
     monkeypatch.setattr(lanes, "FIRST_PAUSE", 0.01)
     monkeypatch.setattr(supervise, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(shutdown, "FLUSH_SECONDS", 0.1)
-    monkeypatch.setattr(shutdown, "GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(running, "FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr(running, "GRACE_SECONDS", 0.2)
 
 
 @pytest.fixture

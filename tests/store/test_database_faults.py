@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.messages import ToolCall
 from goclaw.errors import DiskError
-from goclaw.messages import ToolCall
 from tests.harness import Answer, World
 from tests.lanes import repeats
 from tests.parts import Trail, acting

@@ -16,7 +16,7 @@ WRITE = """
 import asyncio, sys
 from pathlib import Path
 from goclaw.store.database import insert_into, open_database
-from goclaw.store.tables import sessions
+from goclaw.store.schema import sessions
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from goclaw.messages import UserMessage
+from goclaw.core.messages import UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 from goclaw.store.database import Database, Statement, open_database
 from goclaw.store.forgetting import Forgetting, Owed
+from goclaw.store.schema import metadata
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
-from goclaw.store.tables import metadata
 from goclaw.store.transcripts import StoredCompaction
 from tests.store.saying import ANNA, Story, talk
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from goclaw.events import CompactionRecord, TranscriptRow
-from goclaw.messages import Image, UserMessage
+from goclaw.core.events import CompactionRecord, TranscriptRow
+from goclaw.core.messages import Image, UserMessage
 from goclaw.store import reading
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.codec import Codec
+from goclaw.core.clock import SteppedClock
+from goclaw.core.codec import Codec
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.errors import DiskError, StateError
-from goclaw.events import Actor, Address, Inbound
 from goclaw.store import recovery
 from goclaw.store.database import Statement, insert_into, open_database
-from goclaw.store.migrations import migrate
-from goclaw.store.recovery import make_ready, mark_damaged, set_aside
-from goclaw.store.salvage import TOLD
-from goclaw.store.tables import sessions
+from goclaw.store.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
+from goclaw.store.schema import migrate, sessions
 
 PAGE = 4096
 CLOCK = SteppedClock()
@@ -152,9 +150,9 @@ def test_a_turn_whose_journal_is_lost_is_not_run_again_but_told(tmp_path: Path) 
     salvaged = make_ready(path, CLOCK)
     assert salvaged and list(salvaged.incomplete) == ["steps"]
     assert asked(path, "SELECT id FROM inbox WHERE state = 'new'") == [("waiting",)], "that one had not begun"
-    assert asked(path, "SELECT text FROM messages ORDER BY id DESC LIMIT 1") == [(f"[{TOLD}]",)]
+    assert asked(path, "SELECT text FROM messages ORDER BY id DESC LIMIT 1") == [(f"[{MESSAGE_LOST}]",)]
     (body,) = asked(path, "SELECT body FROM deliveries WHERE state = 'pending'")[0]
-    assert TOLD in str(body)
+    assert MESSAGE_LOST in str(body)
 
 
 @pytest.mark.promise("P-damaged-kept")

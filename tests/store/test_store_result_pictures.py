@@ -1,6 +1,6 @@
 """Pictures of results are kept with their rows, and needed for as long as a context shows them."""
 
-from goclaw.messages import Image, ToolResult
+from goclaw.core.messages import Image, ToolResult
 from goclaw.store.database import Database
 from goclaw.store.media import NeededMedia
 from goclaw.store.transcripts import Origin, Transcripts, rows_of

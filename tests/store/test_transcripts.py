@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult, UserMessage
 from goclaw.store.database import Database
 from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
 

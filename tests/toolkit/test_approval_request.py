@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
-from goclaw.sandbox.select import open_sandbox
+from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent, Grounds

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goclaw.events import Question, Todo
+from goclaw.core.events import Question, Todo
 from goclaw.specs import SideEffect
 from goclaw.testing import open_bench
 from goclaw.toolkit.base import ToolContext, tool

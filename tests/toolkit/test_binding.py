@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.binding import bind, passthrough
+from goclaw.toolkit.json_schema import Injected, Takes
 from goclaw.toolkit.results import BoundedResult
-from goclaw.toolkit.signature import Injected, Takes
 from tests.toolkit.test_dispatcher import Bench, bench, only
 
 

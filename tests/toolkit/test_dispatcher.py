@@ -12,25 +12,16 @@ from typing import Any
 import orjson
 import pytest
 
-from goclaw.access import Access
-from goclaw.blobs import Blobs, open_blobs
-from goclaw.clock import SteppedClock
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, Delivery, Question, Receipt, Todo, ToolFinished, ToolStarted, TurnEvent
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import (
-    Actor,
-    Address,
-    Delivery,
-    Question,
-    Receipt,
-    Todo,
-    ToolFinished,
-    ToolStarted,
-    TurnEvent,
-)
 from goclaw.hooks.base import Hooks
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
+from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import RESULT_LIMIT, Dispatcher
@@ -38,7 +29,6 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scheduling import Slot
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
-from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
 

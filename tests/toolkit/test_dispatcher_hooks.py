@@ -9,24 +9,23 @@ from typing import Annotated, Any
 
 import pytest
 
-from goclaw.access import Access
-from goclaw.blobs import open_blobs
-from goclaw.clock import SteppedClock
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, Decision, ToolFinished, ToolStarted, TurnEvent
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import ToolError
-from goclaw.events import Address, Decision, ToolFinished, ToolStarted, TurnEvent
 from goclaw.hooks.base import Hook, HookAnswer, HookEvent, Hooks, Point, Registered
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Risk, SideEffect
+from goclaw.store.blobs import open_blobs
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.json_schema import Injected
 from goclaw.toolkit.registry import Registry
-from goclaw.toolkit.reminders import Reminder, Reminders
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.services import TurnServices
-from goclaw.toolkit.signature import Injected
-from goclaw.users import User, Users
+from goclaw.toolkit.services import Reminder, Reminders, TurnServices
 from goclaw.workspace import Workspace
 from tests.hooks.support import ANNA, Heard
 from tests.parts import Environment, Tools

@@ -9,24 +9,24 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import Access, ChosenMode
-from goclaw.audit import AuditEntry
-from goclaw.blobs import open_blobs
-from goclaw.clock import SteppedClock
+from goclaw.auth.access import Access, ChosenMode
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
 from goclaw.config.values import Mode
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, ToolStarted, TurnEvent
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Address, ToolStarted, TurnEvent
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.messages import ToolCall, ToolResult
 from goclaw.specs import Annotations, Confirmation, Risk, SideEffect
+from goclaw.store.blobs import open_blobs
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
-from goclaw.users import User, Users
 from goclaw.workspace import Workspace
 from tests.parts import Environment, Tools
 from tests.tables import table

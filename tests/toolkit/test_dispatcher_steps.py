@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel
 
-from goclaw.events import ToolFinished, ToolStarted
+from goclaw.core.events import ToolFinished, ToolStarted
+from goclaw.core.messages import ToolCall
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.messages import ToolCall
 from goclaw.specs import Confirmation, Risk, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import DENIED_MARK, ApprovalRequest, Consent
+from goclaw.toolkit.json_schema import Injected
 from goclaw.toolkit.results import BoundedResult, Result
 from goclaw.toolkit.scheduling import ResourceUse, slots
-from goclaw.toolkit.signature import Injected
 from tests.toolkit.test_dispatcher import bench, only
 
 SECRET = "sk-ant-api03-0123456789abcdef"  # looks like one, and is none

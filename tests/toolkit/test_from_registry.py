@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from mcp.server.mcpserver import MCPServer
 
-from goclaw.clock import RealClock, SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.supervise import background
 from goclaw.net import guard
 from goclaw.registries.base import RegistryError
 from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore
 from goclaw.specs import Risk
-from goclaw.supervise import background
 from goclaw.testing import Bench, open_bench
 from goclaw.toolkit import from_registry
 from goclaw.toolkit.from_registry import RegistryFinder
 from goclaw.tools.mcp_source import SOURCE
-from tests.mcp.test_http import TOKEN, Remote
+from tests.mcp.test_transports_http import TOKEN, Remote
 from tests.registries.fake_registry import FakeRegistry, asking, fake_registry, item, toolset
 from tests.tools.mcp_support import source_of, tools_of, until
 

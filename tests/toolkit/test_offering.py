@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from goclaw import catalog
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import Config
-from goclaw.plugins import load
+from goclaw.core import catalog
+from goclaw.core.plugins import load
 from goclaw.specs import SideEffect, ToolSpec
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.offering import CORE, SMALL_CORE, SMALL_WINDOW, Offering, Offerings, Profile, line, profile_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.agent.kinds import Kinds
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.toolkit.parts import parts_of
 from goclaw.toolkit.sources import open_sources
 from tests.plugin import install, packages, with_packages

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import catalog
-from goclaw.access import Access
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
-from goclaw.events import Actor
+from goclaw.core import catalog
+from goclaw.core.events import Actor
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
-from goclaw.users import User, Users
 from tests.parts import Tools, Trail, acting
 
 ANNA, BEN, NOBODY = (Actor(key, "telegram") for key in ("telegram:1", "telegram:2", "telegram:3"))

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.core.events import Address, Delivery, Question
+from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import DeliveryError, ToolError
-from goclaw.events import Address, Delivery, Question
-from goclaw.messages import AssistantMessage, ToolCall
 from goclaw.specs import SideEffect
+from goclaw.toolkit.agent_tasks import NO_TEAM, AgentTask, Forward
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.bench import open_bench
 from goclaw.toolkit.consent import ApprovalRequest
-from goclaw.toolkit.sampling import Sample
-from goclaw.toolkit.services import TurnServices
-from goclaw.toolkit.spawning import AgentTask, Forward
-from goclaw.toolkit.teaming import NO_TEAM
+from goclaw.toolkit.services import Sample, TurnServices
 from tests.tables import table
 
 CALL = ToolCall("c", "change", {})

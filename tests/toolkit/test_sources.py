@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import catalog
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.clock import SteppedClock
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources, open_sources
 from tests.parts import Tools, Trail, acting

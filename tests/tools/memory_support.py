@@ -8,22 +8,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs, open_blobs
-from goclaw.clock import SteppedClock
+from goclaw.auth.audit import AuditEntry
 from goclaw.config.schema import Config
 from goclaw.config.values import Mode
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
 from goclaw.errors import DeliveryError
-from goclaw.events import Actor, Address, Decision, Delivery, Question, Receipt, Todo
+from goclaw.execution.sandbox.base import Sandbox
+from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.memory.base import MemoryPort
 from goclaw.memory.service import open_memory
-from goclaw.sandbox.base import Sandbox
+from goclaw.net.pages.base import NoWeb, Web
 from goclaw.specs import Risk, ToolSpec
-from goclaw.tasks.base import NoTasks, Tasks
+from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.services import TurnServices
-from goclaw.web.base import NoWeb, Web
 from goclaw.workspace import Workspace
 from tests.parts import NoSandbox
 

@@ -16,9 +16,9 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import ToolError
-from goclaw.tasks.base import Owner
-from goclaw.tasks.room import TaskRoom, open_tasks
-from goclaw.tools.background import start_task
+from goclaw.execution.tasks.base import Owner
+from goclaw.execution.tasks.room import TaskRoom, open_tasks
+from goclaw.tools.background_tasks import start_task
 from tests.tools.memory_support import ANNA, Surroundings
 
 ANNAS = Owner(ANNA.key, ANNA.key)

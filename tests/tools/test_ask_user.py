@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.auth.users import User
+from goclaw.core.events import QuestionAsked
+from goclaw.core.messages import ToolCall
 from goclaw.errors import GoclawError
-from goclaw.events import QuestionAsked
 from goclaw.llm.scripted import Answer
-from goclaw.messages import ToolCall
 from goclaw.testing import open_bench
 from goclaw.tools.ask_user import MAX_OPTIONS, ask_user
-from goclaw.users import User
+from tests.approvals.test_questions import results, seen
 from tests.harness import World
-from tests.sessions.test_questions import results, seen
 from tests.tools.memory_support import surroundings
 
 

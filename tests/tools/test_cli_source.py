@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import Access, ChosenMode
-from goclaw.clock import SteppedClock
-from goclaw.config.cli_tools import CliToolSettings
+from goclaw.auth.access import Access, ChosenMode
+from goclaw.auth.users import Users
 from goclaw.config.schema import Config
+from goclaw.config.tools import CliToolSettings
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.events import Actor
-from goclaw.sandbox.base import Sandbox
+from goclaw.execution.sandbox.base import Sandbox
 from goclaw.specs import Annotations, Risk
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
@@ -19,9 +20,8 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import open_sources
 from goclaw.tools.cli_source import cli_tool
 from goclaw.tools.exec import exec_
-from goclaw.users import Users
+from tests.execution.sandbox.conftest import sandbox
 from tests.parts import NoSandbox
-from tests.sandbox.conftest import sandbox
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 

@@ -12,13 +12,13 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, SandboxUnavailable, ToolError
-from goclaw.sandbox.base import Sandbox
+from goclaw.execution.sandbox.base import Sandbox
 from goclaw.specs import Risk
 from goclaw.tools.exec import exec_
 from goclaw.tools.read import read
 from tests.acceptance.waiting import eventually
+from tests.execution.sandbox.conftest import sandbox
 from tests.lanes import repeats
-from tests.sandbox.conftest import sandbox
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 from tests.tools.shell_support import cut_off

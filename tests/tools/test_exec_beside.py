@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.cli_tools import CliToolSettings
+from goclaw.config.tools import CliToolSettings
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.bg_exec import bg_exec
 from goclaw.tools.cli_source import cli_tool
 from goclaw.tools.edit import edit
-from goclaw.tools.exec import exec_
+from goclaw.tools.exec import bg_exec, exec_
 from goclaw.tools.read import read
 from goclaw.tools.search import search
-from goclaw.tools.web_fetch import web_fetch
+from goclaw.tools.web import web_fetch
 from goclaw.tools.write import write
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings

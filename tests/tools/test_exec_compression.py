@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.cli_tools import CliToolSettings
 from goclaw.config.schema import Config
+from goclaw.config.tools import CliToolSettings
 from goclaw.errors import DiskError, DiskFault
-from goclaw.sandbox.base import Sandbox
+from goclaw.execution.sandbox.base import Sandbox
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool
 from goclaw.tools.cli_source import cli_tool
 from goclaw.tools.exec import exec_
 from goclaw.tools.read import read
 from goclaw.tools.ssh_exec import ssh_exec
-from tests.sandbox.conftest import sandbox
+from tests.execution.sandbox.conftest import sandbox
 from tests.tools.file_support import around
 from tests.tools.memory_support import Surroundings
 from tests.tools.shell_support import ssh_server

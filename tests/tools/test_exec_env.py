@@ -3,7 +3,7 @@
 import pytest
 
 from goclaw.errors import InvalidInput
-from goclaw.tools.exec_env import MAX_BYTES, MAX_VARIABLES, checked
+from goclaw.tools.exec import MAX_ENV_BYTES, MAX_VARIABLES, checked_variables
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from goclaw.tools.exec_env import MAX_BYTES, MAX_VARIABLES, checked
 def test_a_variable_that_changes_what_runs_is_refused(names: str) -> None:
     for name in names.split():
         with pytest.raises(InvalidInput, match=rf'^field "env": {name} may not be set, because it changes which prog'):
-            checked({"FINE": "x", name: "x"})
+            checked_variables({"FINE": "x", name: "x"})
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_a_variable_that_changes_what_runs_is_refused(names: str) -> None:
 )
 def test_a_variable_that_is_only_read_passes(names: str) -> None:
     env = dict.fromkeys(names.split(), "any = value\nat all")
-    assert checked(env) == env
+    assert checked_variables(env) == env
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "a-b", "BASH_FUNC_ls%%", "Ä", "A\n", "A\0", "x" * 129])
 def test_what_is_no_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match=r'^field "env": expected names of letters, digits and _'):
-        checked({name: "x"})
+        checked_variables({name: "x"})
 
 
 @pytest.mark.parametrize(
@@ -49,13 +49,13 @@ def test_what_is_no_name_is_refused(name: str) -> None:
             {f"A{number}": "x" for number in range(MAX_VARIABLES + 1)},
             f"at most {MAX_VARIABLES} variables, got {MAX_VARIABLES + 1}",
         ),
-        ({"A": "x" * MAX_BYTES}, f"at most {MAX_BYTES} bytes in all"),
-        ({"A": "ä" * (MAX_BYTES // 2)}, f"at most {MAX_BYTES} bytes in all"),
+        ({"A": "x" * MAX_ENV_BYTES}, f"at most {MAX_ENV_BYTES} bytes in all"),
+        ({"A": "ä" * (MAX_ENV_BYTES // 2)}, f"at most {MAX_ENV_BYTES} bytes in all"),
         ({"A": "a\0b"}, 'field "env.A": expected text without NUL characters'),
         ({"A": "\ud800"}, 'field "env.A": expected Unicode text'),
     ],
 )
 def test_variables_are_bounded_and_are_text(env: dict[str, str], words: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        checked(env)
+        checked_variables(env)
     assert words in str(caught.value)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
 from goclaw.specs import Risk
 from goclaw.testing import open_bench
 from goclaw.toolkit.sources import open_sources

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from goclaw.events import AgentProgress
+from goclaw.core.events import AgentProgress
 from goclaw.mcp.connection import CONNECT_SECONDS
 from goclaw.specs import Risk
 from goclaw.testing import Bench, open_bench

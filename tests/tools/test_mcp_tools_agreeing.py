@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from goclaw.config.mcp_servers import McpClientSettings
-from goclaw.events import ALLOW, Actor
+from goclaw.auth.users import User
+from goclaw.config.mcp import McpClientSettings
+from goclaw.core.events import ALLOW, Actor
+from goclaw.core.messages import ToolCall
 from goclaw.mcp.approved_tools import FILE, ApprovedTools
 from goclaw.mcp.base import CallOrigin, CallResult, Definition
 from goclaw.mcp.servers import ServerState
 from goclaw.mcp.validation import vetted
-from goclaw.messages import ToolCall
 from goclaw.specs import Annotations
 from goclaw.toolkit.base import Tool
 from goclaw.tools.mcp_tools import WORKSHOP
-from goclaw.users import User
+from tests.approvals.test_approvals import asked
 from tests.harness import Answer, World
-from tests.sessions.test_approvals import asked
 
 ANNA, CHEF, DESK = (Actor(f"memory:{name}", "memory") for name in ("anna", "chef", "desk"))
 PEOPLE = [

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.events import Actor
 from goclaw.errors import GoclawError, ToolError
-from goclaw.events import Actor
-from goclaw.memory.mementos import MAX_BYTES, MAX_MEMENTOS, MAX_SUMMARY, mementos_of, summary_of
+from goclaw.memory.values_and_mementos import MAX_MEMENTO_BYTES, MAX_MEMENTOS, MAX_SUMMARY, mementos_of, summary_of
 from goclaw.specs import Risk
 from goclaw.tools.memento import memento
-from goclaw.tools.memory_list import memory_list
+from goclaw.tools.memory_files import memory_list
 from tests.tables import table
 from tests.tools.memory_support import ANNA, Surroundings, surroundings
 
@@ -72,7 +72,7 @@ async def test_memory_finds_them_like_every_note(tmp_path: Path) -> None:
 
 async def test_too_large_or_too_many_leave_what_is_there(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        await around.call(memento, {"action": "write", "name": "big", "content": "x" * MAX_BYTES})
+        await around.call(memento, {"action": "write", "name": "big", "content": "x" * MAX_MEMENTO_BYTES})
         with pytest.raises(ToolError, match="are the limit"):
             await around.call(memento, {"action": "append", "name": "big", "content": "y"})
         for number in range(MAX_MEMENTOS - 1):
@@ -80,7 +80,7 @@ async def test_too_large_or_too_many_leave_what_is_there(tmp_path: Path) -> None
         with pytest.raises(ToolError, match="delete some first"):
             await around.call(memento, NOTES)
         assert "replaced" in await around.call(memento, {"action": "write", "name": "n1", "content": "y"})
-        assert len(await around.call(memento, {"action": "read", "name": "big"})) == MAX_BYTES
+        assert len(await around.call(memento, {"action": "read", "name": "big"})) == MAX_MEMENTO_BYTES
 
 
 async def test_links_lead_to_nobody_elses_notes(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_summary_is_bounded() -> None:
         {"action": "write", "name": "a ", "content": "x"},
         {"action": "write", "name": "x" * 65, "content": "x"},
         {"action": "write", "name": "é" * 40, "content": "x"},
-        {"action": "write", "name": "a", "content": "x" * (MAX_BYTES + 1)},
+        {"action": "write", "name": "a", "content": "x" * (MAX_MEMENTO_BYTES + 1)},
         {"action": "write", "name": "a", "content": "\ud800"},
         {"action": "write", "name": "a", "content": 1},
         {"action": "write", "name": "a", "content": "x", "shared": 1},

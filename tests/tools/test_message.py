@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.events import LOCAL, Address, Delivery, Receipt
 from goclaw.errors import DeliveryError, InvalidInput, ToolError
-from goclaw.events import LOCAL, Address, Delivery, Receipt
 from goclaw.specs import Risk
 from goclaw.tools.message import message
 from tests.tools.memory_support import ANNAS_CHAT, surroundings

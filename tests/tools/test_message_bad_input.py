@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.events import LOCAL, Address
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.events import LOCAL, Address
 from goclaw.tools.message import MAX_FILE, MAX_TEXT, message
 from goclaw.workspace import Workspace
 from tests.tables import table

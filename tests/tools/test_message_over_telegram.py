@@ -8,7 +8,7 @@ from typing import Any
 
 from goclaw.app import open_app
 from goclaw.config.schema import Config
-from goclaw.messages import ToolResult
+from goclaw.core.messages import ToolResult
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
 from tests.transcribers.fake_server import fake_transcriptions

@@ -4,8 +4,8 @@ import nbformat
 import pytest
 
 from goclaw.config.schema import Config
+from goclaw.core.events import Actor
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.events import Actor
 from goclaw.toolkit.arguments import validate
 from goclaw.tools import lines
 from goclaw.tools.edit import edit

@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.sandbox.reading import can_confine
+from goclaw.execution.sandbox.confined_program import can_confine
 from goclaw.tools import ripgrep
 from goclaw.tools.search import search
 from tests.tables import table

@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goclaw import catalog
-from goclaw.events import ToolStarted
-from goclaw.plugins import load
+from goclaw.core import catalog
+from goclaw.core.events import ToolStarted
+from goclaw.core.plugins import load
 from goclaw.testing import open_bench
 from goclaw.toolkit.base import Tool
-from goclaw.tools.glob import glob
+from goclaw.tools.listing import glob
 from goclaw.tools.read import read
-from goclaw.tools.tool_call import tool_call
-from goclaw.tools.tool_search import ROOM, TOLD, tool_search
+from goclaw.tools.tool_search import ROOM, TOLD, tool_call, tool_search
 from goclaw.tools.write import write
 
 

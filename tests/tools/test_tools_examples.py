@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.access import Access
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
+from goclaw.core.events import Actor, Delivery, Question, Receipt
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import SandboxUnavailable
-from goclaw.events import Actor, Delivery, Question, Receipt
-from goclaw.messages import ToolCall, ToolResult
-from goclaw.sandbox.select import open_sandbox
+from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.specs import Example
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
-from goclaw.toolkit.spawning import AgentReport, AgentTask
 from goclaw.toolkit.templates import HINT_LENGTH, hint
-from goclaw.users import User, Users
 from tests.tables import table
 from tests.tools.memory_support import ANNAS_CHAT, Surroundings, surroundings
 from tests.tools.shell_support import ssh_server, waiting_task, with_tasks
@@ -32,7 +32,7 @@ SHOWN = [(tool, example) for tool in BuiltIn().tools() for example in tool.spec.
 
 
 async def answered(text: str) -> str:
-    """What the gateway says to a command of Anna's; tests/tools/test_command.py has the real one."""
+    """What the gateway says to a command of Anna's; tests/tools/test_gateway_control_command.py has the real one."""
     return f"You are {ANNA.key}."
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import catalog
-from goclaw.plugins import load
+from goclaw.core import catalog
+from goclaw.core.plugins import load
 from goclaw.specs import Example
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool

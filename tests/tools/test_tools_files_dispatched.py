@@ -7,7 +7,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from goclaw.events import ToolFinished
+from goclaw.core.events import ToolFinished
 from goclaw.testing import open_bench
 from tests.picture_support import png
 from tests.tables import table

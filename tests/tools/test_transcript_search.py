@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.events import Actor
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.events import Actor
 from goclaw.memory.base import QUOTES, Quote, Score, Talk, TranscriptLine, TranscriptResults
 from goclaw.specs import Risk
 from goclaw.toolkit.arguments import validate

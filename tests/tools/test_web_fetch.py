@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.access import consent
+from goclaw.auth.access import consent
 from goclaw.specs import Risk
 from goclaw.testing import open_bench
-from goclaw.tools.web_fetch import web_fetch
+from goclaw.tools.web import web_fetch
+from tests.net.pages.pages import ARTICLE, serving
 from tests.tools.memory_support import surroundings
 from tests.tools.web_support import ADDRESS, SmallWeb
-from tests.web.pages import ARTICLE, serving
 
 
 async def read(folder: Path, web: SmallWeb, **given: Any) -> str:

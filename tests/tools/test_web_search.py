@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from goclaw.net.search.base import Hits
 from goclaw.specs import Risk
 from goclaw.testing import open_bench
-from goclaw.tools.web_search import web_search
-from goclaw.websearch.base import Hits
+from goclaw.tools.web import web_search
+from tests.net.search.fake_server import KEY, FakeSearch, fake_search
 from tests.tools.memory_support import surroundings
 from tests.tools.web_support import SmallWeb
-from tests.websearch.fake_server import KEY, FakeSearch, fake_search
 
 
 def settings(fake: FakeSearch) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from goclaw.memory.base import Quote, Score, Talk, TranscriptLine, TranscriptQuery, TranscriptResults
-from goclaw.memory.off import NoMemory
+from goclaw.memory.base import NoMemory, Quote, Score, Talk, TranscriptLine, TranscriptQuery, TranscriptResults
 
 ANNA, BERT = "telegram:5", "telegram:6"
 MORNING = datetime(2026, 11, 20, 9, 30, tzinfo=UTC).timestamp()

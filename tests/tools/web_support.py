@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from goclaw.errors import ToolError
-from goclaw.web.base import Page
-from goclaw.websearch.base import Hit, Hits
+from goclaw.net.pages.base import Page
+from goclaw.net.search.base import Hit, Hits
 
 ADDRESS = "https://example.com/"
 SOURCE = "<!doctype html><title>Example Domain</title><h1>Example Domain</h1><p>For use in documentation.</p>"

@@ -8,9 +8,9 @@ import pytest
 from textual._compositor import Compositor
 from textual.app import App
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.tui import link
-from goclaw.tui.widgets import conversation, log_view
+from goclaw.tui.widgets import conversation, panels
 from tests.tui.fake_daemon import FakeGateway, Stage
 from tests.tui.screen import OFTEN_SECONDS, SOON_SECONDS
 
@@ -36,7 +36,7 @@ def quick_client(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that comes back at once, and looks many times a second at what it looks at again and again."""
     monkeypatch.setattr(link, "RETRY_SECONDS", SOON_SECONDS)
     monkeypatch.setattr(conversation, "LOOK_SECONDS", SOON_SECONDS)
-    monkeypatch.setattr(log_view, "LOOK_SECONDS", OFTEN_SECONDS)
+    monkeypatch.setattr(panels, "LOG_LOOK_SECONDS", OFTEN_SECONDS)
 
 
 @pytest.fixture(autouse=True)

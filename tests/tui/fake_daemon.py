@@ -6,10 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goclaw.bus import Bus, Following
-from goclaw.clock import Clock, RealClock
-from goclaw.errors import AccessDenied, StateError
-from goclaw.events import (
+from goclaw.core.bus import Bus, Following, Position
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.events import (
     ALLOW,
     DENY,
     GONE,
@@ -38,10 +37,10 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
-from goclaw.messages import AssistantMessage, Message, ToolCall, UserMessage
-from goclaw.replay_buffer import Position
-from goclaw.servers.socket import open_socket
+from goclaw.servers.terminals import open_socket
 from goclaw.tui.app import DaemonPlace, Terminal
 from tests.tui.screen import PATIENCE as PATIENCE
 from tests.tui.screen import Screen as Screen

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from goclaw.clock import SteppedClock
-from goclaw.events import ALLOW, DENY, Question
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import ALLOW, DENY, Question
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway
 

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen as TextualScreen
 from textual.strip import Strip
 
-from goclaw.clock import RealClock
+from goclaw.core.clock import RealClock
 from goclaw.tui.app import Farewell, Terminal
 from goclaw.tui.widgets.picker import SessionPicker
 

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from goclaw.events import Outcome, ThinkingStreamed, ToolFinished, ToolStarted, TurnFinished
-from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.core.events import Outcome, ThinkingStreamed, ToolFinished, ToolStarted, TurnFinished
+from goclaw.core.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui import app
 from goclaw.tui.app import Terminal
-from goclaw.tui.input_history import FILE
+from goclaw.tui.widgets.conversation import FollowedScroll
 from goclaw.tui.widgets.entries import AnswerEntry
-from goclaw.tui.widgets.follow import FollowedScroll
-from goclaw.tui.widgets.prompt import Prompt
+from goclaw.tui.widgets.prompt import HISTORY_FILE, Prompt
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage
 
 
@@ -75,7 +74,7 @@ async def test_what_is_typed_or_pasted_is_sent_with_enter_and_comes_back_with_up
         await screen.type("remember me")
         await screen.press("enter")
         await heard(daemon, screen, 3)
-    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / HISTORY_FILE).stat().st_mode & 0o777 == 0o600
     async with stage.terminal() as screen:
         assert "│ remember me" in await screen.press("up")
         assert "│ remember me" not in await screen.press("down")

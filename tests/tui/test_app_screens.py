@@ -9,9 +9,9 @@ import pytest
 from rich.color import ColorSystem
 from textual.widget import Widget
 
-from goclaw.clock import Clock, SteppedClock
-from goclaw.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
-from goclaw.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.core.clock import Clock, SteppedClock
+from goclaw.core.events import ALLOW, DENY, Notice, Question, SessionInfo, Todo, ToolFinished, ToolStarted
+from goclaw.core.messages import Artifact, AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS
 from tests.tables import Failures

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.events import ALLOW, ALWAYS, DENY, Outcome, Question, TurnFinished
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import ALLOW, ALWAYS, DENY, Outcome, Question, TurnFinished
 from goclaw.tui import link
 from goclaw.tui.approving import HOLD_SECONDS
 from goclaw.tui.widgets.question_cards import SEEN_SECONDS, InView

@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.events import ALLOW, DENY
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import ALLOW, DENY
 from goclaw.tui.approving import HOLD_SECONDS
 from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.question_card import QuestionCard
-from goclaw.tui.widgets.question_cards import SEEN_SECONDS
+from goclaw.tui.widgets.question_cards import SEEN_SECONDS, QuestionCard
 from tests.tui.fake_daemon import PATIENCE, FakeGateway, Screen, Stage
 from tests.tui.questions_asked import COLOUR, MAY, approval, until_asleep, until_decided
 from tests.tui.screen import SOON_SECONDS

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.core.events import Acceptance, AcceptKind, Notice, TurnEvent, TurnFinished
+from goclaw.core.messages import UserMessage
+from goclaw.core.wire import MAX_FRAME
 from goclaw.errors import StateError
-from goclaw.events import Acceptance, AcceptKind, Notice, TurnEvent, TurnFinished
-from goclaw.messages import UserMessage
-from goclaw.servers.socket import open_socket
+from goclaw.servers.terminals import open_socket
 from goclaw.store.transcripts import Origin, rows_of
 from goclaw.tui.client import Client, attach
-from goclaw.wire import MAX_FRAME
 from tests.harness import PATIENCE, Answer, Core, World
 
 SESSION = "tui:me"

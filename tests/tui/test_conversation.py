@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.events import (
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import (
     LOCAL,
     Address,
     AgentProgress,
@@ -19,9 +19,9 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
-from goclaw.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.entries import AnswerEntry, Said
-from goclaw.tui.widgets.tool_card import ToolCard
+from goclaw.tui.widgets.tool_cards import ToolCard
 from tests.tui.fake_daemon import SESSION, FakeGateway, Stage
 from tests.tui.unseen import fetch_all
 

@@ -4,13 +4,9 @@ import asyncio
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.events import (
-    Outcome,
-    ToolStarted,
-    TurnFinished,
-)
-from goclaw.messages import ToolCall, ToolResult, UserMessage
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Outcome, ToolStarted, TurnFinished
+from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.tui.widgets.entries import PageEntry, Said
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.events import MessageStored
-from goclaw.messages import UserMessage
-from goclaw.supervise import background
+from goclaw.core.events import MessageStored
+from goclaw.core.messages import UserMessage
+from goclaw.core.supervise import background
+from goclaw.core.wire import Accepted, Attached
 from goclaw.tui import link as link_module
 from goclaw.tui.client import Received
 from goclaw.tui.link import Link, turn_of
-from goclaw.wire import Accepted, Attached
 from tests.tui.bad_line import open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, Stage
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.errors import StateError
-from goclaw.events import (
+from goclaw.core.events import (
     ALLOW,
     DENY,
     Acceptance,
@@ -30,9 +29,10 @@ from goclaw.events import (
     TurnEvent,
     TurnFinished,
 )
-from goclaw.messages import Artifact, AssistantMessage, UserMessage
+from goclaw.core.messages import Artifact, AssistantMessage, UserMessage
+from goclaw.errors import StateError
+from goclaw.tui import link
 from goclaw.tui import link as link_module
-from goclaw.tui import pending_replies
 from goclaw.tui.app import DaemonPlace
 from goclaw.tui.plain import PlainView, converse
 from tests.tui.bad_line import open_bad_line
@@ -248,7 +248,7 @@ async def test_a_break_in_a_pipe_ends_in_one_answer(
 async def test_a_daemon_that_does_not_come_back_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pending_replies, "RETURN_SECONDS", 0.05)
+    monkeypatch.setattr(link, "RETURN_SECONDS", 0.05)
     stage, written = Stage(tmp_path), Sink()
     async with asyncio.timeout(PATIENCE):
         async with stage.daemon() as daemon:

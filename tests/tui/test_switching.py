@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.core.events import Acceptance, Inbound, SessionInfo, Todo
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import StateError
-from goclaw.events import Acceptance, Inbound, SessionInfo, Todo
-from goclaw.messages import AssistantMessage, UserMessage
 from goclaw.tui.app import Terminal
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Screen, Stage

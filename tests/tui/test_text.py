@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.tui.text import count, error_words, hint, markdown_parser, one_line, printable, seconds
+from goclaw.tui.markdown import markdown_parser
+from goclaw.tui.text import count, error_words, hint, one_line, printable, seconds
 
 
 @given(st.text())

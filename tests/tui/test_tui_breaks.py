@@ -8,21 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from goclaw import bus as bus_module
-from goclaw import replay_buffer as past_module
-from goclaw.clock import RealClock, SteppedClock
-from goclaw.events import (
-    ALLOW,
-    Notice,
-    Question,
-    StreamRestarted,
-    Todo,
-    ToolFinished,
-    ToolStarted,
-)
-from goclaw.messages import ToolCall, ToolResult
+from goclaw.core import bus as bus_module
+from goclaw.core import bus as past_module
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.events import ALLOW, Notice, Question, StreamRestarted, Todo, ToolFinished, ToolStarted
+from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.servers import event_coalescing
-from goclaw.servers.socket import open_socket
+from goclaw.servers.terminals import open_socket
 from goclaw.tui import link as link_module
 from goclaw.tui.app import DaemonPlace, Terminal
 from goclaw.tui.link import Link

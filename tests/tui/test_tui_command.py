@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from goclaw.cli.default_command import goodbye
+from goclaw.cli.tui import goodbye
 
-LIGHT = ["goclaw.cli.default_command", "goclaw.cli.tui", "goclaw.cli.send", "goclaw.tui.plain", "goclaw.app"]
+LIGHT = ["goclaw.cli.lifecycle", "goclaw.cli.tui", "goclaw.cli.send", "goclaw.tui.plain", "goclaw.app"]
 
 
 LOOK = """

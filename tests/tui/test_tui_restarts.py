@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import RealClock
+from goclaw.core.clock import RealClock
+from goclaw.core.events import Actor, QuestionAsked
+from goclaw.core.messages import ToolCall
+from goclaw.core.supervise import background
 from goclaw.errors import StateError
-from goclaw.events import Actor, QuestionAsked
-from goclaw.messages import ToolCall
-from goclaw.servers.socket import open_socket
+from goclaw.servers.terminals import open_socket
 from goclaw.specs import Risk, SideEffect
-from goclaw.supervise import background
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user
-from goclaw.tools.todo_write import todo_write
+from goclaw.tools.planning import todo_write
 from goclaw.tui.app import Terminal
 from goclaw.tui.widgets.prompt import Prompt
 from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look

@@ -9,25 +9,22 @@ from contextlib import asynccontextmanager
 
 from textual.widget import Widget
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.wire import AskFiles
 from goclaw.tui.app import DaemonPlace
 from goclaw.tui.approving import Approving
 from goclaw.tui.conversation import Conversation
 from goclaw.tui.incoming import FIRST_ROWS, Incoming, IncomingViews
-from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.link import Link
 from goclaw.tui.switching import Switching
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.entries import AnswerEntry
-from goclaw.tui.widgets.growing import Growing
+from goclaw.tui.widgets.entries import AnswerEntry, Growing
+from goclaw.tui.widgets.panels import TodoPanel
 from goclaw.tui.widgets.picker import SessionPicker
-from goclaw.tui.widgets.prompt import Prompt
-from goclaw.tui.widgets.question_card import QuestionCard
-from goclaw.tui.widgets.question_cards import InView, QuestionCards
+from goclaw.tui.widgets.prompt import HISTORY_FILE, InputHistory, Prompt
+from goclaw.tui.widgets.question_cards import InView, QuestionCard, QuestionCards
 from goclaw.tui.widgets.status_bar import StatusBar
-from goclaw.tui.widgets.thought import Thought
-from goclaw.tui.widgets.todo_panel import TodoPanel
-from goclaw.wire import AskFiles
+from goclaw.tui.widgets.stream import Thought
 from tests.harness import before_the_next_look
 from tests.tui.screen import PATIENCE
 
@@ -37,7 +34,7 @@ NOTHING = InView(begin=False, end=False)
 
 
 class Column:
-    """Implements `conversation.View`: a list."""
+    """Implements `conversation.EntryView`: a list."""
 
     def __init__(self) -> None:
         self.has_older = False
@@ -76,7 +73,7 @@ class Column:
 
 
 class Around:
-    """Implements `host.Host`: what was told is kept, and the list of sessions waits for a choice."""
+    """Implements `approving.Host`: what was told is kept, and the list of sessions waits for a choice."""
 
     def __init__(self) -> None:
         self._work: list[asyncio.Task[None]] = []
@@ -128,7 +125,7 @@ class Unseen:
         self.conversation = Conversation(self.view, self.questions, clock)
         self.todos = TodoPanel()
         self.completion = Completion(lambda begun: self.link.ask(AskFiles(begun)))
-        self.prompt = Prompt(InputHistory(place.state_dir / FILE), self.completion)
+        self.prompt = Prompt(InputHistory(place.state_dir / HISTORY_FILE), self.completion)
         self.bar = StatusBar(session)
         self.approving = Approving(self.link, self.questions, self.prompt, host, clock)
         parts = IncomingViews(self.conversation, self.todos, self.completion, self.prompt, self.bar)

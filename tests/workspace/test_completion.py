@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.workspace import PathCompleter, Workspace
 from goclaw.workspace.completion import KEPT_SECONDS, _candidates, ranked
 from tests.tables import table

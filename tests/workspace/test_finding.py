@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from goclaw.errors import ToolError
 from goclaw.workspace import FileQuery, Workspace, patterns
-from goclaw.workspace.nearest import nearest
+from goclaw.workspace.paths import nearest
 
 
 @pytest.mark.parametrize(

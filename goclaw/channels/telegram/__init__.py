@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
 from goclaw.config.schema import Config
-from goclaw.plugins import load
+from goclaw.core.plugins import load
 
 
 def enabled(config: Config) -> bool:

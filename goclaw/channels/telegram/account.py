@@ -13,15 +13,15 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from goclaw.channels.base import AccountPart
-from goclaw.channels.telegram.inbound import CHANNEL, Me, inbound_of
 from goclaw.channels.telegram.polling import ANSWER_MARGIN, BATCH, Updates, checked
 from goclaw.channels.telegram.request import AiohttpRequest
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
-from goclaw.clock import Clock
+from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
 from goclaw.config.schema import Config
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.redact import remember
 from goclaw.errors import ChannelError, ConfigError
-from goclaw.events import Actor
-from goclaw.redact import remember
 
 log = logging.getLogger(__name__)
 

@@ -11,29 +11,25 @@ from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
-from goclaw.channels.telegram.blocked_chats import BlockedChats
-from goclaw.channels.telegram.chat_migrations import ChatMigrations
-from goclaw.channels.telegram.files import limit_of
-from goclaw.channels.telegram.health import PollHealth
-from goclaw.channels.telegram.identity import Identity
-from goclaw.channels.telegram.inbound import CHANNEL
+from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
+from goclaw.channels.telegram.connection import BotInUse, PollHealth, only_poller
 from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.live_message_ids import LiveMessageIds
-from goclaw.channels.telegram.lock import BotInUse, only_poller
 from goclaw.channels.telegram.media_groups import MediaGroups
+from goclaw.channels.telegram.message_content import limit_of
 from goclaw.channels.telegram.polling import Poller, Take
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
-from goclaw.channels.telegram.sending import Sender
-from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
-from goclaw.channels.telegram.update_handler import UpdateHandler
+from goclaw.channels.telegram.sender import Sender
+from goclaw.channels.telegram.state_files import ChatMigrations, LiveMessageIds
+from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
+from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.channels.telegram.webhook import Webhook, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
+from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.core.records import record
+from goclaw.core.redact import remember
 from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import Attachment, Delivery, GatewayPort, Receipt
-from goclaw.records import record
-from goclaw.redact import remember
 
 log = logging.getLogger(__name__)
 

@@ -10,19 +10,15 @@ from collections import OrderedDict, deque
 from telegram import Bot
 from telegram.error import TelegramError
 
-from goclaw.bounded import BoundedDict
-from goclaw.channels.telegram.calls import ChatTarget, target_of
-from goclaw.channels.telegram.inbound import CHANNEL
-from goclaw.channels.telegram.live_message_ids import LiveMessageIds
-from goclaw.channels.telegram.parts import Part
-from goclaw.channels.telegram.previews import Previews, draft_id
+from goclaw.channels.telegram.outgoing import ChatTarget, Part, target_of
+from goclaw.channels.telegram.previews import Preview, Previews, TurnView, draft_id
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.render import RenderedMessage
 from goclaw.channels.telegram.request import Flood
-from goclaw.channels.telegram.views import Preview, TurnView
-from goclaw.clock import Clock
-from goclaw.errors import DeliveryError
-from goclaw.events import (
+from goclaw.channels.telegram.state_files import LiveMessageIds
+from goclaw.channels.telegram.updates import CHANNEL
+from goclaw.core.clock import Clock
+from goclaw.core.events import (
     Acceptance,
     AcceptKind,
     Address,
@@ -42,6 +38,8 @@ from goclaw.events import (
     TurnFinished,
     TurnStarted,
 )
+from goclaw.core.records import BoundedDict
+from goclaw.errors import DeliveryError
 
 log = logging.getLogger(__name__)
 

@@ -14,15 +14,16 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from goclaw.bounded import BoundedDict
-from goclaw.channels.telegram import json_file
-from goclaw.channels.telegram.inbound import CHANNEL, UNREADABLE, Json, number
+from goclaw.channels.telegram import state_files
 from goclaw.channels.telegram.render import units
-from goclaw.clock import Clock
+from goclaw.channels.telegram.updates import CHANNEL, UNREADABLE, Json, number
+from goclaw.core.clock import Clock
+from goclaw.core.records import BoundedDict
+from goclaw.core.supervise import set_within
 from goclaw.errors import DiskError
-from goclaw.supervise import set_within
 
 log = logging.getLogger(__name__)
+
 
 QUIET_SECONDS = 0.8
 """Seconds without a new part after which an album is whole. Its parts arrive within a few hundred milliseconds."""
@@ -82,9 +83,9 @@ class MediaGroups:
     def __init__(self, path: Path, clock: Clock) -> None:
         """Reads the file: call this in a thread."""
         self._clock = clock
-        found = json_file.read(path, _ON_DISK, _OnDisk())
+        found = state_files.read_file(path, _ON_DISK, _OnDisk())
         self._ended = BoundedDict(KEPT, found.ended)
-        self._file = json_file.JsonFile(path, flush=True)
+        self._file = state_files.JsonFile(path, flush=True)
         self._open: dict[str, MediaGroup] = {}
         self._recent: BoundedDict[str, list[Json]] = BoundedDict(KEPT_WHOLE)
         for name, messages in found.open.items():

@@ -15,11 +15,11 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
 from telegram.warnings import PTBUserWarning
 
-from goclaw.channels.telegram.health import PollHealth, is_webhook
+from goclaw.channels.telegram.connection import PollHealth, is_webhook
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
-from goclaw.clock import Backoff, Clock
-from goclaw.supervise import ends_within, set_within
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.supervise import ends_within, set_within
 
 log = logging.getLogger(__name__)
 

@@ -1,14 +1,15 @@
-"""Telegram's rate limits per chat, per group and in total, and its requests to wait.
+"""Telegram's rate limits per chat, per group and in total, its requests to wait, and a circuit breaker.
 
 Every limit is a sliding window, because that is how Telegram counts. A request to wait (429) holds back one chat only;
-one for a preview (a draft, the typing sign) holds back only previews there, never an answer.
+one for a preview (a draft, the typing sign) holds back only previews there, never an answer. The circuit breaker pauses
+calls that fail repeatedly, and tries them again later: nothing is given up for good.
 """
 
 import math
 from collections import deque
 
-from goclaw.clock import Clock
 from goclaw.config.schema import TelegramSettings
+from goclaw.core.clock import Clock
 
 GROUP_SECONDS = 60.0
 MANY_CHATS = 1_000
@@ -149,3 +150,36 @@ def window_of(rate: float, burst: int) -> SlidingWindow:
     """`rate` events a second on average, `burst` of them at once; a high rate allows more at once."""
     count = max(burst, math.ceil(rate))
     return SlidingWindow(count, count / rate)
+
+
+FAILURES = 3
+"""Consecutive failures: a single one may be an accident."""
+PAUSE_SECONDS = 60.0
+
+
+class CircuitBreaker:
+    """A circuit breaker that opens after three consecutive failures for 60 s. Do not report rate-limit responses."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+
+    def wait(self) -> float:
+        """Return the seconds until it is open again; 0 where it is."""
+        return max(0.0, self._until - self._clock.monotonic())
+
+    def worked(self) -> None:
+        """A try went well."""
+        self._failures = 0
+
+    def failed(self) -> None:
+        """A try went wrong."""
+        self._failures += 1
+        if self._failures >= FAILURES:
+            self.shut(PAUSE_SECONDS)
+
+    def shut(self, seconds: float) -> None:
+        """Do not try for so long."""
+        self._failures = 0
+        self._until = self._clock.monotonic() + seconds

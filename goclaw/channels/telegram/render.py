@@ -16,7 +16,7 @@ from telegramify_markdown import convert
 from telegramify_markdown.config import RenderConfig
 from telegramify_markdown.entity import MessageEntity
 
-from goclaw.records import record
+from goclaw.core.records import record
 
 MAX_UNITS = 4096
 """Maximum UTF-16 code units in one message (Bot API, sendMessage)."""

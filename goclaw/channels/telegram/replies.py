@@ -7,21 +7,21 @@ message quotes in a `blockquote` are never its author's.
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from goclaw.channels.telegram.files import files_of
-from goclaw.channels.telegram.texts import (
+from goclaw.channels.telegram.message_content import (
     MAX_QUOTE,
     QUOTATIONS,
     Json,
     body_of,
+    files_of,
     name_of,
     place,
     quoted_and_not,
     shortened,
     with_targets,
 )
-from goclaw.events import Attachment
-from goclaw.messages import Piece, Provenance, SourceKind
-from goclaw.records import record
+from goclaw.core.events import Attachment
+from goclaw.core.messages import Piece, Provenance, SourceKind
+from goclaw.core.records import record
 
 YOURS, THEIRS = "your message", "the sender's own message"
 """Labels for the model of a replied-to message by the model itself or by the sender."""

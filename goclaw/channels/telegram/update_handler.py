@@ -1,12 +1,13 @@
 """The handler of all Telegram updates, one at a time: when `take` returns, the update may be acknowledged.
 
 Polling and the webhook both end here. Messages of one chat are taken in the order in which they came; only the parts of
-an album or a long text wait for each other, on disk (see `media_groups`).
+an album or a long text wait for each other, on disk (see `media_groups`). Messages of groups are judged by the bot's
+own id and name, which its owner may change: `Identity` asks for them.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,37 +15,101 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from telegram import Bot
-from telegram.error import TelegramError
+from telegram.error import InvalidToken, TelegramError
 
-from goclaw.channels.telegram.blocked_chats import BlockedChats
-from goclaw.channels.telegram.callback_queries import MAX_TOAST, press_of, query_of
-from goclaw.channels.telegram.chat_migrations import ChatMigrations
-from goclaw.channels.telegram.identity import Identity
-from goclaw.channels.telegram.inbound import (
+from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
+from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.media_groups import MediaGroup, MediaGroups, album_name
+from goclaw.channels.telegram.message_content import body_of, covered
+from goclaw.channels.telegram.state_files import ChatMigrations
+from goclaw.channels.telegram.updates import (
     CHANNEL,
+    MAX_TOAST,
     UNREADABLE,
     Json,
     Me,
+    Membership,
     Terms,
     album_of,
     is_group,
     is_open,
+    membership_of,
+    move_of,
     number,
     person_of,
+    press_of,
+    query_of,
+    reaction_of,
     single_of,
+    stop_of,
     unread,
 )
-from goclaw.channels.telegram.live import LiveViews
-from goclaw.channels.telegram.media_groups import MediaGroup, MediaGroups, album_name
-from goclaw.channels.telegram.service import Membership, membership_of, move_of, reaction_of, stop_of
-from goclaw.channels.telegram.unlisted_groups import UnlistedGroups
-from goclaw.clock import Clock
 from goclaw.config.schema import TelegramSettings
 from goclaw.config.values import contexts_of
-from goclaw.events import AcceptKind, GatewayPort, Inbound
-from goclaw.supervise import keep_running
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.events import AcceptKind, GatewayPort, Inbound
+from goclaw.core.supervise import keep_running
 
 log = logging.getLogger(__name__)
+
+
+DOUBT_SECONDS = 60.0
+"""Seconds between two checks of our name because another bot is mentioned."""
+
+
+class Identity:
+    """Asks getMe: until it is known, and again when there is reason to doubt the name."""
+
+    def __init__(self, bot: Bot, clock: Clock) -> None:
+        self._bot = bot
+        self._clock = clock
+        self._me = Me(0, "")
+        self._known = asyncio.Event()
+        self._asked_at = 0.0
+
+    async def learn(self) -> None:
+        """Ask until Telegram says."""
+        backoff = Backoff(first=0.5, longest=30.0)
+        while not await self._ask():
+            await self._clock.sleep(backoff.next())
+
+    async def me(self, messages: Sequence[Json]) -> Me:
+        """Return the bot's identity once known.
+
+        It is asked for again when an unknown bot is mentioned, since our name may have changed.
+        """
+        await self._known.wait()
+        in_doubt = self._clock.monotonic() - self._asked_at >= DOUBT_SECONDS
+        if in_doubt and any(mentions_a_stranger(message, self._me) for message in messages):
+            await self._ask()
+        return self._me
+
+    async def _ask(self) -> bool:
+        self._asked_at = self._clock.monotonic()
+        try:
+            bot = await self._bot.get_me()
+        except InvalidToken:
+            return False  # the poll loop reports it, and ends
+        except TelegramError as error:
+            log.debug("getMe failed: %s", error.message)
+            return False
+        if self._known.is_set() and self._me.username != (bot.username or ""):
+            log.info("telegram: the bot is called @%s now", bot.username)
+        self._me = Me(bot.id, bot.username or "")
+        self._known.set()
+        return True
+
+
+def mentions_a_stranger(message: Json, me: Me) -> bool:
+    """Whether a message names a bot that is not us; names of bots end in `bot` (@BotFather's rule)."""
+    try:
+        text, entities = body_of(message)
+        names = [covered(text, entity).lower() for entity in entities if entity["type"] in ("mention", "bot_command")]
+    except UNREADABLE:
+        return False
+    called = [name.rpartition("@")[2] for name in names if "@" in name]
+    return any(name.endswith("bot") and name != me.username.lower() for name in called)
+
 
 NAMELESS = Me(0, "")
 ALLOWED_UPDATES = [

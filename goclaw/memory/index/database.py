@@ -1,22 +1,27 @@
-"""The open index file: a writer and a reader, each a connection in a thread of its own.
+"""The open index file: a writer and a reader, each a connection in a thread of its own; and rebuilding of the file.
 
 Each operation is a function of a connection, run whole in its thread. No check of the whole file delays a start: the
-first caller that finds it damaged rebuilds it (`rebuild`); until it is filled again, searches find what is there.
+first caller that finds it damaged begins an empty one (`IndexFile.rebuild`); until it is filled again, searches find
+what is there. A reindexing fills a file beside the current one, which it replaces when complete (`rebuild_beside`).
+Vectors are copied: they belong to texts, and the same texts come again.
 """
 
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from goclaw.errors import StateError
+from goclaw.memory.index import text_vectors
 from goclaw.memory.index.schema import SCHEMA, SCHEMA_VERSION
 
 log = logging.getLogger(__name__)
+
 
 T = TypeVar("T")
 
@@ -292,3 +297,54 @@ def _discard(path: Path) -> None:
 def _discard_companions(path: Path) -> None:
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+BESIDE = ".new"
+"""Appended to the name of the index while another one is made."""
+COPIED_AT_ONCE = 500
+"""Vectors copied in one step: 10 ms."""
+
+
+async def rebuild_beside(index: IndexFile, path: Path, fill: Callable[[IndexFile], Awaitable[None]]) -> None:
+    """Have `fill` fill a new index file, and continue with that file. `path` is the path of `index`.
+
+    Raises:
+        StateError: the disk refuses; the index is as it was.
+    """
+    beside = path.with_name(path.name + BESIDE)
+    await asyncio.to_thread(discard_unfinished, path)
+    try:
+        async with open_index(beside) as fresh:
+            await fill(fresh)
+            await _copy_vectors(index, fresh)
+        await index.replace(beside)
+    finally:
+        await asyncio.to_thread(discard_unfinished, path)
+
+
+def discard_unfinished(path: Path) -> None:
+    """Remove the rest of an interrupted rebuild; `path` is the path of the current index."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + BESIDE + suffix).unlink(missing_ok=True)
+
+
+async def _copy_vectors(index: IndexFile, fresh: IndexFile) -> None:
+    """Copy all vectors. Those of texts that do not come again are deleted later, like all unused ones."""
+    # The model in use first: the first one registered in a file becomes the one in use there.
+    for model in sorted(await _given(index, text_vectors.models), key=lambda each: not each.serving):
+        await fresh.write(partial(text_vectors.announce, name=model.name, spec=model.spec))
+        after = b""
+        while found := await _given(
+            index, partial(text_vectors.take, model=model.name, after=after, limit=COPIED_AT_ONCE)
+        ):
+            await fresh.write(partial(text_vectors.store, model=model.name, vectors=dict(found)))
+            after = found[-1][0]
+
+
+async def _given(index: IndexFile, asked: Callable[[sqlite3.Connection], list[T]]) -> list[T]:
+    """Return the result of a query on an index; nothing where it is damaged: its vectors are made again."""
+    try:
+        return await index.read(asked)
+    except BrokenIndex as error:
+        log.warning("vectors of the damaged index are lost and will be made again: %s", error)
+        return []

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from goclaw.core.records import record
 from goclaw.memory.base import MemoryFile, owner_of
 from goclaw.memory.chunks import Chunk
-from goclaw.memory.index.schema import place_of, places_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import Scope, place_of, places_of
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
-from goclaw.records import record
 
 ROWS_AT_ONCE = 100
 """Passages that one call compares, writes or deletes: a transaction of some 15 ms, however large a file is."""

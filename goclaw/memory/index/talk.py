@@ -11,17 +11,15 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain
 
-from goclaw.events import AGENT_TURN, root_session
+from goclaw.core.events import AGENT_TURN, root_session
+from goclaw.core.records import record
 from goclaw.memory.base import Talk, TranscriptQuery
 from goclaw.memory.chunks import split_message
 from goclaw.memory.index import windows
-from goclaw.memory.index.conversation import IndexedConversation, begun, conversation_of
-from goclaw.memory.index.schema import POSITION_BITS, place_of, places_of
-from goclaw.memory.index.scope import NOTHING, Scope, merged
-from goclaw.memory.index.windows import Line, line_of
+from goclaw.memory.index.schema import NO_PLACES, POSITION_BITS, Scope, merged, place_of, places_of
+from goclaw.memory.index.windows import IndexedConversation, Line, begun, conversation_of, line_of
 from goclaw.memory.query_terms import extra_terms, parts_terms, word_count
 from goclaw.memory.ranking import REACH
-from goclaw.records import record
 
 PAUSE = 3_600.0
 """Seconds of silence that separate topics: no neighbours, and no window, across it."""
@@ -250,7 +248,7 @@ def scope(connection: sqlite3.Connection, wanted: TranscriptQuery) -> Scope:
         passages += share * document.passages
         words += share * document.words
     if not ranges:
-        return NOTHING
+        return NO_PLACES
     places = merged(ranges)
     only = None if not wanted.speaker else frozenset(_spoken(connection, wanted.speaker, places))
     but = frozenset(_of_turn(connection, wanted.but_turn)) if wanted.but_turn else frozenset[int]()

@@ -22,14 +22,13 @@ from mcp_types import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from goclaw.audit import AuditEntry
-from goclaw.bounded import BoundedDict
+from goclaw.approvals.question_messages import asking_text
+from goclaw.auth.audit import AuditEntry
+from goclaw.core.events import Actor
+from goclaw.core.records import BoundedDict, record
+from goclaw.core.redact import mask
 from goclaw.errors import ToolError
-from goclaw.events import Actor
-from goclaw.records import record
-from goclaw.redact import mask
 from goclaw.servers.mcp.backend import McpBackend
-from goclaw.sessions.wording import asking_text
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 
 KEY = "approval"

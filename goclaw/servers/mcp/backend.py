@@ -5,22 +5,22 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field
 from typing import Any, Literal, Protocol
 
-from goclaw.access import Access, own_session
-from goclaw.audit import AuditEntry
-from goclaw.blobs import Blobs
-from goclaw.clock import Clock
+from goclaw.approvals.approvals import ExternalCaller
+from goclaw.auth.access import Access, own_session
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens
 from goclaw.config.schema import Config
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, Outline, SessionInfo, TranscriptRow
+from goclaw.core.messages import ToolResult
+from goclaw.core.records import record
 from goclaw.errors import ToolError
-from goclaw.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.mcp.declared import Declared
-from goclaw.messages import ToolResult
-from goclaw.records import record
-from goclaw.sessions.approvals import ExternalCaller
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
-from goclaw.tokens import Tokens
+from goclaw.store.blobs import Blobs
+from goclaw.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.scope import CallScope
-from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.workspace import Workspace
 
 ENTRY = "mcp"
@@ -79,7 +79,7 @@ class Conversations(Protocol):
 
 
 class ExternalRunsPort(Protocol):
-    """Runs of agents for clients (`goclaw.sessions.external_runs`)."""
+    """Runs of agents for clients (`goclaw.turns.external_runs`)."""
 
     @property
     def without(self) -> Sequence[str]:

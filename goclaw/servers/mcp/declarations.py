@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Iterator, Sequence
 
+from goclaw.core.plugins import fault_of, load, plugins
 from goclaw.mcp.declared import Declared
-from goclaw.plugins import fault_of, load, plugins
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from dataclasses import field
 from pathlib import PurePosixPath
 from typing import Literal, TypeVar
 
-from goclaw.clock import Clock
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.records import record
+from goclaw.core.supervise import keep_running
 from goclaw.errors import ToolError
-from goclaw.events import Actor
-from goclaw.records import record
 from goclaw.servers.mcp.backend import Change, Changed, ListChanged
 from goclaw.servers.mcp.uris import FILE, file_uri, is_file, path_of
-from goclaw.supervise import keep_running
 from goclaw.workspace import FileQuery, FileStamp, Workspace
 from goclaw.workspace.hints import Hints, NothingTold, open_hints
 

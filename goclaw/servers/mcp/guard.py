@@ -1,6 +1,6 @@
 """Authentication and limits of MCP over HTTP: an access token is required, foreign pages are refused, sizes bounded.
 
-All before a body is read, by the same rules as for terminals (`servers.listener`, `servers.remote_terminals`), on the
+All before a body is read, by the same rules as for terminals (`servers.http`, `servers.terminals`), on the
 library's kind of application (ASGI). A token only identifies its user; users.json has the rights. Connections of a
 removed token are cut within two seconds.
 """
@@ -18,17 +18,17 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goclaw.audit import AuditEntry
-from goclaw.clock import Clock
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Token, Tokens
 from goclaw.config.listening import is_loopback
 from goclaw.config.mcp import McpServerSettings
-from goclaw.events import Actor
-from goclaw.records import record
-from goclaw.redact import mask, printable
-from goclaw.servers.listener import HEADERS, MAX_LOGGED, names_us
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.records import record
+from goclaw.core.redact import mask, printable
+from goclaw.servers.http import HEADERS, MAX_LOGGED, names_us
 from goclaw.servers.mcp.backend import ENTRY
-from goclaw.servers.remote_terminals import BEARER, CHALLENGE, Failures, TerminalLimits, network_of
-from goclaw.tokens import Token, Tokens
+from goclaw.servers.terminals import BEARER, CHALLENGE, Failures, TerminalLimits, network_of
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,8 @@
 """Streamable HTTP: the library's own application behind our guard, under uvicorn, on a port of its own.
 
-`/mcp` speaks the protocol, `/mcp/monitor` reports changes. Both need an access token.
+`/mcp` speaks the protocol. `/mcp/monitor` reports changes to programs that speak no MCP, as server-sent events
+`{"resource": …, "event": "created"|"updated"|"deleted"}`: it names resources that the user of the token may read,
+without their content. Both need an access token.
 """
 
 import asyncio
@@ -11,26 +13,29 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
+import orjson
 import uvicorn
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from goclaw.auth.tokens import Tokens
 from goclaw.config.mcp import McpServerSettings
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.supervise import background
 from goclaw.errors import StateError
-from goclaw.events import Actor
-from goclaw.servers.mcp.backend import Listening, McpBackend, McpPart
+from goclaw.servers.mcp.backend import Change, Changed, Listening, McpBackend, McpPart, Told
 from goclaw.servers.mcp.guard import ACTOR, GONE, GuardLimits, RequestGuard, warning_of
-from goclaw.servers.mcp.monitor import PATH as MONITOR
-from goclaw.servers.mcp.monitor import Monitor
 from goclaw.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
-from goclaw.supervise import background
-from goclaw.tokens import Tokens
+from goclaw.servers.mcp.watching import Hub
 
 log = logging.getLogger(__name__)
+
 
 PATH = "/mcp"
 SESSION = "mcp-session-id"
@@ -185,3 +190,52 @@ def _listen(settings: McpServerSettings) -> socket.socket:
 
 
 SERVER = McpPart("mcp", open_mcp_http)
+
+
+MONITOR = "/mcp/monitor"
+BEAT_SECONDS = 15.0
+"""Seconds between two comments in a silent stream: proxies close silent connections."""
+
+
+class Monitor:
+    """The page."""
+
+    def __init__(self, hub: Hub, clock: Clock) -> None:
+        self._hub = hub
+        self._clock = clock
+
+    async def page(self, request: Request) -> Response:
+        """Return one stream of events, which ends when the client goes."""
+        actor: Actor = request.scope[ACTOR]
+        stack = contextlib.AsyncExitStack()
+        try:
+            waiting = await stack.enter_async_context(self._hub.listening(actor))
+        except MCPError as error:
+            return Response(error.message, status_code=503, headers={"Retry-After": "5"})
+        return StreamingResponse(self._events(stack, waiting), media_type="text/event-stream")
+
+    async def _events(
+        self, stack: contextlib.AsyncExitStack, waiting: "asyncio.Queue[Change | None]"
+    ) -> AsyncIterator[bytes]:
+        async with stack:
+            yield b": watching\n\n"
+            while True:
+                try:
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        change = await waiting.get()
+                except TimeoutError:
+                    yield b": still here\n\n"
+                    continue
+                if change is None:
+                    return
+                if line := _line(change):
+                    yield line
+
+
+def _line(change: Change) -> bytes:
+    match change:
+        case Changed(resource=resource, event=event):
+            return b"event: change\ndata: " + orjson.dumps({"resource": resource, "event": event}) + b"\n\n"
+        case Told(name=name, payload=payload):
+            return b"event: notification\ndata: " + orjson.dumps({"name": name, "payload": dict(payload)}) + b"\n\n"
+    return b""

@@ -1,4 +1,4 @@
-"""GoClaw's MCP server on the library's, the same over HTTP and on standard input and output."""
+"""GoClaw's MCP server on the library's, the same over HTTP (`http`) and on standard input and output."""
 
 import asyncio
 import os
@@ -10,6 +10,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     UNSUPPORTED_PROTOCOL_VERSION,
@@ -38,11 +39,10 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from goclaw.events import Actor
-from goclaw.records import record
+from goclaw.core.events import Actor
+from goclaw.core.records import record
 from goclaw.servers.mcp.backend import McpBackend
-from goclaw.servers.mcp.prompts import PromptOffer
-from goclaw.servers.mcp.resources import NOT_FOUND, ResourceOffer
+from goclaw.servers.mcp.resources_and_prompts import NOT_FOUND, PromptOffer, ResourceOffer
 from goclaw.servers.mcp.tools import ToolOffer
 from goclaw.servers.mcp.watching import Hub, open_hub
 
@@ -211,3 +211,17 @@ async def open_offer(backend: McpBackend, who: Who) -> AsyncIterator[McpExport]:
     resources = ResourceOffer(backend, tools.reads)
     async with open_hub(backend, resources.may, resources.there) as hub:
         yield McpExport(backend, who, tools, resources, hub)
+
+
+STDIO_CONNECTION = "stdio"
+
+
+async def serve_stdio(backend: McpBackend, actor: Actor) -> None:
+    """Serve the client as `actor` until it closes our input.
+
+    Meanwhile nothing else may read standard input, and prints of other code go to standard error: the library handles
+    both.
+    """
+    caller = ClientCall(actor, STDIO_CONNECTION)
+    async with open_offer(backend, lambda ctx: caller) as offer, stdio_server() as (incoming, outgoing):
+        await offer.server.run(incoming, outgoing, offer.server.create_initialization_options())

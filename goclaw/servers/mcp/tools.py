@@ -1,4 +1,4 @@
-"""Tools: their listing and their calls."""
+"""Tools: their listing, their calls, and the progress of a call for clients that request it."""
 
 import asyncio
 import base64
@@ -25,23 +25,73 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from goclaw.core.clock import Clock
+from goclaw.core.events import LOCAL, Actor, Address, AgentProgress, Delivery, Receipt, ToolStarted, TurnEvent
+from goclaw.core.messages import Image, ToolCall, ToolResult
+from goclaw.core.records import record
+from goclaw.core.redact import mask
+from goclaw.core.supervise import background
 from goclaw.errors import DeliveryError, StateError, ToolError
-from goclaw.events import LOCAL, Actor, Address, Delivery, Receipt, TurnEvent
-from goclaw.messages import Image, ToolCall, ToolResult
-from goclaw.records import record
-from goclaw.redact import mask
 from goclaw.servers.mcp.approving import Approval, Approvals
 from goclaw.servers.mcp.backend import McpBackend
-from goclaw.servers.mcp.paging import page
-from goclaw.servers.mcp.progress import Progress, open_progress
+from goclaw.servers.mcp.resources_and_prompts import page
 from goclaw.specs import ToolSpec
+from goclaw.toolkit.agent_tasks import AgentPort, AgentReport, AgentTask, Forward
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.results import ResultType
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
-from goclaw.toolkit.spawning import AgentPort, AgentReport, AgentTask, Forward
 
 log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 5.0
+"""Seconds between two signs of life: some clients give up after thirty seconds without one."""
+
+
+class Progress:
+    """The unsent progress of one call."""
+
+    def __init__(self) -> None:
+        self._line = ""
+        self._news = asyncio.Event()
+
+    def tell(self, event: TurnEvent) -> None:
+        """Add an event of the call."""
+        match event:
+            case ToolStarted(name=name, hint=hint):
+                self._line = hint or name
+            case AgentProgress(agent=agent, doing=doing):
+                self._line = f"{agent}: {doing}"
+            case _:
+                return
+        self._news.set()
+
+    async def report(self, ctx: ServerRequestContext[Any, Any], clock: Clock) -> None:
+        """Send progress to the client, until cancelled. The number counts signs of life: the total is unknown."""
+        told = 0
+        while True:
+            beat = asyncio.ensure_future(clock.sleep(BEAT_SECONDS))
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait({beat, news}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                beat.cancel()
+                news.cancel()
+            self._news.clear()
+            told += 1
+            await ctx.session.report_progress(told, None, mask(self._line) or None)
+
+
+@asynccontextmanager
+async def open_progress(ctx: ServerRequestContext[Any, Any], clock: Clock) -> AsyncIterator[Progress]:
+    """Report the progress of the call that is made in the block."""
+    progress = Progress()
+    if not (ctx.meta and ctx.meta.get("progress_token") is not None):
+        yield progress
+        return
+    async with background(progress.report(ctx, clock), "progress of a call over MCP"):
+        yield progress
+
 
 MAX_DATA = 1 << 20
 """Characters of a result's fields: larger data are read in parts."""
@@ -73,7 +123,7 @@ class ClientServices(TurnServices):
 
 
 class CallServices(ClientServices):
-    """The services of a client's own call. Implements `sessions.agent_run.ExternalCaller`, too."""
+    """The services of a client's own call. Implements `turns.agent_run.ExternalCaller`, too."""
 
     agents: AgentPort
     """Runs agents for the call; set before it is made."""

@@ -33,13 +33,13 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from goclaw.core.events import Actor
+from goclaw.core.supervise import background, keep_running
 from goclaw.errors import GoclawError
-from goclaw.events import Actor
 from goclaw.mcp.declared import Notification, Resource
 from goclaw.servers.mcp.backend import Change, Changed, ListChanged, McpBackend, Told
 from goclaw.servers.mcp.files import WHOLE, Interests, follow_files
 from goclaw.servers.mcp.uris import STATUS
-from goclaw.supervise import background, keep_running
 from goclaw.toolkit.registry import same
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.records import record
+from goclaw.core.records import record
 from goclaw.registries.base import LATEST, values
 from goclaw.registries.catalog_store import OWN, CatalogStore, Key, StoredLine
 

@@ -1,27 +1,61 @@
 """Callers of the registry and their rights: any valid token reads; admins and publishers also publish.
 
 A token identifies its user (`goclaw.tokens`), users.json and `registry_server.publishers` have the rights, at every
-request. The rules are those of terminals over TCP (`servers.remote_terminals`).
+request. The rules are those of terminals over TCP (`servers.terminals`). A refusal is an HTTP status and a text as
+JSON, which holds nothing of the request.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 
 from aiohttp import web
 
-from goclaw.audit import AuditEntry
-from goclaw.clock import Clock
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens
+from goclaw.auth.users import Users
 from goclaw.config.policies import ADMIN
 from goclaw.config.registries import RegistryServerSettings
-from goclaw.events import Actor
-from goclaw.records import record
-from goclaw.servers.registry.refusal import RequestRefused
-from goclaw.servers.remote_terminals import CHALLENGE, Failures, TerminalLimits, network_of, shown_token
-from goclaw.tokens import Tokens
-from goclaw.users import Users
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.records import record
+from goclaw.servers.http import HEADERS
+from goclaw.servers.terminals import CHALLENGE, Failures, TerminalLimits, network_of, shown_token
 
 log = logging.getLogger(__name__)
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_WORDS: Mapping[int, str] = {
+    HTTPStatus.FORBIDDEN: "no web page may call this registry",
+    HTTPStatus.NOT_FOUND: "there is nothing at this address",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this cannot be done here",
+    HTTPStatus.REQUEST_TIMEOUT: "the entry did not come in time",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "this is more than any entry may have",
+    HTTPStatus.MISDIRECTED_REQUEST: "this registry has other names (`registry_server.hosts`)",
+}
+"""The texts of the listener's own refusals."""
+
+
+class RequestRefused(Exception):
+    """A refused request. The message is for the people who sent it."""
+
+    def __init__(self, status: HTTPStatus, words: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+        super().__init__(words)
+        self.status = status
+        self.headers = headers
+
+    def response(self) -> web.Response:
+        """Return the response."""
+        return web.json_response({"error": str(self)}, status=self.status, headers={**HEADERS, **self.headers})
+
+
+def refused(refusal: web.HTTPException) -> web.Response:
+    """Return the same for a refusal of the listener."""
+    words = _WORDS.get(refusal.status, "this is no request that can be answered")
+    allow = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
+    return RequestRefused(HTTPStatus(refusal.status), words, allow).response()
+
 
 ENTRY = "registry"
 """The way in, as `Actor.entry` names it."""

@@ -7,9 +7,48 @@ from textual.content import Content
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from goclaw.events import CommandInfo
-from goclaw.tui.mention import Mention, can_be_written, mention_before
+from goclaw.core.events import CommandInfo
+from goclaw.core.records import record
 from goclaw.tui.text import printable
+
+_MENTION = re.compile(r'(?:^|(?<=\s))@(?:"([^"]*)|([^\s"]*))$')
+_SPACE = re.compile(r"\s")
+_MAX_MENTION = 256
+"""Characters; typed paths are shorter, but a whole line may be pasted."""
+
+
+@record
+class Mention:
+    """A mention that ends at the cursor."""
+
+    written: str
+    """The typed text from the `@` on."""
+    begun: str
+    """The path that is being typed."""
+    is_quoted: bool
+
+    def completed(self, path: str) -> str:
+        """Return the text once `path` is chosen; a folder stays open for further typing."""
+        quoted = self.is_quoted or bool(_SPACE.search(path))
+        start = f'@"{path}' if quoted else f"@{path}"
+        if path.endswith("/"):
+            return start
+        return f'{start}" ' if quoted else f"{start} "
+
+
+def mention_before(text: str) -> Mention | None:
+    """Return the mention at the end of `text`, a line up to its cursor."""
+    found = _MENTION.search(text)
+    if found is None or len(found[0]) > _MAX_MENTION:
+        return None
+    quoted, plain = found.groups()
+    return Mention(found[0], plain if quoted is None else quoted, quoted is not None)
+
+
+def can_be_written(path: str) -> bool:
+    """Return whether a message can name `path`: with white space and a quotation mark its end is ambiguous."""
+    return '"' not in path
+
 
 _COMMAND = re.compile(r"/(\w*)")
 

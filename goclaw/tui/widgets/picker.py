@@ -11,10 +11,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from goclaw.clock import Clock, ago
-from goclaw.events import SessionInfo
+from goclaw.core.clock import Clock, ago
+from goclaw.core.events import SessionInfo
+from goclaw.core.wire import MAX_NAME
 from goclaw.tui.text import one_line, printable
-from goclaw.wire import MAX_NAME
 
 OWN_KIND = "tui:"
 """The prefix of session keys made here."""

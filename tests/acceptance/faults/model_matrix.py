@@ -15,18 +15,18 @@ from typing import Any, Literal
 
 from pydantic import SecretStr
 
+from goclaw.agent.context.compaction import Summarizer, SummarySource
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.context.compaction import Summarizer, SummarySource
-from goclaw.health.unhandled import catching
+from goclaw.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.health.vitals import catching
 from goclaw.llm.base import ChatModel, ModelEvent, ModelPorts, Request
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.open import find_provider
 from goclaw.llm.scripted import ScriptedModel
-from goclaw.messages import AssistantMessage, Message, UserMessage
 from goclaw.sessions.models import Models
-from goclaw.sessions.service import FAILED
 from goclaw.store.database import Database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from goclaw.turns.service import FAILED
 from tests.acceptance.faults.model_faults import FAULTS, ModelFault, calling
 from tests.acceptance.faults.servers import Servers, open_servers
 from tests.harness import Core, World

@@ -18,11 +18,11 @@ import pytest
 
 from goclaw.app import App, open_app
 from goclaw.channels.telegram import polling, request
-from goclaw.clock import RealClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock
+from goclaw.core.events import Address, Delivery
 from goclaw.errors import DeliveryError
-from goclaw.events import Address, Delivery
-from goclaw.health.unhandled import catching
+from goclaw.health.vitals import catching
 from tests.acceptance.books import read_chat
 from tests.acceptance.daemon import SPEC, UNLIMITED
 from tests.acceptance.faults.telegram_faults import FAULTS, QUERY, FaultyTelegram, TelegramFault

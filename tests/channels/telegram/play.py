@@ -4,16 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from goclaw.clock import SteppedClock
-from goclaw.events import (
-    Address,
-    Outcome,
-    TextStreamed,
-    ToolFinished,
-    ToolStarted,
-    TurnFinished,
-    TurnStarted,
-)
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, Outcome, TextStreamed, ToolFinished, ToolStarted, TurnFinished, TurnStarted
 from tests.channels.telegram.support import POLLER, Stage, eventually, open_stage
 
 PRIVATE = Address("telegram", "5")

@@ -11,15 +11,15 @@ from typing import Any
 
 import aiohttp
 
-from goclaw.catalog import CHANNELS
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Unrecorded
-from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.catalog import CHANNELS
+from goclaw.core.clock import Clock, RealClock, SteppedClock
+from goclaw.core.events import Address, Alerts, Delivery, Receipt
+from goclaw.core.events.ports import Unheard
+from goclaw.core.plugins import load
+from goclaw.core.supervise import background
 from goclaw.errors import ToolError
-from goclaw.events import Address, Alerts, Delivery, Receipt
-from goclaw.events.alerts import Unheard
-from goclaw.plugins import load
-from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
 from tests.fake_telegram.server import FakeTelegram
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from goclaw.catalog import ACCOUNTS
 from goclaw.channels.base import Account, AccountPart
 from goclaw.config.schema import Config
+from goclaw.core.catalog import ACCOUNTS
+from goclaw.core.events import Actor
+from goclaw.core.plugins import load
 from goclaw.errors import ChannelError, ConfigError
-from goclaw.events import Actor
 from goclaw.net import open_client
-from goclaw.plugins import load
 from tests.channels.telegram.support import HastyClock
 from tests.fake_telegram.server import FakeTelegram
 

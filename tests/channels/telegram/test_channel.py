@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from goclaw.channels.telegram.files import MAX_FILE, MAX_IMAGE
+from goclaw.channels.telegram.message_content import MAX_FILE, MAX_IMAGE
 from goclaw.config.schema import Config
+from goclaw.core.events import Attachment
 from goclaw.errors import ConfigError, DeliveryError
-from goclaw.events import Attachment
 from tests.channels.telegram.support import PART, Stage, eventually, open_stage
 
 

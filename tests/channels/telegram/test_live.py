@@ -5,17 +5,9 @@ import asyncio
 import pytest
 
 from goclaw.channels.telegram.live import TYPING_SECONDS
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, Outcome, Question, QuestionAnswered, QuestionAsked, TurnFinished, TurnStarted
 from goclaw.errors import DeliveryError
-from goclaw.events import (
-    Address,
-    Outcome,
-    Question,
-    QuestionAnswered,
-    QuestionAsked,
-    TurnFinished,
-    TurnStarted,
-)
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing
 from tests.channels.telegram.support import POLLER, eventually, open_stage, passing
 

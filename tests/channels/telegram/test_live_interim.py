@@ -6,12 +6,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from goclaw.channels.telegram.channel import MESSAGE_IDS_FILE
-from goclaw.channels.telegram.live_message_ids import LiveMessageIds
 from goclaw.channels.telegram.previews import GROUP_SECONDS
-from goclaw.clock import SteppedClock
+from goclaw.channels.telegram.state_files import LiveMessageIds
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, MessageStored
+from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import DeliveryError
-from goclaw.events import Address, MessageStored
-from goclaw.messages import AssistantMessage, ToolCall
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import Stage, delivery, eventually, open_stage
 

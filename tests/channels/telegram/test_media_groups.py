@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.channels.telegram.channel import MEDIA_GROUPS_FILE
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS, MediaGroups
-from goclaw.clock import SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.errors import DiskError, StateError
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram.server import FakeTelegram

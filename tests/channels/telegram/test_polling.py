@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from goclaw.channels.telegram.health import CONFLICT, REFUSED, TOKEN_ALERT, WEBHOOK
+from goclaw.channels.telegram.connection import CONFLICT, REFUSED, TOKEN_ALERT, WEBHOOK
 from goclaw.channels.telegram.polling import FIRST_PAUSE, IDLE_SECONDS
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.support import HastyClock, eventually, open_stage

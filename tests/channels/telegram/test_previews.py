@@ -5,19 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.circuit_breaker import FAILURES
 from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
-from goclaw.clock import SteppedClock
+from goclaw.channels.telegram.rate_limits import FAILURES
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Address, Outcome, StreamRestarted, TextStreamed, ToolFinished, ToolStarted, TurnStarted
 from goclaw.errors import DeliveryError
-from goclaw.events import (
-    Address,
-    Outcome,
-    StreamRestarted,
-    TextStreamed,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-)
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import POLLER, eventually, open_stage
 from tests.fake_telegram.server import FakeTelegram

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.inbound import Me, inbound_of
-from goclaw.events import Attachment, Inbound
-from goclaw.messages import Provenance, SourceKind
+from goclaw.channels.telegram.updates import Me, inbound_of
+from goclaw.core.events import Attachment, Inbound
+from goclaw.core.messages import Provenance, SourceKind
 from tests.fake_telegram.world import BOT, World, person
 
 ME = Me(42, "claw_bot")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from goclaw.channels.telegram.identity import DOUBT_SECONDS
-from goclaw.clock import SteppedClock
+from goclaw.channels.telegram.update_handler import DOUBT_SECONDS
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import AcceptKind, Address, TextStreamed, TurnStarted
 from goclaw.errors import DeliveryError
-from goclaw.events import AcceptKind, Address, TextStreamed, TurnStarted
 from tests.channels.telegram.support import Stage, open_stage, passing
 from tests.fake_telegram import methods
 from tests.fake_telegram.server import FakeTelegram

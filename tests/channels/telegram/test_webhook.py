@@ -12,15 +12,15 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
-from goclaw.channels.telegram.lock import only_poller
+from goclaw.channels.telegram.connection import only_poller
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
-from goclaw.clock import Clock, RealClock, SteppedClock
 from goclaw.config.schema import Config
+from goclaw.core.clock import Clock, RealClock, SteppedClock
+from goclaw.core.supervise import background
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
 from goclaw.servers.http import open_http
-from goclaw.supervise import background
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram

@@ -6,13 +6,13 @@ from contextlib import closing
 
 import pytest
 
+from goclaw.memory import searching
 from goclaw.memory.base import MemoryFile
 from goclaw.memory.chunks import Chunk, chunk_markdown
-from goclaw.memory.index import lookup, notes
-from goclaw.memory.index.lookup import PassageText
+from goclaw.memory.index import notes
 from goclaw.memory.index.notes import FileVersion, IndexedNote
-from goclaw.memory.index.schema import SCHEMA, place_of
-from goclaw.memory.index.scope import Scope
+from goclaw.memory.index.schema import SCHEMA, Scope, place_of
+from goclaw.memory.searching import PassageText
 
 VERSION = FileVersion(1.5, 7, 9)
 ROOMS = ("Hall", "Attic", "Cellar", "Garden")
@@ -96,7 +96,7 @@ def test_what_stands_where_it_stood_keeps_its_unit(corpus: sqlite3.Connection) -
     kept = [place for place in before if before[place] == after[place]]
     assert kept == [place_of(1, 0), place_of(1, 2)]
     assert (found(corpus, "attic"), found(corpus, "garden")) == ([], [place_of(1, 1)])
-    shown = lookup.texts(corpus, "note", [place_of(1, 2), place_of(9, 9)])
+    shown = searching.texts(corpus, "note", [place_of(1, 2), place_of(9, 9)])
     cellar = PassageText(place_of(1, 2), 0, 8, 9, 2.5, "", "Cellar", "The cellar is green.")
     assert shown == {cellar.place: cellar}
     assert times(corpus) == [2.5]
@@ -153,7 +153,7 @@ def test_a_removed_file_is_forgotten_and_its_number_not_used_again(corpus: sqlit
     put(corpus, house("Hall"))
     assert notes.remove(corpus, "/w", ["memory/house.md", "memory/never.md"]) == ()
     assert notes.files(corpus, "/w", "") == []
-    assert lookup.texts(corpus, "note", [place_of(1, 0)]) == {}
+    assert searching.texts(corpus, "note", [place_of(1, 0)]) == {}
     put(corpus, house("Hall"))
     assert found(corpus, "green") == [place_of(2, 0)]
 

@@ -11,21 +11,21 @@ import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from goclaw.access import Access
 from goclaw.app import Environment, open_environment
 from goclaw.app.mcp_server import OfTheDaemon
-from goclaw.audit import AuditEntry
-from goclaw.events import Actor
+from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens, add_token, open_tokens, revoke_token
+from goclaw.auth.users import User, Users
+from goclaw.core.events import Actor
 from goclaw.hooks.base import Hooks
 from goclaw.mcp.declared import Declared
 from goclaw.servers.mcp.backend import ENTRY, McpBackend
 from goclaw.servers.mcp.http import open_mcp_http
 from goclaw.servers.mcp.offer import ClientCall, McpExport, open_offer
-from goclaw.tokens import Tokens, add_token, open_tokens, revoke_token
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
-from goclaw.users import User, Users
 from tests.harness import PATIENCE, Answer, Core, World
 
 ANN, BOB = "tui:ann", "telegram:7"

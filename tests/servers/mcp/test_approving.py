@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp_types import ElicitRequestFormParams, ElicitResult, TextContent
 
-from goclaw.users import User
+from goclaw.auth.users import User
 from tests.parts import Trail
 from tests.servers.mcp.house import ANN, house
 from tests.servers.mcp.test_tools import launch, said

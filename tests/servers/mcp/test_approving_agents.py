@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.messages import ToolCall
+from goclaw.core.messages import ToolCall
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from tests.parts import Trail

@@ -12,11 +12,11 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceListChangedNotification
 
-from goclaw.events import Actor
+from goclaw.auth.users import User
+from goclaw.core.events import Actor
 from goclaw.servers.mcp import files
 from goclaw.servers.mcp.backend import Changed
 from goclaw.servers.mcp.files import Interest, look
-from goclaw.users import User
 from goclaw.workspace import Workspace, hints
 from tests.servers.mcp.house import ANN, BOB, House, Listener, house
 from tests.servers.mcp.test_watching import Heard, until

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from goclaw.clock import SteppedClock
+from goclaw.auth.tokens import Tokens, add_token, revoke_token
 from goclaw.config.mcp import McpServerSettings
-from goclaw.events import Actor
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import Actor
 from goclaw.servers.mcp.guard import ACTOR, GuardLimits, RequestGuard
-from goclaw.tokens import Tokens, add_token, revoke_token
 from tests.servers.mcp.house import ANN
 
 JSON = {"content-type": "application/json"}

@@ -10,11 +10,11 @@ import pytest
 from mcp_types import ResourceUpdatedNotification, ToolListChangedNotification
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
+from goclaw.auth.tokens import Tokens
+from goclaw.auth.users import User
 from goclaw.config.mcp import VERSIONS
 from goclaw.errors import StateError
 from goclaw.servers.mcp.http import open_mcp_http
-from goclaw.tokens import Tokens
-from goclaw.users import User
 from tests.harness import Answer
 from tests.parts import Trail, acting
 from tests.servers.mcp.house import ANN, BOB, house

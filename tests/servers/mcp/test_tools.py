@@ -9,15 +9,15 @@ import pytest
 from mcp_types import TextContent
 from pydantic import Field
 
-from goclaw.config.cli_tools import CliToolSettings
+from goclaw.auth.users import User
+from goclaw.config.tools import CliToolSettings
+from goclaw.core.redact import remember
 from goclaw.errors import ToolError
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from goclaw.redact import remember
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.tools.cli_source import cli_tool
-from goclaw.users import User
 from tests.parts import Trail, acting
 from tests.servers.mcp.house import ANN, BOB, house
 

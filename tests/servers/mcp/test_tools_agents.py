@@ -9,14 +9,13 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
-from goclaw.messages import AssistantMessage, ToolCall, UserMessage
+from goclaw.auth.users import User
+from goclaw.core.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.servers.mcp.backend import NoExternalRuns
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.agent import agent
-from goclaw.tools.send_message import send_message
-from goclaw.tools.team_create import team_create
-from goclaw.users import User
+from goclaw.tools.teams import send_message, team_create
 from tests.parts import Trail, acting
 from tests.servers.mcp.exporting import living, offering, world_of
 from tests.servers.mcp.house import ANN, BOB

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from goclaw.messages import AssistantMessage, Message
+from goclaw.core.messages import AssistantMessage, Message
 from tests.harness import World
 from tests.parts import Trail, acting
 from tests.servers.mcp.exporting import living, offering, world_of

@@ -10,10 +10,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification, ToolListChangedNotification
 
+from goclaw.auth.users import User
+from goclaw.core.events import Actor
 from goclaw.errors import ToolError
-from goclaw.events import Actor
 from goclaw.mcp.declared import Declared, Notification, Resource
-from goclaw.users import User
 from tests.harness import PATIENCE, Answer
 from tests.servers.mcp.house import ANN, BOB, House, house
 from tests.servers.mcp.test_tools import add

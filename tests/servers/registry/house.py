@@ -12,14 +12,14 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from goclaw.audit import AuditEntry
-from goclaw.clock import SteppedClock
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens, add_token
+from goclaw.auth.users import Users
 from goclaw.config.schema import Config
+from goclaw.core.clock import SteppedClock
 from goclaw.registries.catalog_store import FILE, CatalogStore
-from goclaw.servers.listener import ListenerLimits
-from goclaw.servers.registry.open import open_registry
-from goclaw.tokens import Tokens, add_token
-from goclaw.users import Users
+from goclaw.servers.http import ListenerLimits
+from goclaw.servers.registry.api import open_registry
 
 PEOPLE = {"tui:ann": {"roles": ["admin"]}, "tui:bob": {}, "tui:eve": {}, "tui:mal": {}}
 """Ann is an admin, Bob and Mal are publishers, Eve only reads."""

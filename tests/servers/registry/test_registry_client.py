@@ -6,8 +6,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from goclaw.clock import SteppedClock
 from goclaw.config.registries import RegistrySettings
+from goclaw.core.clock import SteppedClock
 from goclaw.registries.base import EntryKind, RegistryError
 from goclaw.registries.catalog_store import FILE, OWN, CatalogStore
 from goclaw.registries.client import RegistryClient

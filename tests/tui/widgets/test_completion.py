@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.content import Content
 
-from goclaw.events import Actor, CommandInfo
+from goclaw.core.events import Actor, CommandInfo
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.prompt import Prompt
 from tests.tui.fake_daemon import PATIENCE, FakeGateway, Screen, Stage

@@ -8,8 +8,8 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from goclaw.clock import SteppedClock
-from goclaw.events import SessionInfo
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import SessionInfo
 from goclaw.tui.widgets.picker import SessionPicker, new_key, options_of
 from tests.tui.screen import Hand, text_of
 

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 
-from goclaw.tui.input_history import FILE, InputHistory
 from goclaw.tui.widgets.completion import Completion
-from goclaw.tui.widgets.prompt import FOLDED_CHARACTERS, FOLDED_LINES, Prompt
+from goclaw.tui.widgets.prompt import FOLDED_CHARACTERS, FOLDED_LINES, HISTORY_FILE, InputHistory, Prompt
 
 
 @pytest.fixture
 def prompt(tmp_path: Path) -> Prompt:
     """An input that is never mounted."""
-    return Prompt(InputHistory(tmp_path / FILE), Completion(lambda begun: False))
+    return Prompt(InputHistory(tmp_path / HISTORY_FILE), Completion(lambda begun: False))
 
 
 def lines(number: int) -> str:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from goclaw.clock import SteppedClock
-from goclaw.events import LOCAL, Address, TurnStarted
+from goclaw.core.clock import SteppedClock
+from goclaw.core.events import LOCAL, Address, TurnStarted
 from goclaw.tui.widgets.status_bar import StatusBar
 from tests.tui.fake_daemon import SESSION, Stage
 

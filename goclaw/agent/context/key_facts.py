@@ -1,0 +1,116 @@
+"""Key facts that a summary must keep: names that only help word for word, such as paths, addresses and identifiers.
+
+A model that summarises may drop them, and a summary of that summary cannot bring them back. Missing ones are
+put below its text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from goclaw.core.redact import MASK, mask
+
+MAX_NAMES = 60
+MAX_CHARACTERS = 2_400
+"""Maximum characters of the list, about 600 tokens: enough for a project's files, little beside the summary itself."""
+MAX_NAME = 120
+SHORTEST_NAME = 3
+HEAD = "Kept word for word:"
+
+MAX_READ = 400_000
+"""Maximum characters searched: what half of a large window holds, in less than a second for any text."""
+
+MAX_FOUND = 1_000
+"""Maximum names: more than a summary can mention and the list below it hold."""
+
+# Word by word, and only words of a bounded length: no text can make this slow.
+_WORD = re.compile(r"`[^`\n]{2,80}`|\+\d[\d ().-]{6,18}\d|\S+")
+_SIGNS = re.compile(r"[`/@#_+\d-]|\.\w")
+"""Every name has one of these characters; most words do not."""
+# Each alternative begins where nothing that it could begin with comes before: one try per word, not one per letter.
+_NAME = re.compile(
+    r"""
+    `[^`]+`                                                 # what somebody marked as literal
+    | \+\d[\d\ ().-]+\d                                    # telephone numbers
+    | https?://[^\s<>"')\]]+                                # addresses
+    | (?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.-]*\w               # e-mail
+    | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
+    | (?<![\w.@+/~-])(?:(?:~|\.{1,2})?/(?:[\w.@+-]++/)*[\w.@+-]+|(?:[\w.@+-]++/)+[\w.@+-]*)  # paths
+    | (?<![\w.-])[\w.-]*\w\.(?:py|md|txt|json|ya?ml|toml|ts|js|go|rs|java|c|h|cpp|sh|sql|csv|html|css|pdf|png|jpe?g|db
+        |log|lock)\b
+    | \b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b                     # CONSTANT_NAMES
+    | \b[A-Z]{2,10}-\d+\b | (?<!\w)\#\d+\b                # tickets
+    | \bv?\d+\.\d+\.\d+(?:[-+][\w.]+)?\b                 # versions
+    | \b\d[\d.-]{4,}\d\b                                  # long numbers, dates
+    | \b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b  # hashes
+    """,
+    re.VERBOSE,
+)
+
+
+def names(text: str) -> Iterator[str]:
+    """Yield the names in a text, in order, each as often as it occurs. Secrets are none."""
+    text = mask(text)
+    # Only code and telephone numbers have spaces; without them splitting is several times as quick.
+    words = _WORD.findall(text) if "`" in text or "+" in text else text.split()
+    for word in words:
+        if word.isalpha() or len(word) > MAX_NAME or not _SIGNS.search(word) or MASK in word:
+            continue
+        for found in _NAME.finditer(word):
+            name = found[0].strip("`").rstrip(".,;:")
+            if len(name) >= SHORTEST_NAME:
+                yield name
+
+
+def names_in(texts: Iterable[str]) -> Sequence[str]:
+    """Return the names in some texts, the most important first, each once and within bounds."""
+    found: dict[str, None] = {}
+    for text in _bounded(texts):
+        found.update(dict.fromkeys(names(text)))
+        if len(found) >= MAX_FOUND:
+            break
+    return list(found)
+
+
+def with_names(summary: str, before: str, said: Sequence[str]) -> str:
+    """Return the summary, with the names that it lacks below it, within bounds.
+
+    Args:
+        summary: what was written.
+        before: the summary of what came earlier; its names have no other place any more.
+        said: the names in what the summary is about, see `names_in`.
+    """
+    old = [name for name in names_in([before]) if name not in summary]
+    # Old names get half, and what the new ones leave over: else a full list would never take in another name.
+    kept = _first(old, MAX_NAMES // 2, MAX_CHARACTERS // 2)
+    size = sum(map(_size, kept))
+    known = set(old)
+    fresh = (name for name in said if name not in known and name not in summary)
+    new = _first(fresh, MAX_NAMES - len(kept), MAX_CHARACTERS - size)
+    size += sum(map(_size, new))
+    rest = _first(old[len(kept) :], MAX_NAMES - len(kept) - len(new), MAX_CHARACTERS - size)
+    missing = [*kept, *new, *rest]
+    return f"{summary}\n\n{HEAD} {', '.join(missing)}" if missing else summary
+
+
+def _bounded(texts: Iterable[str]) -> Iterator[str]:
+    left = MAX_READ
+    for text in texts:
+        yield text[:left]
+        left -= len(text)
+        if left <= 0:
+            return
+
+
+def _first(found: Iterable[str], most: int, characters: int) -> Sequence[str]:
+    """As many of the first names as there is room for."""
+    kept: list[str] = []
+    for name in found:
+        characters -= _size(name)
+        if characters < 0 or len(kept) == most:
+            break
+        kept.append(name)
+    return kept
+
+
+def _size(name: str) -> int:
+    return len(name) + len(", ")

@@ -1,0 +1,117 @@
+"""Marks around untrusted content, as the model reads it: text from outside must not pass for a person's words.
+
+The sender's own earlier words and the agent's have none: a line of ours beside them names their author.
+
+Rows and screens hold no marks; a message becomes marked when a request is made of it. The same row is marked in the
+same way forever, so that what a provider has cached stays byte for byte.
+"""
+
+import hmac
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from goclaw.core.messages import Foreign, Message, ToolResult, UserMessage
+from goclaw.core.records import record
+
+ID_LENGTH = 8
+"""Letters of four bits each. Text that would be taken for a mark is written differently as well."""
+MAX_ORIGIN = 100
+TOKENS = 24
+"""The approximate tokens of the two marks of one piece."""
+OF_THE_SENDER = "the sender's own voice"
+"""Origin of the sender's speech: transcribed by a machine, but said to the agent."""
+
+_MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)", re.IGNORECASE)
+_REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
+_LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
+"""Digits cost models two or three times the tokens of letters; with vowels there would be words now and then."""
+
+
+@record
+class ContentMarkers:
+    """The marks around untrusted content, made with the installation's key (`store.schema`).
+
+    Without a key the marks have no id.
+    """
+
+    key: bytes = b""
+
+    def around(self, message: Message, row: int) -> Message:
+        """Return the message of a row with marks around what is foreign in it; itself where nothing is."""
+        match message:
+            case ToolResult(foreign=True):
+                return replace(message, content=fenced(message.content, message.name, self._id(row)))
+            case ToolResult(content=content) if _REMINDER.search(content):
+                return replace(message, content=no_reminder(content))
+            case UserMessage(foreign=pieces) if pieces:
+                return replace(message, text=self.text_of(message, row), foreign=())
+            case UserMessage(text=text) if _REMINDER.search(text):
+                return replace(message, text=no_reminder(text))
+            case _:
+                return message
+
+    def text_of(self, message: UserMessage, row: int) -> str:
+        """Return the text of a person's message with marks around what is foreign in it."""
+        return "".join(self._pieces(message, row))
+
+    def beside(self, text: str, origin: str) -> str:
+        """Text beside the conversation that belongs to no row, in marks."""
+        return fenced(text, origin, self._id(0))
+
+    def _pieces(self, message: UserMessage, row: int) -> Iterator[str]:
+        at = 0
+        for piece in message.foreign:
+            yield no_reminder(message.text[at : piece.start])
+            words = message.text[piece.start : piece.end]
+            yield harmless(words) if piece.is_own else fenced(words, piece.origin, self._id(row))
+            at = piece.end
+        yield no_reminder(message.text[at:])
+
+    def _id(self, row: int) -> str:
+        digest = hmac.digest(self.key, str(row).encode(), "sha256") if self.key else b""
+        return digest.hex()[:ID_LENGTH].translate(_LETTERS)
+
+
+def fenced(text: str, origin: str, mark: str = "") -> str:
+    """`text` between marks that it cannot imitate; `mark`: their id."""
+    name = f"material {mark}".rstrip()
+    return f'<{name} from="{_plain(origin)}">\n{harmless(text)}\n</{name}>'
+
+
+def harmless(text: str) -> str:
+    """`text` with everything written differently that looks like a mark of ours."""
+    return _MARK.sub("<\u200b", text) if "<" in text else text
+
+
+def reminder(texts: Sequence[str]) -> str:
+    """Return the runtime's own words in their marks, which no word in them ends; empty for no words."""
+    lines = "\n".join(map(harmless, texts))
+    return f"<system-reminder>\n{lines}\n</system-reminder>" if lines else ""
+
+
+def no_reminder(text: str) -> str:
+    """`text` with what looks like a reminder of the runtime written differently: only the runtime reminds."""
+    return _REMINDER.sub("<\u200b", text) if "<" in text else text
+
+
+def count_of(message: Message) -> int:
+    """Return the number of marked pieces of a message."""
+    match message:
+        case ToolResult():
+            return int(message.foreign)
+        case UserMessage():
+            return sum(not piece.is_own for piece in message.foreign)
+        case _:
+            return 0
+
+
+def moved(pieces: tuple[Foreign, ...], by: int) -> tuple[Foreign, ...]:
+    """Return the pieces of a text that got `by` characters before it."""
+    return tuple(replace(piece, start=piece.start + by, end=piece.end + by) for piece in pieces)
+
+
+def _plain(origin: str) -> str:
+    """Return text without our marks: names in it were chosen by their bearers."""
+    plain = "".join(char if char.isprintable() else " " for char in origin if char not in '<>"')
+    return " ".join(plain.split())[:MAX_ORIGIN]

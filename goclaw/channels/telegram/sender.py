@@ -1,0 +1,295 @@
+"""Sending of deliveries: messages in order, files, reactions, edits, and the buttons below a message.
+
+The sender decides what each failure means for the next try. A delivery of several messages resumes where it stopped,
+also in the next run of the daemon: the `Handover` knows the parts that arrived. The update that Telegram sends for the
+press of a button is read in `updates`.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup
+from telegram.error import BadRequest, ChatMigrated, TelegramError
+
+from goclaw.channels.base import Doubt, Handover
+from goclaw.channels.telegram.chat_access import BlockedChats
+from goclaw.channels.telegram.live import LiveViews
+from goclaw.channels.telegram.outgoing import (
+    NO_TEXT,
+    ChatTarget,
+    OutgoingFile,
+    Part,
+    closes_chat,
+    delete,
+    edit_caption,
+    edit_keyboard,
+    edit_text,
+    names_lost_topic,
+    parts_of,
+    send_text,
+    target_of,
+    upload,
+    with_note,
+)
+from goclaw.channels.telegram.previews import Preview
+from goclaw.channels.telegram.rate_limits import RateLimiter
+from goclaw.channels.telegram.render import RenderedMessage
+from goclaw.channels.telegram.request import Flood, Unanswered
+from goclaw.channels.telegram.state_files import ChatMigrations
+from goclaw.config.values import reaction_of
+from goclaw.core.events import Choice, Delivery, Receipt
+from goclaw.errors import DeliveryError
+
+log = logging.getLogger(__name__)
+
+
+NOTES = {
+    Doubt.NONE: "",
+    Doubt.RESTART: "(sent again after a restart)\n\n",
+    Doubt.SILENCE: "(sent again: the first try may have arrived)\n\n",
+}
+"""The mark in front of a part that may have arrived already."""
+MOVE_SECONDS = 0.1
+"""Seconds before a delivery goes to the group's new id."""
+
+
+class Sender:
+    """Hands deliveries over to Telegram."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        limiter: RateLimiter,
+        live: LiveViews,
+        migrations: ChatMigrations,
+        blocked: BlockedChats,
+        load_blob: Callable[[str], Awaitable[bytes]],
+    ) -> None:
+        self._bot = bot
+        self._limiter = limiter
+        self._live = live
+        self._migrations = migrations
+        self._blocked = blocked
+        self._load_blob = load_blob
+
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        """Do what the delivery says, in Telegram.
+
+        Raises:
+            DeliveryError: says whether and when to try again.
+        """
+        target = target_of(delivery.address)
+        target = replace(target, chat=self._migrations.current(target.chat))
+        self._blocked.ensure(target.chat)
+        self._limiter.owe(target.chat)
+        try:
+            receipt = await self._act(delivery, target, handover)
+        except ChatMigrated as error:
+            self._limiter.paid(target.chat)
+            raise await self._follow(target.chat, error.new_chat_id) from error
+        except Flood as error:
+            self._limiter.hold(target.chat, error.seconds)
+            raise DeliveryError(error.message, retry_after=error.seconds) from error
+        except TelegramError as error:
+            if closes_chat(error):
+                self._blocked.close(target.chat, f"telegram: {error.message}")
+            if closes_chat(error) or isinstance(error, BadRequest):
+                self._limiter.paid(target.chat)
+            raise DeliveryError(
+                f"telegram: {error.message}",
+                permanent=isinstance(error, BadRequest),
+                maybe_delivered=isinstance(error, Unanswered),
+                closed=closes_chat(error),
+            ) from error
+        except DeliveryError:
+            self._limiter.paid(target.chat)
+            raise
+        self._limiter.paid(target.chat)
+        self._blocked.open(target.chat)
+        return receipt
+
+    async def _follow(self, chat: int, new: int) -> DeliveryError:
+        """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
+        await self._migrations.remember(chat, new)
+        if self._migrations.current(chat) == chat:
+            return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
+        return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)
+
+    async def _act(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
+        if delivery.action == "send":
+            return await self._send(delivery, target, handover)
+        message_id = message_id_of(delivery)
+        if delivery.action == "edit":
+            return await self._edit(delivery, target, message_id, handover)
+        reaction = _reaction_of(delivery) if delivery.action == "react" else None
+        await self._limiter.cool(target.chat)
+        if delivery.action == "delete":
+            await delete(self._bot, target.chat, message_id)
+        else:
+            await self._bot.set_message_reaction(target.chat, message_id, reaction)
+        return Receipt(str(message_id))
+
+    async def _send(self, delivery: Delivery, target: ChatTarget, handover: Handover) -> Receipt:
+        """Send all parts that are not there yet; what grew while it was written becomes the first one."""
+        parts = await parts_of(delivery, self._load_blob)
+        preview = await self._live.claim(delivery) if delivery.turn else None
+        keyboard = keyboard_of(delivery.choices)
+        if not handover.parts:
+            # The receipt names the first part, so its buttons can be found again.
+            if preview is not None and await self._fill(preview, parts[0], target, keyboard):
+                await handover.arrived(str(preview.message_id))
+            else:
+                stands = preview is None and self._live.may_stand(delivery.turn, parts[0])
+                await self._send_part(parts[0], target, keyboard, handover, stands=stands)
+        if preview is not None and handover.parts[0] != str(preview.message_id):
+            await self._live.remove(target, preview.message_id)
+        for part in parts[len(handover.parts) :]:
+            await self._send_part(part, replace(target, reply_to=None), None, handover)
+        return Receipt(handover.parts[0])
+
+    async def _fill(
+        self, preview: Preview, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
+    ) -> bool:
+        """Let the message that grew say what it has to say in the end. False: it cannot."""
+        if isinstance(part, OutgoingFile):
+            return False
+        if preview.shown == part and keyboard is None:
+            return True
+        await self._limiter.pace(target.chat)
+        try:
+            await self._edit_chunk(target.chat, preview.message_id, part, keyboard)
+        except BadRequest as error:
+            if closes_chat(error):
+                raise
+            log.info("telegram: an answer cannot be edited in and is sent: %s", error.message)
+            return False
+        return True
+
+    async def _edit(self, delivery: Delivery, target: ChatTarget, message_id: int, handover: Handover) -> Receipt:
+        """Change a message of ours; what has no room in it follows. Without a text only its buttons change."""
+        keyboard = keyboard_of(delivery.choices)
+        if not delivery.text.strip():
+            await self._limiter.cool(target.chat)
+            await edit_keyboard(self._bot, target.chat, message_id, keyboard)
+            return Receipt(str(message_id))
+        parts = await parts_of(delivery, self._load_blob)
+        if not handover.parts:
+            if isinstance(parts[0], OutgoingFile):
+                raise DeliveryError("a message cannot become a file", permanent=True)
+            await self._limiter.pace(target.chat)
+            await self._edit_chunk(target.chat, message_id, parts[0], keyboard)
+            await handover.arrived(str(message_id))
+        for part in parts[len(handover.parts) :]:
+            await self._send_part(part, replace(target, reply_to=None), None, handover)
+        return Receipt(str(message_id))
+
+    async def _edit_chunk(
+        self, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None
+    ) -> None:
+        """The same edit twice is one, so `sending` is not recorded for it."""
+        try:
+            await edit_text(self._bot, chat, message_id, chunk, keyboard)
+        except BadRequest as error:
+            if NO_TEXT in error.message.lower():
+                await edit_caption(self._bot, chat, message_id, chunk, keyboard)
+            elif chunk.spans and is_about_formatting(error):
+                log.warning("telegram refused the formatting of an edit, it goes without: %s", error.message)
+                await edit_text(self._bot, chat, message_id, RenderedMessage(chunk.text), keyboard)
+            else:
+                raise
+
+    async def _send_part(
+        self,
+        part: Part,
+        target: ChatTarget,
+        keyboard: InlineKeyboardMarkup | None,
+        handover: Handover,
+        *,
+        stands: bool = False,
+    ) -> None:
+        """Send the next part, with a note where it may be there already; `stands`: as a preview."""
+        doubt = Doubt.SILENCE if stands and handover.doubt is Doubt.NONE else handover.doubt
+        *notes, last = with_note(part, NOTES[doubt])
+        for note in notes:
+            await self._hand_over(note, target, None, handover)
+        await handover.arrived(str(await self._hand_over(last, target, keyboard, handover)))
+
+    async def _hand_over(
+        self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None, handover: Handover
+    ) -> int:
+        """Send one message when its turn comes; returns its id. Where its topic is gone the chat itself gets it."""
+        await self._limiter.pace(target.chat)
+        await handover.sending()
+        try:
+            return await self._hand_over_once(part, target, keyboard)
+        except BadRequest as error:
+            if target.thread is None or not names_lost_topic(error):
+                raise
+            log.info("telegram: topic %d of chat %d is gone, the chat gets the message", target.thread, target.chat)
+            return await self._hand_over_once(part, replace(target, thread=None), keyboard)
+
+    async def _hand_over_once(self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None) -> int:
+        if isinstance(part, OutgoingFile):
+            return await upload(self._bot, part, target, keyboard)
+        try:
+            return await send_text(self._bot, target, part, keyboard)
+        except BadRequest as error:
+            if not part.spans or closes_chat(error) or names_lost_topic(error):
+                raise
+            log.warning("telegram refused the formatting of a message, it goes without: %s", error.message)
+            return await send_text(self._bot, target, RenderedMessage(part.text), keyboard)
+
+
+def is_about_formatting(error: BadRequest) -> bool:
+    """Whether Telegram took offence at the marks of a text rather than at the message."""
+    return "entit" in error.message.lower() or "parse" in error.message.lower()
+
+
+def _reaction_of(delivery: Delivery) -> str:
+    """Return the reaction as Telegram writes it. Raises DeliveryError: it has no such reaction."""
+    try:
+        return reaction_of(delivery.emoji or "")
+    except ValueError as error:
+        raise DeliveryError(str(error), permanent=True) from None
+
+
+def message_id_of(delivery: Delivery) -> int:
+    """Return the id of the message that a reaction, an edit or a removal refers to.
+
+    Raises:
+        DeliveryError: it is missing.
+    """
+    try:
+        return int(delivery.message_id or "")
+    except ValueError:
+        raise DeliveryError(f"{delivery.action} needs the numeric id of a message", permanent=True) from None
+
+
+BUTTONS_PER_ROW = 2
+MAX_BUTTON_DATA = 64
+"""Maximum bytes of a button's data (Bot API, InlineKeyboardButton.callback_data)."""
+MAX_BUTTON_LABEL = 60
+"""Characters that still fit on half a telephone's width in two lines."""
+
+
+def keyboard_of(choices: Sequence[Choice]) -> InlineKeyboardMarkup | None:
+    """Return the keyboard below a message; None for no choices, which also removes one in an edit.
+
+    A button carries `q:<question id>:<index>`, the index of its answer among the choices.
+    """
+    buttons = []
+    for index, choice in enumerate(choices):
+        data = f"q:{choice.question}:{index}"
+        if len(data.encode()) > MAX_BUTTON_DATA or not choice.label.strip():
+            log.warning("a choice cannot be a button: %d bytes, %d at most", len(data.encode()), MAX_BUTTON_DATA)
+            continue
+        buttons.append(InlineKeyboardButton(button_label(choice.label), callback_data=data))
+    rows = [buttons[first : first + BUTTONS_PER_ROW] for first in range(0, len(buttons), BUTTONS_PER_ROW)]
+    return InlineKeyboardMarkup(rows) if rows else None
+
+
+def button_label(label: str) -> str:
+    """Return a label in one line."""
+    line = " ".join(label.split())
+    return line if len(line) <= MAX_BUTTON_LABEL else f"{line[: MAX_BUTTON_LABEL - 1]}…"

@@ -1,0 +1,188 @@
+"""`goclaw gateway|start|stop|restart|status`: the daemon here or in the background, its end and its state.
+
+Where `goclaw service install` put the daemon into systemd, systemd starts and restarts it.
+"""
+
+import asyncio
+import gc
+import os
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from goclaw.auth.users import login_name
+from goclaw.cli import process, systemd
+from goclaw.cli.frame import Options, say, show
+from goclaw.cli.options import load, options
+from goclaw.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background, started
+from goclaw.cli.systemd import UNIT_NAME, installed_unit, unit_text
+from goclaw.config.layers import LOCATION
+from goclaw.config.load import Loaded, load_config
+from goclaw.config.schema import Config
+from goclaw.config.state import running_pid
+from goclaw.errors import StateError
+
+gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@gateway_app.command()
+def gateway(context: typer.Context) -> None:
+    """Run the daemon here, until Ctrl-C or SIGTERM."""
+    loaded = load(context)
+    # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
+    gc.disable()
+    # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
+    from goclaw.cli.daemon import run_daemon, serve
+
+    run_daemon(serve(loaded, started(loaded, options(context))))
+
+
+start_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@start_app.command()
+def start(context: typer.Context) -> None:
+    """Start the daemon in the background.
+
+    Where `goclaw service install` put it into systemd, systemd starts it.
+    """
+    loaded = load(context)
+    if listens(loaded.config):
+        say(f"it runs already (pid {running_pid(loaded.config)})")
+    else:
+        bring_up(loaded, options(context))
+        say(f"running in the background (pid {running_pid(loaded.config)})")
+    for line in what_stays(loaded.config):
+        say(line)
+
+
+def bring_up(loaded: Loaded, given: Options) -> None:
+    """Start a daemon that stays, and wait until it listens.
+
+    Raises:
+        StateError: it did not start; the message says why.
+    """
+    refuse_secrets(loaded)
+    if runs_as_service(loaded, given):
+        systemd.control("start", UNIT_NAME)
+    else:
+        asyncio.run(start_in_background(loaded.config, given))
+
+
+def refuse_secrets(loaded: Loaded) -> None:
+    """Raise StateError for a secret among the options: a daemon has them for as long as it lives, for all to read."""
+    if secrets := secret_overrides(loaded):
+        raise StateError(
+            f"{secrets[0]}: is a secret, and everybody on this machine can read the options of a daemon; "
+            f"put it into a file of {loaded.config.state_dir / 'secrets'}"
+        )
+
+
+def runs_as_service(loaded: Loaded, given: Options) -> bool:
+    """Whether systemd would start the very same daemon."""
+    return not given.overrides and installed_unit() == unit_text(loaded) and systemd.answers()
+
+
+def what_stays(config: Config) -> list[str]:
+    """Return lines about a daemon that stays in the background."""
+    if installed_unit() and running_pid(config) == systemd.main_pid():
+        end = "It is run by systemd, also after this terminal is closed. `goclaw service status` says more."
+    else:
+        end = "It goes on when this terminal is closed, until `goclaw stop` or the machine ends it."
+    return [
+        end,
+        "Talk to it with `goclaw`, or `goclaw send TEXT`. How it is: `goclaw status`.",
+        f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; watch that with `goclaw logs -f`.",
+    ]
+
+
+stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@stop_app.command()
+def stop(context: typer.Context) -> None:
+    """End the daemon; what is unfinished goes on at the next start."""
+    pid = asyncio.run(process.stop(load(context, packages=False).config))
+    say(f"stopped (pid {pid})" if pid else "not running")
+
+
+restart_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@restart_app.command()
+def restart(context: typer.Context) -> None:
+    """End the daemon and start it anew.
+
+    It gets the options that it was started with; those of this command go before them. The configuration is checked
+    first: one that cannot be used ends nothing.
+    """
+    loaded, given = load(context), options(context)
+    config = loaded.config
+    pid = running_pid(config)
+    if pid and installed_unit() and pid == systemd.main_pid():
+        _restart_service(loaded, given)
+    else:
+        _restart_in_background(config, given)
+    say(f"{'' if pid else 'none ran; '}running in the background (pid {running_pid(config)})")
+
+
+def _restart_service(loaded: Loaded, given: Options) -> None:
+    if given.overrides or (given.config and installed_unit() != unit_text(loaded)):
+        raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
+    systemd.control("restart", UNIT_NAME)
+
+
+def _restart_in_background(config: Config, given: Options) -> None:
+    before = recall(config)
+    again = _merged_options(config, before, given) if before else given
+    loaded = load_config(again.config, overrides=again.overrides)
+    refuse_secrets(loaded)
+    if loaded.config.state_dir != config.state_dir:
+        raise StateError(
+            f"{again.config} names another state folder by now, {loaded.config.state_dir}: "
+            "end the daemon with `goclaw stop`, then start it anew"
+        )
+    for name in before.missing if before else ():
+        if name not in os.environ and name not in given.overrides:
+            say(f"warning: {name} was set where the daemon was started, and is not here: it goes on without it")
+    asyncio.run(process.stop(config))
+    bring_up(loaded, again)
+
+
+def _merged_options(config: Config, before: LaunchRecord, given: Options) -> Options:
+    """Return the options of this command, and for the rest those of the daemon."""
+    named = given.config or os.environ.get(LOCATION) or before.config == config.state_dir / "config.yaml"
+    return Options(given.config if named else before.config, {**before.overrides, **given.overrides}, given.debug)
+
+
+status_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@status_app.command()
+def status(
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    session: Annotated[str, typer.Option(help="Which conversation; not given: your own.")] = "",
+) -> None:
+    """Print the state of the running daemon. Exit code 1 when no daemon runs."""
+    config = load(context, packages=False).config
+    if not listens(config):
+        if as_json:
+            print(orjson.dumps({"running": False}).decode())
+        else:
+            say(f"not running (state folder {config.state_dir}). Start it with `goclaw`.")
+        raise typer.Exit(1)
+    numbers = asyncio.run(_ask_status(config, session or f"tui:{login_name()}"))
+    text = numbers.pop("text")
+    if as_json:
+        print(orjson.dumps({"running": True, "pid": running_pid(config), **numbers}).decode())
+    else:
+        show(f"{text}\n\nProcess: pid {running_pid(config)}")
+
+
+async def _ask_status(config: Config, session: str) -> dict[str, Any]:
+    from goclaw.tui.client import attach  # starting and stopping a daemon needs no connection
+
+    async with attach(config.socket_path, session, limit=1) as client:
+        return await client.status()

@@ -1,1 +1,0 @@
-"""Reading (`source`) and formatting of transcripts for `goclaw sessions`."""

@@ -1,0 +1,196 @@
+"""The state folder: private, outside every workspace, and used by one process at a time."""
+
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol
+
+from goclaw.config.schema import Config
+from goclaw.core.files import lies_inside
+from goclaw.errors import StateError
+
+MAX_SOCKET_PATH = 107
+"""Bytes in the path of a Unix socket: `sun_path` has 108 with its end (unix(7))."""
+LOCK = "goclaw.lock"
+LOCKS = "locks"
+"""The folder of the locks that writers of one workspace share; see `workspace.atomic`."""
+EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
+"""Entries that may be in a state folder before the first start."""
+PRIVATE = ("blobs", "logs", "secrets")
+"""Folders of the state folder that only the owner may read."""
+LOCK_TRIES = 20
+LOCK_PAUSE_SECONDS = 0.01
+
+
+class Facts(Protocol):
+    """Values that are kept over restarts, by name: `store.settings.Settings`."""
+
+    async def fact(self, name: str) -> Any:
+        """Return the value of a name; None: none is kept."""
+        ...
+
+    async def learn(self, name: str, value: Any) -> None:
+        """Keep a value that JSON can express."""
+        ...
+
+
+@contextmanager
+def open_state(config: Config) -> Iterator[None]:
+    """Hold the state folder, made when missing (mode 0700), until the block ends.
+
+    The lock belongs to the open file: it ends with the process however that dies, and a stale file locks nothing.
+
+    Raises:
+        StateError: another process holds it (the message has its pid), it cannot be used, or it lies in a workspace.
+    """
+    folder = config.state_dir
+    check_apart(folder, config.workspace_path)
+    if len(os.fsencode(config.socket_path)) > MAX_SOCKET_PATH:
+        raise StateError(
+            f"{config.socket_path}: too long for a socket ({MAX_SOCKET_PATH} bytes); choose a shorter `state_dir`"
+        )
+    make_private(folder)
+    try:
+        lock = os.open(lock_path(config), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StateError(unusable(folder, error)) from None
+    try:
+        _lock(lock, folder)
+        _sign(lock, folder)
+        yield
+        with suppress(OSError):  # the disk can only be read meanwhile: the pid of a process that is gone does no harm
+            os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+def _sign(lock: int, folder: Path) -> None:
+    signature = f"{os.getpid()}\n".encode()
+    try:
+        os.pwrite(lock, signature, 0)
+        os.ftruncate(lock, len(signature))
+    except OSError as error:
+        raise StateError(unusable(folder, error)) from None
+
+
+def running_pid(config: Config) -> int | None:
+    """Return the pid of the process that holds the state folder; None when none does."""
+    try:
+        lock = os.open(lock_path(config), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _pid(lock)
+    finally:
+        os.close(lock)
+    return None
+
+
+def lock_path(config: Config) -> Path:
+    """Return the file whose lock stands for the state folder; it holds the pid of its holder."""
+    return config.state_dir / LOCK
+
+
+def private_paths(config: Config) -> tuple[Path, ...]:
+    """Return paths that no tool may touch: the whole state folder, and what the configuration puts elsewhere.
+
+    Its private folders are named, too, because they may be links to another place. A workspace in it is not meant.
+    """
+    folder = config.state_dir
+    return (folder, *(folder / name for name in PRIVATE), config.users_path)
+
+
+def check_apart(state_dir: Path, workspace: Path) -> None:
+    """Refuse a workspace that contains the state folder or lies in a private part of it, links followed.
+
+    The agent could read secrets there. A folder of its own in the state folder is fine: the default workspace is one.
+
+    Raises:
+        StateError: it does.
+    """
+    if lies_inside(state_dir, workspace):
+        raise StateError(
+            f"the state folder {state_dir} lies inside the workspace {workspace}; "
+            "set `state_dir` or `workspace` to another place"
+        )
+    if private := next((name for name in PRIVATE if lies_inside(workspace, state_dir / name)), None):
+        raise StateError(f"the workspace {workspace} lies inside {state_dir / private}; give the agent its own folder")
+
+
+def make_private(folder: Path, inner: str = "") -> None:
+    """Make the state folder (mode 0700) if it is missing; one that is ours already is made private again.
+
+    `inner` is a folder in it that is needed, too.
+
+    Raises:
+        StateError: it cannot be made or changed.
+    """
+    try:
+        _make_private(folder)
+        (folder / inner).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StateError(unusable(folder, error)) from None
+
+
+def unusable(folder: Path, error: OSError) -> str:
+    """Describe why a state folder cannot be used."""
+    remedies = {
+        errno.EACCES: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",
+        errno.EPERM: f"; give it to the user who runs GoClaw (uid {os.geteuid()})",
+        errno.EROFS: "; make its file system writable (`mount -o remount,rw`), or set `state_dir` to another place",
+        errno.ENOSPC: "; make room on its disk, or set `state_dir` to another place",
+        errno.EDQUOT: "; make room in the quota of its user, or set `state_dir` to another place",
+    }
+    return f"{folder}: cannot be used as state folder: {error.strerror}{remedies.get(error.errno or 0, '')}"
+
+
+def _make_private(folder: Path) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    # A folder with other content may belong to more than GoClaw (a home folder): it is left as it is.
+    ours = (folder / LOCK).exists() or {entry.name for entry in folder.iterdir()} <= EARLY
+    if mode & 0o077 and ours and folder.stat().st_uid == os.geteuid():
+        folder.chmod(0o700)
+
+
+def _lock(lock: int, folder: Path) -> None:
+    pause = Event()
+    for _ in range(LOCK_TRIES):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if _alive(_pid(lock)):
+                break
+            # The holder is only looking (`running_pid`), or about to write its pid.
+            pause.wait(LOCK_PAUSE_SECONDS)
+        except OSError as error:
+            raise StateError(f"{folder}: this file system has no locks ({error.strerror}); use a local one") from None
+        else:
+            return
+    pid = _pid(lock)
+    holder = f"another GoClaw (pid {pid})" if pid else "another GoClaw"
+    raise StateError(f"{holder} uses {folder}; `goclaw stop` ends it")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return pid > 0
+
+
+def _pid(lock: int) -> int:
+    try:
+        return int(os.pread(lock, 32, 0))
+    except ValueError:
+        return 0

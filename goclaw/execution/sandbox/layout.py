@@ -1,0 +1,131 @@
+"""The parts of the machine that a contained command may see, and the search for its program there.
+
+They are the same for every tier.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from goclaw.errors import SandboxUnavailable, ToolError
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store")
+"""Programs and libraries; a distribution may have some of them as symbolic links into /usr."""
+
+CONFIGURATION = (
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/crypto-policies",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/gitconfig",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/locale.conf",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+)
+"""The parts of /etc that ordinary programs need; no keys, passwords or files of services."""
+
+NETWORK_CONFIGURATION = ("/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
+"""In addition where the command may use the network."""
+
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+
+
+_SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""Variables of the daemon's environment that commands see. Nothing else is: tokens are in there."""
+
+
+def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that every command sees; `own` are the daemon's."""
+    passed_on = {name: own[name] for name in _PASSED_ON if name in own}
+    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on}
+
+
+def readable(network: bool) -> tuple[str, ...]:
+    """Return the paths that a command may read and run."""
+    return SYSTEM + CONFIGURATION + (NETWORK_CONFIGURATION if network else ())
+
+
+def shell() -> str:
+    """Return the shell that commands are written for: bash, else sh."""
+    return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
+
+
+def refuse_system(workspace: Path) -> None:
+    """Raise SandboxUnavailable for a workspace in which the system, or the kernel's view of it, would be open."""
+    inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(workspace.resolve())]
+    if inside:
+        raise SandboxUnavailable(f"the workspace {workspace} contains {inside[0]}: give the agent a folder of its own")
+    if workspace.resolve().is_relative_to("/proc") or workspace.resolve().is_relative_to("/sys"):
+        raise SandboxUnavailable(f"the workspace {workspace} is the kernel's: give the agent a folder of its own")
+
+
+def without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
+    """`path`, or if some of `hidden` lies in it, all that is in it but those."""
+    inside = [one for one in hidden if one.is_relative_to(path)]
+    if path in inside:
+        return
+    if not inside:
+        yield path
+        return
+    try:
+        entries = list(path.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        yield from without(entry, inside)
+
+
+def find_program(command: str, workspace: Path, search_path: str, *, contained: bool) -> str:
+    """Return the absolute path of `command`: a name is looked up, a relative path is one of the workspace.
+
+    Raises:
+        ToolError: it is not there, cannot be run, or would not be there in the sandbox (`contained`).
+    """
+    if "/" not in command:
+        found = shutil.which(command, path=search_path)
+        if found is None:
+            remedy = _one_program(command) or f"; install it (it is looked for in {search_path})"
+            raise ToolError(f"command not found: {command}{remedy}")
+    else:
+        found = str(workspace / command)
+        if not Path(found).is_file():
+            raise ToolError(f"command not found: {command}{_one_program(command)}")
+        if not os.access(found, os.X_OK):
+            raise ToolError(f"{command} cannot be run: it is not executable (`chmod +x`)")
+    if contained and not _is_visible(found, workspace):
+        places = ", ".join(place for place in SYSTEM[:4])
+        raise ToolError(
+            f"{command} is {Path(found).resolve()}, which the sandbox does not show: install it below {places} or in "
+            "the workspace"
+        )
+    return found
+
+
+def _one_program(command: str) -> str:
+    """Return the addition to the error where several words were given for one program."""
+    several = len(command.split()) > 1
+    return "; expected one program: its arguments belong into args, a shell line into exec" if several else ""
+
+
+def _is_visible(found: str, workspace: Path) -> bool:
+    real = Path(found).resolve()
+    return any(real.is_relative_to(place) for place in (*SYSTEM, workspace.resolve()))

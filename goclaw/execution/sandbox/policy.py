@@ -1,0 +1,94 @@
+"""The sandbox policy of a turn's commands: from the configuration, and from the turn's actor.
+
+It is the same for the tools that run commands and for the operator's hooks.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from goclaw.config.schema import Config
+from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.execution.sandbox.base import Limits, Policy
+from goclaw.net.guard import UrlGuard
+from goclaw.net.proxy import Proxy
+from goclaw.workspace import USERS
+
+Told = Callable[[str, bool, str], None]
+"""Told of what a command connects to through the proxy: the place, whether it is reached, and why (not)."""
+
+
+async def policy_for(config: Config, workspace: Path, key: str, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
+    """Return the policy of a command in the folder `workspace`, for the person `key`, who can read `readable`, too.
+
+    Raises:
+        SandboxUnavailable: the notes of other users cannot be kept out of it.
+        ToolError: a file of the daemon has a second name in the workspace.
+    """
+    settings, network = config.tools.exec, config.tools.network
+    await asyncio.to_thread(_refuse_second_names, config, workspace)
+    masked, shown = await asyncio.to_thread(_notes, workspace, key)
+    proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
+    return Policy(
+        workspace=workspace,
+        hidden=(config.state_dir.expanduser().absolute(),),
+        masked=masked,
+        shown=shown,
+        readable=readable,
+        network=settings.network,
+        proxy=proxy.serve if settings.network == "proxy" else None,
+        limits=Limits(
+            cpu_seconds=settings.cpu_seconds,
+            memory_bytes=settings.memory_mb << 20,
+            processes=settings.processes,
+            file_bytes=settings.file_mb << 20,
+        ),
+    )
+
+
+def _refuse_second_names(config: Config, workspace: Path) -> None:
+    """Refuse a hard link below the workspace to a file of the daemon: sandboxes see it as an ordinary file."""
+    doubled = {(found.st_dev, found.st_ino) for found in _state_files(config) if found.st_nlink > 1}
+    if not doubled:
+        return  # a file with one name, which is not below the workspace
+    for folder, _, names in os.walk(workspace):
+        for name in names:
+            path = os.path.join(folder, name)  # noqa: PTH118 -- a path object for every file would cost a second
+            try:
+                found = os.lstat(path)
+            except OSError:
+                continue  # gone meanwhile
+            if (found.st_dev, found.st_ino) in doubled:
+                raise ToolError(f"permission denied: {path} is another name of a file of the daemon: remove it")
+
+
+def _state_files(config: Config) -> Iterator[os.stat_result]:
+    state = config.state_dir.expanduser()
+    for folder in (state, state / "secrets"):
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if (found := _stat(path, follow=False)) and stat.S_ISREG(found.st_mode):
+                yield found
+    if (found := _stat(config.users_path)) and stat.S_ISREG(found.st_mode):
+        yield found
+
+
+def _stat(path: Path, *, follow: bool = True) -> os.stat_result | None:
+    try:
+        return path.stat(follow_symlinks=follow)
+    except FileNotFoundError:
+        return None  # the daemon replaces its files by renaming new ones
+
+
+def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the folder of all persons' notes, if it exists, and in it the folder of the notes for `key`."""
+    everybody, own = workspace / USERS, workspace / USERS / key
+    if not everybody.is_dir() or not everybody.resolve().is_relative_to(workspace.resolve()):
+        return (), ()
+    if everybody.resolve() != workspace.resolve() / USERS or (
+        own.exists() and own.resolve() != everybody.resolve() / key
+    ):
+        # Notes would then lie under another name, too, where nothing covers them.
+        raise SandboxUnavailable(f"{USERS} in the workspace {workspace} is or holds a symbolic link: remove it")
+    return (everybody,), (own,) if own.is_dir() else ()

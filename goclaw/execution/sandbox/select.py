@@ -1,0 +1,151 @@
+"""The choice of the tier on this machine: the first of the configured ones that passes the self-test.
+
+Nothing is proven while the daemon starts: that happens beside it, and the first command waits for it. When nothing
+contains commands here, every `run` is refused with the cause and the remedy; it never runs uncontained instead.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+
+from goclaw.config.tools import ExecSettings
+from goclaw.core.catalog import SANDBOXES
+from goclaw.core.clock import Clock, RealClock
+from goclaw.core.plugins import load
+from goclaw.core.records import record
+from goclaw.errors import SandboxUnavailable
+from goclaw.execution.sandbox.base import NONE, Policy, Process, Sandbox, SandboxCommand, Tier
+from goclaw.execution.sandbox.self_test import Proof, prove
+
+OFF, UNPROVEN = "off", "unproven"
+
+
+@record
+class TierReport:
+    """Doctor's report on one tier."""
+
+    tier: str
+    works: bool
+    text: str
+    """`exec sandbox: bubblewrap 0.8.0 OK (files, pids, network isolated; 6 ms)`."""
+    remedy: str = ""
+
+
+class SelectedSandbox:
+    """The sandbox of the configuration; finds its tier when it is first needed."""
+
+    def __init__(self, settings: ExecSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._tier: Sandbox | None = None
+        self._found_nothing = False
+        self._looking = asyncio.Lock()
+        self._stack = AsyncExitStack()
+
+    @property
+    def tier(self) -> str:
+        """`bubblewrap`, `broker` or `off`; `unproven` until a canary ran, `none` when nothing works here."""
+        if self._settings.sandbox == OFF:
+            return OFF
+        if self._tier is None:
+            return NONE if self._found_nothing else UNPROVEN
+        return self._tier.tier
+
+    async def ready(self) -> Sandbox:
+        """Return the proven tier.
+
+        Raises:
+            SandboxUnavailable: none works here. The next call tries again: the operator may have repaired it.
+        """
+        async with self._looking:
+            if self._tier is None:
+                self._tier = await self._find()
+        return self._tier
+
+    def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
+        return self._run(command, policy)
+
+    @asynccontextmanager
+    async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
+        sandbox = await self.ready()
+        async with sandbox.run(command, policy) as process:
+            yield process
+
+    async def _find(self) -> Sandbox:
+        refusals = []
+        for tier in _tiers(self._settings):
+            async with AsyncExitStack() as attempt:
+                try:
+                    sandbox = await attempt.enter_async_context(tier.open())
+                    if tier.name != OFF:
+                        await prove(sandbox, self._settings.network, self._clock)
+                except SandboxUnavailable as error:
+                    refusals.append(f"{tier.name}: {error}. To mend it, {tier.remedy}.")
+                    continue
+                self._stack.push_async_exit(attempt.pop_all())
+                return sandbox
+        self._found_nothing = True
+        raise SandboxUnavailable(
+            "exec is disabled: nothing on this machine can contain commands. " + " ".join(refusals)
+            + " `goclaw doctor` shows the details; only `tools.exec.sandbox: off` runs commands without containment."
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """End what the tier keeps running."""
+        await self._stack.aclose()
+
+
+async def settle(sandbox: Sandbox) -> None:
+    """Wait until a sandbox knows its tier, so that its name in an approval request stays the same."""
+    if isinstance(sandbox, SelectedSandbox):
+        with suppress(SandboxUnavailable):
+            await sandbox.ready()
+
+
+@asynccontextmanager
+async def open_sandbox(settings: ExecSettings, clock: Clock | None = None) -> AsyncIterator[SelectedSandbox]:
+    """Open the sandbox for `settings`, at once; its tier is determined in the background."""
+    sandbox = SelectedSandbox(settings, clock or RealClock())
+    looking = asyncio.create_task(_look(sandbox), name="exec sandbox")
+    try:
+        yield sandbox
+    finally:
+        looking.cancel()
+        await asyncio.wait([looking])
+        await sandbox.close()
+
+
+async def probe(settings: ExecSettings, clock: Clock | None = None) -> list[TierReport]:
+    """Try every tier that `settings` allow, best first. Takes some ten milliseconds a tier."""
+    return [await _try(tier, settings, clock or RealClock()) for tier in _tiers(settings)]
+
+
+async def _look(sandbox: SelectedSandbox) -> None:
+    try:
+        await sandbox.ready()
+    except SandboxUnavailable:
+        pass  # the caller of a command gets the error, and doctor
+
+
+async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
+    if tier.name == OFF:
+        text = "exec sandbox: OFF (commands run with all rights of the daemon's user)"
+        return TierReport(OFF, True, text, "remove `tools.exec.sandbox: off`")
+    try:
+        async with tier.open() as sandbox:
+            proof = await prove(sandbox, settings.network, clock)
+    except SandboxUnavailable as error:
+        return TierReport(tier.name, False, f"exec sandbox: {tier.name} does not work: {error}", tier.remedy)
+    return TierReport(tier.name, True, f"exec sandbox: {tier.name} {_evidence(tier, proof)}")
+
+
+def _evidence(tier: Tier, proof: Proof) -> str:
+    """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
+    version, _, weaknesses = tier.describe().partition("; ")
+    more = f"; {weaknesses}" if weaknesses else ""
+    return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
+
+
+def _tiers(settings: ExecSettings) -> list[Tier]:
+    names = [name for name in SANDBOXES if name != OFF] if settings.sandbox == "auto" else [settings.sandbox]
+    return [load(SANDBOXES[name], Tier) for name in names]

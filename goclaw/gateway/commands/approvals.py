@@ -1,0 +1,102 @@
+"""Commands about approvals of tool calls.
+
+- `/approve ID [always]`: let a tool call run that waits for it, and its like from now on.
+- `/deny ID`: keep a tool call from running, or leave a question without an answer.
+- `/approvals`: what was allowed for good with `always`; `/approvals remove N` has it asked again.
+- `/mode [NAME]`: what the agent may do in this session without asking. See `sessions.modes`.
+"""
+
+from datetime import datetime
+from typing import get_args
+
+from goclaw.config.values import Mode
+from goclaw.core.events import ALLOW, ALWAYS
+from goclaw.core.redact import printable
+from goclaw.gateway.commands.base import Command, CommandContext, Reply
+from goclaw.sessions.modes import MEANINGS, Modes
+from goclaw.store.approvals import ApprovalRule
+
+
+async def _approve(context: CommandContext) -> Reply:
+    question, _, more = context.arguments.partition(" ")
+    if not question or more.strip().lower() not in ("", ALWAYS):
+        return Reply("Say which: /approve ID, as in the question; /approve ID always, where that is offered.")
+    answer = ALWAYS if more else ALLOW
+    return Reply(await context.ports.questions.decide(context.actor, question.lower(), answer))
+
+
+APPROVE = Command("approve", "Let a tool call run: /approve ID, or /approve ID always", _approve)
+
+
+async def _deny(context: CommandContext) -> Reply:
+    if not context.arguments:
+        return Reply("Say which: /deny ID, as in the question.")
+    questions = context.ports.questions
+    return Reply(await questions.decline(context.actor, context.arguments.lower()))
+
+
+DENY = Command("deny", "Refuse a tool call, or leave a question open: /deny ID", _deny)
+
+
+NO_RULES = "Nothing is allowed for good: every call that has to be asked for is asked for."
+APPROVALS_USAGE = "/approvals lists what runs unasked; /approvals remove NUMBER has it asked again."
+MAX_NUMBER = 19
+
+
+async def _approvals(context: CommandContext) -> Reply:
+    action, _, number = context.arguments.partition(" ")
+    if not action or (action.lower() == "list" and not number):
+        rules = await _visible_rules(context)
+        return Reply("\n".join(["Runs unasked:", *map(_rule_line, rules), "", APPROVALS_USAGE]) if rules else NO_RULES)
+    number = number.strip().removeprefix("#")
+    if action.lower() != "remove" or not (number.isdecimal() and number.isascii() and len(number) <= MAX_NUMBER):
+        return Reply(APPROVALS_USAGE)
+    if not any(rule.id == int(number) for rule in await _visible_rules(context)):
+        return Reply(f"There is no rule {number}. {APPROVALS_USAGE}")
+    await context.ports.rules.remove(int(number))
+    return Reply(f"Removed: what rule {number} allowed is asked for again.")
+
+
+async def _visible_rules(context: CommandContext) -> list[ApprovalRule]:
+    """Return the rules that a person may see and remove: their own, and an admin all."""
+    is_admin = context.ports.access.is_admin(context.actor) and not context.actor.behalf
+    rules = await context.ports.rules.all()
+    return [rule for rule in rules if is_admin or (context.actor.key and rule.holder == context.actor.key)]
+
+
+def _rule_line(rule: ApprovalRule) -> str:
+    made = f"{datetime.fromtimestamp(rule.made_at).astimezone():%Y-%m-%d}"
+    return printable(f"{rule.id}. {rule.tool} for {rule.holder}: {rule.label} (by {rule.made_by}, {made})")
+
+
+APPROVALS = Command("approvals", "What runs unasked: /approvals, or /approvals remove NUMBER", _approvals)
+
+
+CONFIGURED = "configured"
+
+
+async def _mode(context: CommandContext) -> Reply:
+    modes, wanted = context.ports.modes, context.arguments.lower()
+    if not wanted:
+        return Reply(await _mode_overview(context, modes))
+    names: dict[str, Mode | None] = {**{name: name for name in get_args(Mode)}, CONFIGURED: None}
+    if wanted not in names:
+        return Reply(f"There is no permission mode {wanted!r}. Send one of: {', '.join(names)}.")
+    decision = await modes.choose(context.session, names[wanted], context.actor)
+    if not decision.allowed:
+        return Reply(f"The permission mode stays as it is: {decision.rule}.")
+    chosen = names[wanted] or modes.configured
+    origin = "" if names[wanted] else ", as configured (policy.mode)"
+    return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")
+
+
+async def _mode_overview(context: CommandContext, modes: Modes) -> str:
+    chosen, in_force = await modes.chosen(context.session), await modes.of(context.session, context.actor)
+    head = f"Permission mode: {chosen}."
+    if in_force != chosen:
+        head = f"Permission mode: {chosen}, which for you is {in_force}."
+    lines = [f"  /mode {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
+    return "\n".join([head, *lines, f"  /mode {CONFIGURED}: as configured ({modes.configured})"])
+
+
+MODE = Command("mode", "Choose what runs without asking in this session", _mode)

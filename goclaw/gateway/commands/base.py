@@ -1,0 +1,118 @@
+"""The definition of a slash command, and the services it may use."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from goclaw.approvals.questions import Questions
+from goclaw.auth.access import Access
+from goclaw.auth.pairing import Pairing
+from goclaw.compaction.compacting import Compactor
+from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, CommandInfo, Inbound, SessionInfo
+from goclaw.core.records import record
+from goclaw.engine.base import Engine
+from goclaw.execution.tasks.base import Tasks
+from goclaw.memory.base import MemoryPort
+from goclaw.sessions.forgetting import Forgetter
+from goclaw.sessions.models import Models
+from goclaw.sessions.modes import Modes
+from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.state import Contexts
+from goclaw.store.approvals import ApprovalRules
+from goclaw.store.spending import Spending
+from goclaw.toolkit.tool_docs import ToolListing
+from goclaw.turns.agent_selection import AgentSelector
+from goclaw.turns.status import Details, SessionInspection
+
+
+class CommandGateway(Protocol):
+    """The gateway as commands see it."""
+
+    def commands(self, actor: Actor | None) -> Sequence[CommandInfo]:
+        """Return the commands that an actor may use."""
+        ...
+
+    async def sessions(self, actor: Actor) -> Sequence[SessionInfo]:
+        """Return the sessions that an actor may read, the latest first."""
+        ...
+
+    async def report(self, inbound: Inbound, text: str) -> None:
+        """Send a later answer to where a command came from."""
+        ...
+
+
+@record
+class CommandPorts:
+    """The services that commands use; `app` fills them in."""
+
+    access: Access
+    agents_for: AgentSelector
+    bus: Bus
+    clock: Clock
+    compactor: Compactor
+    contexts: Contexts
+    details: Callable[[str], Awaitable[Details]]
+    """More for the status of a session: channels, queue, users file, disk."""
+    engine: Engine
+    forgetter: Forgetter
+    inspection: SessionInspection
+    models: Models
+    modes: Modes
+    pauses: Pauses
+    questions: Questions
+    queue_modes: QueueModes
+    rights: Callable[[Actor], str]
+    """Describes an actor's rights."""
+    rules: ApprovalRules
+    spending: Spending
+    tasks: Tasks
+    tools: ToolListing
+    """The tools, and what of them does not work."""
+    pairing: Pairing | None
+    """Pairing of new users; None where it is unavailable."""
+    memory: MemoryPort
+
+
+@record
+class CommandContext:
+    """One call of a command."""
+
+    inbound: Inbound
+    arguments: str
+    """The text behind the command's name."""
+    ports: CommandPorts
+    gateway: CommandGateway
+
+    @property
+    def actor(self) -> Actor:
+        return self.inbound.actor
+
+    @property
+    def session(self) -> str:
+        return self.inbound.session
+
+
+@record
+class Reply:
+    """A command's answer: a text at once, or a turn that ends with the answer."""
+
+    text: str = ""
+    turn: str = ""
+    aligned: bool = False
+    """Whether the text's lines are indented on purpose: a chat shows them as they are, in one width."""
+    markdown: bool = False
+    """Whether the text has headings and tables: a terminal shows them as it shows an answer."""
+
+
+@record
+class Command:
+    """A line of the catalogue."""
+
+    name: str
+    summary: str
+    """One line for menus and /help, in the imperative."""
+    run: Callable[[CommandContext], Awaitable[Reply]]
+    for_admins: bool = False
+    """Whether it is shown to admins alone, and refused to others."""

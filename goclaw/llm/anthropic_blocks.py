@@ -1,0 +1,213 @@
+"""Content blocks of Anthropic's Messages API: an answer assembled from its stream, and searches for tools.
+
+Unknown kinds of events, blocks and deltas are ignored: the API's versioning rules announce that such will come.
+
+The API's own tool search is `tool_search_tool_bm25_20251119`, documented November 2026: tools of the index are sent
+with `defer_loading`, stand in no prompt until a search names them, and are then called like all others. A search and
+its results are blocks of the answer (`server_tool_use`, `tool_search_tool_result`), which are sent back as they came.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from goclaw.core.messages import AssistantMessage, Native, ToolCall
+from goclaw.errors import ModelError, ModelErrorKind
+from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
+from goclaw.llm.failures import fail, from_object
+from goclaw.llm.token_counts import fields, reported_tokens
+from goclaw.llm.tool_calls import read_arguments, trimmed_schema
+from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
+
+STOPS = {
+    "end_turn": Stop.END,
+    "stop_sequence": Stop.END,
+    "pause_turn": Stop.LENGTH,  # the server stopped between searches for tools: the rest is asked for
+    "tool_use": Stop.TOOLS,
+    "max_tokens": Stop.LENGTH,
+    "model_context_window_exceeded": Stop.LENGTH,
+    "refusal": Stop.REFUSAL,
+}
+PLAIN = frozenset({"text", "tool_use"})
+"""Kinds of blocks that our own message type holds whole."""
+
+
+class AnthropicAnswer:
+    """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
+
+    Anything in an unexpected shape raises ValueError (through `reading`: an answer that broke off).
+    """
+
+    def __init__(self, spec: str) -> None:
+        self.ended = False
+        """True after `message_stop`."""
+        self._spec = spec
+        self._blocks: dict[int, dict[str, Any]] = {}
+        self._partial_json: dict[int, list[str]] = {}
+        self._stop: str | None = None
+        self._usage: dict[str, Any] = {}
+
+    def take(self, frame: Any) -> Iterator[ModelEvent]:
+        """Yield what one object of the stream adds.
+
+        Raises:
+            ModelError: it is an error of the server.
+        """
+        kind = frame.get("type") if isinstance(frame, dict) else None
+        if kind == "content_block_delta":
+            yield from self._delta(int(frame["index"]), frame["delta"])
+        elif kind == "content_block_start":
+            yield from self._start(int(frame["index"]), frame["content_block"])
+        elif kind == "message_start":
+            self._count(frame["message"].get("usage"))
+        elif kind == "message_delta":
+            self._stop = frame["delta"].get("stop_reason") or self._stop
+            self._count(frame.get("usage"))
+        elif kind == "message_stop":
+            self.ended = True
+        elif kind == "error":
+            raise from_object(self._spec, frame.get("error"))
+
+    def finish(self) -> Finished:
+        """Return the whole answer.
+
+        Raises:
+            ModelError: the stream ended before the model said why it stopped.
+        """
+        if self._stop is None:
+            raise fail(ModelErrorKind.TRUNCATED, self._spec, "the stream ended without a stop reason")
+        stop = STOPS.get(self._stop, Stop.END)
+        blocks = self._whole_blocks(stop)
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        calls = tuple(
+            ToolCall(block["id"], block["name"], block["input"]) for block in blocks if block["type"] == "tool_use"
+        )
+        if calls and stop is Stop.END:
+            stop = Stop.TOOLS
+        native = None
+        if any(block["type"] not in PLAIN for block in blocks):
+            native = Native("anthropic", 1, blocks)
+        return Finished(AssistantMessage(text, calls, native), self._read_usage(), stop, self._spec)
+
+    def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
+        self._blocks[index] = dict(block)
+        if block["type"] == "tool_use":
+            yield CallStarted(str(block["name"]))
+        elif block["type"] == "text" and block.get("text"):
+            yield TextDelta(block["text"])
+        elif block["type"] == "thinking" and block.get("thinking"):
+            yield ThinkingDelta(block["thinking"])
+
+    def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        block = self._blocks[index]
+        match delta.get("type"):
+            case "text_delta":
+                block["text"] = block.get("text", "") + delta["text"]
+                yield TextDelta(delta["text"])
+            case "thinking_delta":
+                block["thinking"] = block.get("thinking", "") + delta["thinking"]
+                yield ThinkingDelta(delta["thinking"])
+            case "signature_delta":
+                block["signature"] = delta["signature"]
+            case "input_json_delta":
+                self._partial_json.setdefault(index, []).append(delta["partial_json"])
+
+    def _whole_blocks(self, stop: Stop) -> list[dict[str, Any]]:
+        """Return the blocks in order, tool inputs parsed; without a call cut by the output limit or empty text."""
+        whole = []
+        for index, block in sorted(self._blocks.items()):
+            if block["type"] == SEARCH_CALL:
+                given = "".join(self._partial_json.get(index, []))
+                whole.append(block | {"input": read_arguments(given, block.get("input"))})
+            elif block["type"] == "tool_use":
+                read = read_arguments("".join(self._partial_json.get(index, [])), block.get("input"))
+                if INVALID_JSON in read and stop is Stop.LENGTH:
+                    continue
+                whole.append({"type": "tool_use", "id": block["id"], "name": block["name"], "input": read})
+            elif block["type"] != "text":
+                whole.append(block)
+            elif block["text"]:
+                whole.append({"type": "text", "text": block["text"]})
+        # With calls of ours beside it, a search is made when their results are there.
+        return whole if any(block["type"] == "tool_use" for block in whole) else paired_searches(whole)
+
+    def _count(self, usage: object) -> None:
+        """Replace earlier counts: they are cumulative."""
+        self._usage.update({key: value for key, value in fields(usage).items() if value is not None})
+
+    def _read_usage(self) -> Usage:
+        read = reported_tokens(self._usage.get("cache_read_input_tokens"))
+        written = reported_tokens(self._usage.get("cache_creation_input_tokens"))
+        details = fields(self._usage.get("output_tokens_details"))
+        return Usage(
+            # The API counts what came from and went to the cache apart.
+            input=reported_tokens(self._usage.get("input_tokens")) + read + written,
+            output=reported_tokens(self._usage.get("output_tokens")),
+            cache_read=read,
+            cache_write=written,
+            reasoning=reported_tokens(details.get("thinking_tokens")),
+        )
+
+
+SEARCH_TOOL = b'{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"}'
+WITHOUT_SEARCH = re.compile(r"claude-([12]\b|3|instant|(opus|sonnet|haiku)-4-([01]\b|20))")
+"""Models before 4.5 do not know it."""
+UNKNOWN_SEARCH = re.compile(r"defer_loading|tool_search_tool_(bm25|regex)")
+"""In a rejection: the model, or a server that speaks the same protocol, does not know it."""
+STALE_SEARCH = re.compile(r"tool.?reference|server_tool_use|tool_search_tool_result", re.IGNORECASE)
+"""In a rejection: what was sent back names a tool that is gone since, or lost its other half to a compaction."""
+SEARCH_RESULT, SEARCH_CALL = "tool_search_tool_result", "server_tool_use"
+
+
+def knows_search(name: str) -> bool:
+    """Whether the model of that name can search for tools."""
+    return not WITHOUT_SEARCH.search(name)
+
+
+def without_ours(tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    """Return the tools that are shown, without those by which other models search."""
+    return [tool for tool in tools if tool.name not in (TOOL_SEARCH, TOOL_CALL)]
+
+
+def encode_tools(tools: Sequence[ToolSpec], **more: Any) -> bytes:
+    """Return the JSON list of the tools, with `more` fields in each."""
+    told = [
+        {"name": tool.name, "description": tool.description, "input_schema": trimmed_schema(tool.schema), **more}
+        for tool in tools
+    ]
+    return orjson.dumps(told)
+
+
+def encode_deferred(tools: Sequence[ToolSpec]) -> bytes:
+    """Return the JSON list of tools that stand in no prompt until a search names them."""
+    return encode_tools(tools, defer_loading=True)
+
+
+def joined_tools(shown: bytes, deferred: bytes, search: bytes) -> bytes:
+    """Return the list of all tools: `search` ends what the provider caches, for no deferred tool may be marked."""
+    return b"[" + b",".join(filter(None, (shown[1:-1], search, deferred[1:-1]))) + b"]"
+
+
+def searched(blocks: Iterable[Any]) -> bool:
+    """Whether an answer with these blocks was given with a search."""
+    return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks)
+
+
+def paired_searches(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Remove searches without a result: an answer that was cut may end with one, and would be refused."""
+    found = {block.get("tool_use_id") for block in blocks if block["type"] == SEARCH_RESULT}
+    return [block for block in blocks if block["type"] != SEARCH_CALL or block.get("id") in found]
+
+
+def search_refusal(error: ModelError) -> ModelError | None:
+    """Return the error for people where the provider refuses to search; None: it refused something else."""
+    if (
+        error.kind is not ModelErrorKind.REJECTED
+        or STALE_SEARCH.search(str(error))
+        or not UNKNOWN_SEARCH.search(str(error))
+    ):
+        return None
+    sentence = "it takes no deferred tools; set `providers.anthropic.defer_tools: false`"
+    return fail(error.kind, error.spec, str(error).removeprefix(f"{error.spec}: "), sentence=sentence)

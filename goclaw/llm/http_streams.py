@@ -1,0 +1,158 @@
+"""One POST to a model's server, and the server-sent events of its answer: shared by the wires.
+
+Failures of the request are `ModelError`. Source of the rules for events: the WHATWG HTML standard, section "Server-sent
+events". Ids and retry times are not kept: a broken answer of a model cannot be resumed.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
+from goclaw.llm.failures import connecting, from_response
+
+ERROR_LIMIT = 64 * 1024
+"""Bytes of an error body that are read."""
+SETTLE_SECONDS = 1.0
+"""Seconds that the end of a body may lag behind the last event of its stream."""
+
+
+@asynccontextmanager
+async def post(
+    http: aiohttp.ClientSession, clock: Clock, spec: str, url: str, headers: Mapping[str, str], body: bytes
+) -> AsyncIterator[aiohttp.ClientResponse]:
+    """Send a JSON body; the answer's own body is still to be read. Leaving the block closes the connection.
+
+    Raises:
+        ModelError: the server cannot be reached, or its answer is no success.
+    """
+    sent = {"content-type": "application/json", **headers}
+    with connecting(spec):
+        # A redirect would send the key and the conversation to another server.
+        response = await http.post(url, data=body, headers=sent, allow_redirects=False)
+    try:
+        if response.status >= 300:
+            with connecting(spec):
+                refusal = await response.content.read(ERROR_LIMIT)
+            raise from_response(spec, response.status, refusal, response.headers, clock.now())
+        yield response
+    finally:
+        # Not `release`: whatever is unread must end, else the model goes on writing (and billing).
+        response.close()
+
+
+async def settle(response: aiohttp.ClientResponse) -> None:
+    """Read the little that follows a stream's last event, so that the connection serves the next request, too."""
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            async for _ in response.content.iter_any():
+                pass
+    except (TimeoutError, aiohttp.ClientError, OSError):
+        pass  # the answer is complete; only the connection is lost
+
+
+EVENT_LIMIT = 8 * 1024 * 1024
+"""Bytes of one event. The largest honest ones are a tool call written in one piece; more is a broken server."""
+LINE_END = re.compile(rb"\r\n|\n|\r")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class EventTooLarge(ValueError):
+    """A server sent more than `EVENT_LIMIT` bytes without ending the event."""
+
+
+@record
+class ServerEvent:
+    """One event: its name (`message` if the server gave no name) and its data lines, joined by line feeds."""
+
+    name: str
+    data: bytes
+
+
+class EventParser:
+    """Turns bytes into events, however they were cut."""
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        self._limit = limit
+        self._rest = b""
+        self._size = 0
+        self._name = ""
+        self._data: list[bytes] = []
+        self._at_start = True
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that `chunk` completes.
+
+        Raises:
+            EventTooLarge: an event passed the limit.
+        """
+        text = self._rest + chunk
+        if self._at_start:
+            if len(text) < len(BYTE_ORDER_MARK) and BYTE_ORDER_MARK.startswith(text):
+                self._rest = text
+                return
+            text = text.removeprefix(BYTE_ORDER_MARK)
+            self._at_start = False
+        lines = self._lines(text)
+        self._rest = lines.pop()
+        if self._size + len(self._rest) > self._limit:
+            raise EventTooLarge
+        for line in lines:
+            event = self._take(line)
+            if event is not None:
+                yield event
+
+    def finish(self) -> Iterator[ServerEvent]:
+        """Yield what the end of the stream completes. An event without its blank line is dropped, as the rules say."""
+        if self._rest.endswith(b"\r"):
+            yield from self.feed(b"\n")
+
+    @staticmethod
+    def _lines(text: bytes) -> list[bytes]:
+        """Return the lines of `text`; the last one is unfinished."""
+        if b"\r" not in text:
+            return text.split(b"\n")
+        # A carriage return at the very end may be half of a CRLF: it waits for the next piece.
+        held = b"\r" if text.endswith(b"\r") else b""
+        lines = LINE_END.split(text[: len(text) - len(held)])
+        lines[-1] += held
+        return lines
+
+    def _take(self, line: bytes) -> ServerEvent | None:
+        if not line:
+            return self._end()
+        self._size += len(line)
+        if self._size > self._limit:
+            raise EventTooLarge
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        return None
+
+    def _end(self) -> ServerEvent | None:
+        """Finish the event at a blank line; None without data: it was only a comment or a keep-alive."""
+        event = ServerEvent(self._name or "message", b"\n".join(self._data)) if self._data else None
+        self._name, self._data, self._size = "", [], 0
+        return event
+
+
+async def read_events(stream: aiohttp.StreamReader, limit: int = EVENT_LIMIT) -> AsyncGenerator[ServerEvent, None]:
+    """Yield the events of a response's body (`response.content`) as they come, until the server ends it.
+
+    Raises:
+        EventTooLarge: an event passed `limit` bytes.
+        aiohttp.ClientError: the connection broke.
+    """
+    parser = EventParser(limit)
+    async for chunk in stream.iter_any():
+        for event in parser.feed(chunk):
+            yield event
+    for event in parser.finish():
+        yield event

@@ -1,0 +1,99 @@
+"""OpenAI's `POST /audio/transcriptions`, and every server that speaks it (whisper.cpp, faster-whisper, vLLM …)."""
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+
+from goclaw.config.schema import ProviderSettings
+from goclaw.config.servers import SERVERS, place_of
+from goclaw.errors import TranscriptionError
+from goclaw.llm.transcription import Recording, TranscriberPart, TranscriberPorts
+from goclaw.net.client import KEY_REFUSED, PASSING, quoted_error, read_whole, wanted_pause
+
+ANSWER_LIMIT = 1 << 20
+"""Bytes of an answer that are read: an hour of speech is some 60 KB."""
+PAUSES = (1.0, 2.0)
+"""Seconds between the tries, where the server does not say how many it wants."""
+MAX_PAUSE = 20.0
+TRANSCRIBING = ("groq", "mistral", "openai", "openai-chat", "together", "vllm")
+"""Which of the servers known by name transcribe (their API references as of 2026)."""
+
+
+class _Passing(TranscriptionError):
+    """Another try may succeed, after `wait` seconds if the server said so."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+class OpenAITranscriber:
+    """A `Transcriber` on one server."""
+
+    def __init__(self, spec: str, base_url: str, headers: Mapping[str, str], ports: TranscriberPorts) -> None:
+        self.spec = spec
+        self._model = spec.partition(":")[2]
+        self._url = f"{base_url}/audio/transcriptions"
+        self._headers = headers
+        self._ports = ports
+
+    async def transcribe(self, recording: Recording) -> str:
+        """See `base.Transcriber`."""
+        for pause in PAUSES:
+            try:
+                return await self._try(recording)
+            except _Passing as error:
+                await self._ports.clock.sleep(min(error.wait or pause, MAX_PAUSE))
+        return await self._try(recording)
+
+    async def _try(self, recording: Recording) -> str:
+        form = aiohttp.FormData({"model": self._model, "response_format": "json"})
+        form.add_field("file", io.BytesIO(recording.content), filename=recording.name, content_type=recording.mime)
+        try:
+            # A redirect would send the key and the recording to another server.
+            async with self._ports.http.post(
+                self._url, data=form, headers=self._headers, allow_redirects=False
+            ) as response:
+                body = await read_whole(response, ANSWER_LIMIT)
+                if body is None:
+                    raise TranscriptionError(f"the transcript is larger than {ANSWER_LIMIT >> 20} MB")
+                return _words(body) if response.status == 200 else self._refused(response, body)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise _Passing(f"{self.spec} cannot be reached ({type(error).__name__})") from None
+
+    def _refused(self, response: aiohttp.ClientResponse, body: bytes) -> str:
+        status, provider = response.status, self.spec.partition(":")[0]
+        if status in KEY_REFUSED:
+            raise TranscriptionError(f"{self.spec} refused the key; check providers.{provider}.api_key")
+        message = f"{self.spec} answered HTTP {status}{quoted_error(body)}"
+        if status in PASSING:
+            raise _Passing(message, wanted_pause(response.headers))
+        raise TranscriptionError(message)
+
+
+def _words(body: bytes) -> str:
+    """Return the text of an answer."""
+    try:
+        answer: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        answer = None
+    if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):
+        raise TranscriptionError("the transcriber's answer has no text; is its base_url right?")
+    return str(answer["text"]).strip()
+
+
+def open_openai(spec: str, settings: ProviderSettings, ports: TranscriberPorts) -> OpenAITranscriber:
+    """Return the transcriber for `name:model`: a server of the table, or any with `providers.<name>.base_url`.
+
+    Raises:
+        ConfigError: the address or the key is missing.
+    """
+    name = spec.partition(":")[0]
+    base_url, headers = place_of("media.transcriber", name, settings, {each: SERVERS[each] for each in TRANSCRIBING})
+    return OpenAITranscriber(spec, base_url, headers, ports)
+
+
+TRANSCRIBER = TranscriberPart("openai", open_openai)

@@ -1,0 +1,151 @@
+"""Probes of a provider's server: whether a model answers, and which models the server lists.
+
+`ping` makes one tiny request over the model's own wire. The list is for completing and checking a name.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiohttp
+import orjson
+
+from goclaw.config.schema import Config, ProviderSettings
+from goclaw.config.servers import SERVERS, place_of
+from goclaw.core.clock import Clock
+from goclaw.core.messages import UserMessage
+from goclaw.core.redact import printable
+from goclaw.errors import ConfigError, ModelError, ModelErrorKind
+from goclaw.llm.anthropic import BASE_URL, VERSION
+from goclaw.llm.base import ChatModel, Request, TextDelta
+from goclaw.llm.failures import connecting, fail, from_response, reading
+from goclaw.llm.open import ANTHROPIC_KEY, key_known
+from goclaw.net.client import read_whole
+from goclaw.net.ollama import ollama_url, probe
+
+MAX_SHOWN = 40
+"""Characters of the answer that are shown."""
+
+
+async def ping(model: ChatModel, *, max_output: int, seconds: float) -> str:
+    """Ask a model for one word. It may cost something.
+
+    Args:
+        model: which one; afterwards it knows its window, where only the server can tell.
+        max_output: tokens that the answer may have. Some models think before the word.
+        seconds: how long it may take.
+
+    Returns:
+        What it said, on one short line; empty when it only thought.
+
+    Raises:
+        ModelError: it does not answer.
+        ConfigError: a model left to pydantic-ai has no such provider, or lacks a key.
+    """
+    question = Request("You answer with one word.", [UserMessage("Say: ready")], max_output=max_output)
+    text = ""
+    try:
+        async with asyncio.timeout(seconds), model.stream(question) as events:
+            async for event in events:
+                text += event.text if isinstance(event, TextDelta) else ""
+    except TimeoutError:
+        sentence = f"{model.spec}: no answer within {seconds:g} s; try again"
+        raise ModelError(ModelErrorKind.TIMEOUT, sentence, spec=model.spec) from None
+    line = " ".join(printable(text).split())
+    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…"
+
+
+LIST_SECONDS = 10.0
+"""Time limit of a server to list its models."""
+MAX_LIST_BYTES = 8 << 20
+"""Maximum size of a list; the longest known one (OpenRouter) has less than one megabyte."""
+LISTING = frozenset({"anthropic", "ollama", *SERVERS})
+"""Providers whose servers list their models."""
+
+
+async def model_names(provider: str, config: Config, http: aiohttp.ClientSession, clock: Clock) -> Sequence[str]:
+    """Ask one of `LISTING` which models it has.
+
+    Args:
+        provider: its name.
+        config: where it is, and its key.
+        http: the shared client.
+        clock: for dates in refusals.
+
+    Returns:
+        Names without the provider, sorted; no embedders, where the server marks them.
+
+    Raises:
+        ConfigError: a key or an address is missing.
+        ModelError: the server does not answer, or with something else.
+    """
+    settings = config.providers.get(provider, ProviderSettings())
+    if provider == "ollama":
+        return await _of_ollama(ollama_url(settings), http)
+    url, headers = _list_address(provider, settings)
+    try:
+        async with asyncio.timeout(LIST_SECONDS):
+            with connecting(provider):
+                response = await http.get(url, headers=headers, allow_redirects=False)
+            async with response:
+                with reading(provider):
+                    body = await read_whole(response, MAX_LIST_BYTES) or b""
+                    if response.status >= 300:
+                        raise from_response(provider, response.status, body, response.headers, clock.now())
+                    return sorted(_names(orjson.loads(body)))
+    except TimeoutError:
+        raise fail(ModelErrorKind.TIMEOUT, provider) from None
+
+
+async def all_names(
+    providers: Sequence[str], config: Config, http: aiohttp.ClientSession, clock: Clock
+) -> tuple[Sequence[str], Mapping[str, str]]:
+    """Ask several providers at once.
+
+    Returns:
+        What they list, as `provider:name`, and why a provider could not be asked, by its name.
+    """
+
+    async def ask(provider: str) -> Sequence[str] | str:
+        try:
+            return [f"{provider}:{name}" for name in await model_names(provider, config, http, clock)]
+        except (ConfigError, ModelError) as error:
+            return str(error)
+
+    answers = dict(zip(providers, await asyncio.gather(*map(ask, providers)), strict=True))
+    listed = [name for answer in answers.values() if not isinstance(answer, str) for name in answer]
+    return listed, {provider: answer for provider, answer in answers.items() if isinstance(answer, str)}
+
+
+def usable_providers(config: Config) -> Sequence[str]:
+    """Return the providers that could be asked at once: a key is known, an address configured, or it is Ollama."""
+    named = [name for name in sorted(LISTING - {"openai"}) if key_known(config, name)]
+    placed = [name for name, settings in config.providers.items() if settings.base_url and name in LISTING]
+    return list(dict.fromkeys(["ollama", *named, *placed]))
+
+
+async def _of_ollama(base_url: str, http: aiohttp.ClientSession) -> Sequence[str]:
+    server = await probe(http, base_url)
+    if server is None:
+        raise fail(ModelErrorKind.NETWORK, "ollama", sentence=f"Ollama does not answer at {base_url}")
+    chatting = (model for model in server.models if not model.capabilities or "completion" in model.capabilities)
+    return sorted(model.name for model in chatting)
+
+
+def _list_address(provider: str, settings: ProviderSettings) -> tuple[str, Mapping[str, str]]:
+    """Return the URL of the list, and the headers with the key."""
+    if provider != "anthropic":
+        base_url, headers = place_of("models", provider, settings, SERVERS)
+        return f"{base_url.rstrip('/')}/models", headers
+    key = settings.api_key.get_secret_value() if settings.api_key else os.environ.get(ANTHROPIC_KEY)
+    if not key and not settings.base_url:
+        raise ConfigError(f"anthropic: no key; set {ANTHROPIC_KEY} or providers.anthropic.api_key")
+    base_url = (settings.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+    return f"{base_url}/v1/models?limit=1000", {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+
+def _names(listed: Any) -> set[str]:
+    """Return the ids in an answer; Together sends the list alone, Gemini puts `models/` before each."""
+    rows = listed["data"] if isinstance(listed, dict) else listed
+    return {str(row["id"]).removeprefix("models/") for row in rows}

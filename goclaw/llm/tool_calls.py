@@ -1,0 +1,90 @@
+"""Tools between us and a model: the short form of a tool's JSON Schema, and the arguments a model wrote.
+
+Parts of a schema that cost tokens and carry no information are left out: titles, a default of null, null where leaving
+the argument out means the same, that no other arguments are taken, and limits of length that no call meets by accident.
+Calls are checked against the spec's own schema. Arguments are usually a JSON object, sometimes almost one.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from goclaw.llm.base import INVALID_JSON
+
+_NAMED = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose value holds schemas by name."""
+_LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NESTED = frozenset({"items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"})
+_NULL = {"type": "null"}
+LONG_TEXT, LONG_LIST = 200, 50
+"""Upper limits from here on are left out: characters of a text, items of a list."""
+
+
+def trimmed_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a shorter schema that means the same to a model."""
+    return dict(_kept(schema))
+
+
+def _trim(node: Any) -> Any:
+    """Trim a schema within another one; a value that is no object (`true`) stays."""
+    return dict(_kept(node)) if isinstance(node, Mapping) else node
+
+
+def _kept(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    required = schema.get("required", [])  # of others' schemas it may be a boolean, as in draft 3
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, Mapping):
+            optional = {name for name in value if isinstance(required, list) and name not in required}
+            yield key, {name: _trim(_without_null(each) if name in optional else each) for name, each in value.items()}
+        elif key in _NAMED and isinstance(value, Mapping):
+            yield key, {name: _trim(each) for name, each in value.items()}
+        elif key in _LISTED and isinstance(value, list):
+            yield key, [_trim(each) for each in value]
+        elif key in _NESTED and isinstance(value, Mapping):
+            yield key, _trim(value)
+        elif not _says_nothing(key, value):
+            yield key, value
+
+
+def _says_nothing(key: str, value: Any) -> bool:
+    match key, value:
+        case ("title", str()) | ("additionalProperties", bool()) | ("default", None):
+            return True
+        case ("minLength", int()):
+            return bool(value <= 1)
+        case ("maxLength", int()):
+            return bool(value >= LONG_TEXT)
+        case ("maxItems", int()):
+            return bool(value >= LONG_LIST)
+    return False
+
+
+def _without_null(schema: Any) -> Any:
+    """Return the schema of an argument that may be left out, without the null that means just that."""
+    if not isinstance(schema, Mapping) or schema.get("default", _NULL) is not None:
+        return schema
+    kinds, types = schema.get("anyOf"), schema.get("type")
+    if isinstance(kinds, list) and _NULL in kinds and len(kinds) > 1:
+        rest = {key: value for key, value in schema.items() if key != "anyOf"}
+        others = [kind for kind in kinds if kind != _NULL]
+        alone = len(others) == 1 and isinstance(others[0], Mapping)
+        return {**others[0], **rest} if alone else {**rest, "anyOf": others}
+    if isinstance(types, list) and "null" in types and len(types) > 1 and "enum" not in schema:
+        remaining = [kind for kind in types if kind != "null"]
+        return {**schema, "type": remaining[0] if len(remaining) == 1 else remaining}
+    return schema
+
+
+def read_arguments(written: str, given: object = None) -> dict[str, Any]:
+    """Parse the JSON object of a call's arguments; an empty text counts as `given`, else as `{}`.
+
+    Any other JSON or text is returned as `{INVALID_JSON: text}`: the dispatcher then reports it to the model.
+    """
+    if not written.strip():
+        return dict(given) if isinstance(given, dict) else {}
+    try:
+        value = orjson.loads(written)
+    except orjson.JSONDecodeError:
+        return {INVALID_JSON: written}
+    return value if isinstance(value, dict) else {INVALID_JSON: written}

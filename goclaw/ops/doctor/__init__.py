@@ -1,0 +1,135 @@
+"""Checks by doing: each exercises the part itself and returns its findings with remedies."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from goclaw.auth.users import Users
+from goclaw.config.load import Loaded
+from goclaw.errors import GoclawError
+from goclaw.execution.sandbox.select import TierReport, probe
+from goclaw.ops.doctor.base import Finding
+from goclaw.ops.doctor.providers import ASK_SECONDS, check_embedder, check_model, check_telegram, check_web_search
+from goclaw.ops.doctor.security import check_security
+from goclaw.ops.doctor.servers import check_listener, check_mcp, check_publishing, check_registries
+from goclaw.ops.doctor.state import check_database, check_disk, check_state
+from goclaw.ops.doctor.tools import check_hooks, open_tools
+from goclaw.specs import ToolSpec
+
+__all__ = ["Finding", "examine"]
+
+CHECK_SECONDS = 20.0
+"""Time limit of one check; reaching it is its result."""
+SECONDS = {"model": ASK_SECONDS + CHECK_SECONDS}
+"""The same for those that need longer: a model's answer, and the tools that are waited for behind it."""
+
+
+async def examine(
+    loaded: Loaded, tell: Callable[[str], None] = lambda line: None, *, offline: bool = False
+) -> list[Finding]:
+    """Run every check; none of them changes anything but caches.
+
+    Args:
+        loaded: the configuration.
+        tell: takes a line for people before something is done that may cost.
+        offline: send no request to the model.
+    """
+    usable: asyncio.Future[Sequence[ToolSpec]] = asyncio.get_running_loop().create_future()
+    checks: dict[str, Callable[[Loaded], Awaitable[list[Finding]]]] = {
+        "config": _config,
+        "state": _state,
+        "users": _users,
+        "security": check_security,
+        "database": _database,
+        "disk": _disk,
+        "exec": _exec,
+        "hooks": check_hooks,
+        "tools": partial(_tools, usable),
+        "mcp": check_mcp,
+        "publishing": check_publishing,
+        "registries": check_registries,
+        "web search": check_web_search,
+        "embedder": check_embedder,
+        "model": partial(check_model, tools=usable, tell=tell, offline=offline),
+        "telegram": _telegram,
+        "http": _http,
+    }
+    found = await asyncio.gather(*(_bounded(name, check(loaded)) for name, check in checks.items()))
+    return [finding for findings in found for finding in findings]
+
+
+async def _bounded(name: str, check: Awaitable[list[Finding]]) -> list[Finding]:
+    seconds = SECONDS.get(name, CHECK_SECONDS)
+    try:
+        async with asyncio.timeout(seconds):
+            return await check
+    except TimeoutError:
+        return [Finding(name, "problem", f"no result within {seconds:g} s")]
+    except GoclawError as error:
+        return [Finding(name, "problem", str(error))]
+
+
+async def _tools(usable: asyncio.Future[Sequence[ToolSpec]], loaded: Loaded) -> list[Finding]:
+    """Check the tools, and pass the usable ones to the model's check: none where that cannot be known."""
+    try:
+        report = await open_tools(loaded)
+        usable.set_result(report.usable)
+    finally:
+        if not usable.done():
+            usable.set_result(())
+    return list(report.findings)
+
+
+async def _config(loaded: Loaded) -> list[Finding]:
+    source = str(loaded.path) if loaded.path else "no config file, the defaults are in force"
+    return [
+        Finding("config", "ok", source),
+        *(Finding("config", "warning", warning) for warning in loaded.warnings),
+    ]
+
+
+async def _state(loaded: Loaded) -> list[Finding]:
+    return await asyncio.to_thread(check_state, loaded.config)
+
+
+async def _users(loaded: Loaded) -> list[Finding]:
+    path = loaded.config.users_path
+    listed = (await asyncio.to_thread(Users.read, path)).all()
+    if not listed:
+        remedy = "add one with `goclaw users add telegram:<numeric id>`"
+        return [
+            Finding("users", "ok", f"{path}: nobody is listed, only the owner of the state folder may talk", remedy)
+        ]
+    return [Finding("users", "ok", f"{path}: {len(listed)} listed")]
+
+
+async def _database(loaded: Loaded) -> list[Finding]:
+    return await asyncio.to_thread(check_database, loaded.config)
+
+
+async def _disk(loaded: Loaded) -> list[Finding]:
+    return await asyncio.to_thread(check_disk, loaded.config)
+
+
+async def _exec(loaded: Loaded) -> list[Finding]:
+    reports = await probe(loaded.config.tools.exec)
+    if any(report.tier == "off" for report in reports):
+        return [Finding("exec", "warning", _exec_text(reports[0]), reports[0].remedy)]
+    if not any(report.works for report in reports):
+        return [Finding("exec", "problem", _exec_text(report), report.remedy) for report in reports]
+    return [
+        Finding("exec", "ok" if report.works else "warning", _exec_text(report), "" if report.works else report.remedy)
+        for report in reports
+    ]
+
+
+def _exec_text(report: TierReport) -> str:
+    return report.text.removeprefix("exec sandbox: ")
+
+
+async def _telegram(loaded: Loaded) -> list[Finding]:
+    return await check_telegram(loaded.config)
+
+
+async def _http(loaded: Loaded) -> list[Finding]:
+    return await check_listener(loaded.config)

@@ -1,0 +1,190 @@
+"""Changes of files by tools: the diff for people, its approval, and the retry when others write meanwhile.
+
+The model reads a short preview in the result (`replacing`). With `tools.write.review` each change waits for the
+approval of its diff; a person saw what it makes of one content, so an approved call is not retried on another.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from difflib import SequenceMatcher
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, Field
+
+from goclaw.core.records import record
+from goclaw.core.redact import mask, revealed
+from goclaw.errors import ToolError
+from goclaw.specs import Risk
+from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.consent import Grounds
+from goclaw.toolkit.results import FileForm
+from goclaw.tools.listing import with_suggestion
+from goclaw.tools.text import Text, as_code, shown, text_of
+from goclaw.workspace import again_when_changed
+
+DIFF = "diff"
+COMPARED = 200_000
+"""Characters of either side that are compared line by line."""
+SHORT_LINE = 60
+"""Characters of a changed line that are shown in one line with what it was."""
+_NAMES = ("before", "after")
+_MAX_PAIRS = 500_000
+"""Lines that changed on one side times those on the other: of more, difflib may need hours."""
+
+
+class Difference(BaseModel):
+    """The change of one file."""
+
+    path: str
+    lines: Annotated[list[str], Field(description="A unified diff, line by line.")]
+
+    def brief(self) -> str:
+        """Return the change in one line: both lines where one short line changed, else counts; empty: unknown."""
+        body = self.lines[2:] if self.lines[:1] == [f"--- {_NAMES[0]}"] else []
+        gone = [line[1:].strip() for line in body if line.startswith("-")]
+        new = [line[1:].strip() for line in body if line.startswith("+")]
+        if len(gone) == len(new) == 1 and max(len(gone[0]), len(new[0])) <= SHORT_LINE:
+            return f"{gone[0]} → {new[0]}"
+        return f"+{len(new)} -{len(gone)} lines" if body else ""
+
+    def file(self) -> FileForm:
+        """Return the diff as a file for people and their editors."""
+        return FileForm(f"{PurePosixPath(self.path).name}.diff", "text/x-diff", "\n".join((*self.lines, "")))
+
+
+async def difference(path: str, before: str, after: str) -> Difference:
+    """Return the difference of two versions of a file; of a very long one only the lengths."""
+    if max(len(before), len(after)) > COMPARED:
+        return Difference(path=path, lines=[f"{len(before):,} characters became {len(after):,}"])
+    return Difference(path=path, lines=await asyncio.to_thread(_diff_lines, before, after))
+
+
+def _diff_lines(before: str, after: str) -> list[str]:
+    # Bytes that are no text fit into no JSON.
+    old, new = shown(before).splitlines(), shown(after).splitlines()
+    return list(unified(old, new, _NAMES, 3))
+
+
+def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
+    """Yield a unified diff with `around` lines of context; two lines with the names first, if anything changed.
+
+    What changed is compared line by line only where that ends soon, for no thread can be told to stop. Else it is one
+    change from its first line to its last.
+    """
+    if before == after:
+        return
+    begin = max(0, _common(before, after) - around)
+    end = max(0, _common(before[begin:][::-1], after[begin:][::-1]) - around)
+    old, new = before[begin : len(before) - end], after[begin : len(after) - end]
+    if len(old) * len(new) <= _MAX_PAIRS:
+        groups = SequenceMatcher(None, old, new).get_grouped_opcodes(around)
+    else:
+        groups = iter([[("replace", 0, len(old), 0, len(new))]])
+    yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    for group in groups:
+        (_, first, _, first_new, _), (_, _, last, _, last_new) = group[0], group[-1]
+        yield f"@@ -{_range(begin + first, last - first)} +{_range(begin + first_new, last_new - first_new)} @@"
+        for kind, first, last, first_new, last_new in group:
+            if kind == "equal":
+                yield from (f" {line}" for line in old[first:last])
+                continue
+            yield from (f"-{line}" for line in old[first:last])
+            yield from (f"+{line}" for line in new[first_new:last_new])
+
+
+def _common(some: Sequence[str], others: Sequence[str]) -> int:
+    """Return the number of equal lines at the beginning."""
+    return next((number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
+                min(len(some), len(others)))  # fmt: skip
+
+
+def _range(first: int, count: int) -> str:
+    """Return the range as `diff -u` writes it: from 1, of no lines the one before."""
+    start = first + 1 if count else first
+    return str(start) if count == 1 else f"{start},{count}"
+
+
+_MAX_REVIEWED_LINES, _MAX_REVIEWED_LINE = 60, 200
+"""Lines and characters per line of a diff: it is read on a telephone."""
+_FENCE = "```"
+
+
+@record
+class Proposed:
+    """The content that a call would give one file."""
+
+    path: str
+    before: str
+    """Empty where nothing is yet."""
+    after: str
+
+
+def review_risk(arguments: Any, ctx: ToolContext) -> Risk:
+    """Return the risk of a write: high where changes are reviewed, so that approval is requested."""
+    return Risk.HIGH if ctx.config.tools.write.review else Risk.MEDIUM
+
+
+async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:
+    """Return the grounds for a person: the diff of each file, and its state, which must last until the call runs."""
+    states = await ctx.workspace.fingerprints(each.path for each in proposed)
+    lines = await asyncio.to_thread(lambda: [line for each in proposed for line in _shown_diff(each)])
+    real = await asyncio.to_thread(lambda: [ctx.workspace.real(each.path) for each in proposed])
+    labels = tuple(f"every change of {as_code(each.path)}" for each in proposed)
+    return Grounds(facts=states, lines=tuple(lines), pattern=tuple(real), labels=labels)
+
+
+async def now_in(ctx: ToolContext, path: str) -> str:
+    """Return the text of a file; a note in its place for other content, empty where no file is."""
+    try:
+        return (await ctx.workspace.use(path, lambda opened: text_of(path, opened))).body
+    except ToolError as error:
+        return "" if isinstance(error.__cause__, FileNotFoundError) else f"({error})\n"
+
+
+def _shown_diff(proposed: Proposed) -> list[str]:
+    before, after = shown(proposed.before), shown(proposed.after)
+    if max(len(before), len(after)) > COMPARED:
+        return [f"{as_code(proposed.path)}: {len(before):,} characters become {len(after):,}"]
+    changed = unified(before.splitlines(), after.splitlines(), ("now", "then"), 2)
+    lines = list(islice(changed, 2, _MAX_REVIEWED_LINES + 3))
+    more = ["…"] if len(lines) > _MAX_REVIEWED_LINES else []
+    # What cannot be seen is shown as its code, and nothing in the diff may end the fence that it stands in.
+    text = revealed(mask("\n".join([*map(_cut, lines[:_MAX_REVIEWED_LINES]), *more]))).replace(_FENCE, "'''")
+    return [f"{as_code(proposed.path)}:\n{_FENCE}diff\n{text or '(no line changes)'}\n{_FENCE}"]
+
+
+def _cut(line: str) -> str:
+    """Cut a line and say so: a change is easily pushed out of sight behind spaces."""
+    beyond = len(line) - _MAX_REVIEWED_LINE
+    return f"{line[:_MAX_REVIEWED_LINE]}… [{beyond:,} more characters]" if beyond > 0 else line
+
+
+ResultT = TypeVar("ResultT")
+
+
+async def text_in(ctx: ToolContext, path: str) -> Text:
+    """Read the text as it is now.
+
+    Raises:
+        ToolError: no such file; the error suggests a similar name.
+    """
+    try:
+        return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
+    except ToolError as error:
+        raise await with_suggestion(ctx, path, error) from error
+
+
+async def again_unless_approved(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Return what `change` (read, edit, write) makes, anew while others change the file between its look and its write.
+
+    Not where a person approved this call of `tool`: they saw what it makes of one content, not of another.
+
+    Raises:
+        FileChanged: the file changed after it was approved.
+        ToolError: `busy`, when others never leave the file alone; and what `change` raises.
+    """
+    if ctx.config.tools.write.review or ctx.agreed_by("tool.use", tool):
+        return await change()
+    return await again_when_changed(change)

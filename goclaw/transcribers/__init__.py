@@ -1,1 +1,0 @@
-"""Transcription of speech. Above: sessions. It knows no channel and no language model."""

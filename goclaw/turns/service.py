@@ -1,0 +1,238 @@
+"""Runs turns: opens the session, has the agent answer, settles every way it can end, and hands over the answer.
+
+The files among a turn's artifacts go to its chat after the answer; terminals show all of them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+from goclaw.agent.kinds import Kind
+from goclaw.agent.loop import run_turn
+from goclaw.agent.policy import RunPolicy
+from goclaw.auth.access import Access
+from goclaw.channels.base import Channel
+from goclaw.compaction.maintenance import MaintenanceQueue
+from goclaw.compaction.window_shortage import WindowShortage
+from goclaw.core.events import LOCAL, Delivery, Notice, Outcome, TurnFinished, TurnStarted
+from goclaw.core.messages import Artifact
+from goclaw.core.records import record
+from goclaw.engine.base import Turn
+from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
+from goclaw.sessions.pausing import Pauses
+from goclaw.sessions.state import Session
+from goclaw.turns.agent_run import AgentRun, SharedRun
+from goclaw.turns.agent_services import AgentServices
+from goclaw.turns.hooking import WITHHELD
+from goclaw.turns.turn import STOPPED, STOPPED_HERE, TurnRun
+from goclaw.turns.turn_context import TurnContext
+
+log = logging.getLogger(__name__)
+
+
+SCALES = "token_scales"
+"""The stored fact that keeps the calibration over a restart."""
+EMPTY_ANSWER = "(The model gave an empty answer.)"
+FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
+
+
+@record
+class Sessions:
+    """The conversations. `run` is the engine's handler."""
+
+    context: TurnContext
+    maintenance: MaintenanceQueue
+    pauses: Pauses
+    shortage: WindowShortage
+
+    async def restore(self) -> None:
+        """Take up what an earlier run learnt: how summaries go, how far token estimates are off, who holds what."""
+        await self.context.ports.journal.forget_loose()
+        await self.context.compactor.restore()
+        await self.pauses.restore()
+        self.context.calibration.restore(await self.context.ports.settings.fact(SCALES))
+
+    async def run(self, turn: Turn) -> Sequence[Delivery]:
+        """Do a turn's work; returns what goes to the chat at its end."""
+        inbound, began = turn.inbound, self.context.ports.clock.monotonic()
+        self.maintenance.make_way()
+        async with self.context.contexts.working(inbound.session) as session:
+            session.actor, session.tell = inbound.actor, partial(self._tell, turn)
+            session.person = inbound.actor.key
+            self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
+            try:
+                outcome, text = await (
+                    self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
+                )
+                await self._pay_what_is_asked(turn, session)
+            except StateError:
+                # The turn is run again when the disk takes it, from what is stored by then.
+                self.context.contexts.forget(session.key)
+                raise
+        await self.context.ports.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(session.key, turn.id)
+        _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
+        if entries := session.window.entries:
+            self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
+        if scales := self.context.calibration.news():
+            await self.context.ports.settings.learn(SCALES, scales)
+        channel = self.context.ports.channels.get(inbound.address.channel)
+        files = files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
+        return [*self._finish(turn, outcome, text), *files]
+
+    async def _tell(self, turn: Turn, about: str, text: str) -> None:
+        """A line to the chat of a turn, once; a terminal has it from the bus."""
+        inbound = turn.inbound
+        if inbound.address.channel != LOCAL:
+            told = Delivery(f"{turn.id}:told:{about}", inbound.address, text, session=inbound.session)
+            await self.context.ports.outbox.promise(told)
+
+    async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
+        """Return the words to the user when `run` ended in an unforeseen way."""
+        self.context.contexts.forget(turn.inbound.session)
+        await self.context.ports.questions.turn_ended(turn.id)
+        await self.pauses.turn_ended(turn.inbound.session, turn.id)
+        return self._finish(turn, Outcome.FAILED, FAILED)
+
+    async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        """Return the agent's answer, or the sentence that stands in its place."""
+        kind, refused = await self._who_answers(turn)
+        session.rules, policy = kind.rules, RunPolicy(kind.rules)
+        root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
+        agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
+        run = TurnRun(AgentServices(self.context, agent_run))
+        try:
+            if refused:
+                raise refused
+            await self.context.ports.dispatcher.registry.ready()
+            text = await run_turn(run, policy)
+            if run.withheld:
+                return Outcome.STOPPED, WITHHELD
+            await self._tell_of_room(turn, session, kind)
+            if not text.strip():
+                text = "" if run.said else EMPTY_ANSWER
+            return Outcome.CUT if run.cut else Outcome.ANSWERED, text
+        except MessageDenied as denied:
+            return Outcome.FAILED, str(denied)  # nothing was stored, so there is nothing to settle
+        except LimitReached as limit:
+            outcome, text, reason = Outcome.LIMITED, str(limit), "not finished: a limit of the turn was reached"
+        except asyncio.CancelledError:
+            if not _taken_for_stop(turn):
+                raise
+            outcome, text, reason = Outcome.STOPPED, STOPPED, "stopped by the user"
+        except StateError:
+            raise  # nothing can be recorded: the turn is taken up again when it can
+        except GoclawError as error:
+            text = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
+            outcome, reason = Outcome.FAILED, "the turn failed"
+        text = await run.settle(text, reason)
+        # What was cut may have reached the store without reaching the window.
+        self.context.contexts.forget(session.key)
+        return outcome, text
+
+    async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
+        if words := await self.shortage.at_first_answer(turn.id, session, turn.inbound.actor, kind):
+            self.context.ports.bus.publish(Notice(session.key, words, turn.id))
+            await self._tell(turn, "room", words)
+
+    async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
+        """Return the agent that answers; where none may, the main agent and the error to report instead."""
+        try:
+            return (await self.context.agents_for.of_turn(turn)).kind, None
+        except (AccessDenied, ConfigError) as error:
+            return self.context.agents_for.main, error
+
+    async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        if turn.stopping:
+            return Outcome.STOPPED, STOPPED
+        try:
+            await self.context.costs.check_day(turn.inbound.actor.key, self.context.agents_for.main.rules)
+            kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
+            with suppress(ConfigError):  # without a model nothing is counted
+                model = await self.context.agents_for.model(session.key, kind)
+                await self.context.measure(session, turn.inbound.actor, kind, model)
+            return Outcome.ANSWERED, await self.context.compactor.compact(session, turn.inbound.text, forced=True)
+        except LimitReached as limit:
+            return Outcome.LIMITED, str(limit)
+        except asyncio.CancelledError:
+            if not _taken_for_stop(turn):
+                raise
+            return Outcome.STOPPED, STOPPED
+
+    async def _pay_what_is_asked(self, turn: Turn, session: Session) -> None:
+        try:
+            await self._pay_compaction(session)
+        except asyncio.CancelledError:
+            if not _taken_for_stop(turn):
+                raise
+
+    async def _pay_compaction(self, session: Session) -> None:
+        """A /compact that came after the last request of a turn."""
+        request, session.compact_request = session.compact_request, None
+        if request is not None:
+            await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
+
+    def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
+        inbound = turn.inbound
+        is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
+        told = "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
+        self.context.ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
+        if inbound.address.channel == LOCAL or not told:
+            return ()  # a terminal reads the transcript; the person who said /stop has its answer
+        return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
+
+
+def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
+    """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
+    if outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
+        log.info("turn %s in %.1f s", outcome, seconds)
+    else:
+        why = text.rpartition(f"{STOPPED_HERE}\n")[2]
+        log.warning("turn %s in %.1f s: %s", outcome, seconds, why)
+
+
+def _taken_for_stop(turn: Turn) -> bool:
+    """Whether a cancellation is /stop, and the turn may say its last words."""
+    task = asyncio.current_task()
+    if not turn.stopping or task is None:
+        return False
+    task.uncancel()
+    return True
+
+
+MAX_FILES = 3
+"""The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
+MAX_DIFF_CHARACTERS = "text/x-diff"
+"""The media type of a file's diff."""
+MAX_ARTIFACT_BYTES = 10 << 20
+"""Maximum bytes of one artifact: a size that telephones open."""
+
+
+def files_of(
+    turn: Turn, artifacts: Sequence[Artifact], outcome: Outcome, channel: Channel | None, access: Access
+) -> list[Delivery]:
+    """Return the deliveries, to be promised with the answer; none where the channel takes none, or no answer came.
+
+    Args:
+        artifacts: what the turn's tools kept, oldest first.
+        channel: where the turn's answer goes.
+    """
+    inbound = turn.inbound
+    if channel is None or not channel.capabilities.artifacts or not outcome.went_well:
+        return []
+    if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
+        return []  # other people read there, and what a tool kept is for the person who asked
+    wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != MAX_DIFF_CHARACTERS]
+    fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= MAX_ARTIFACT_BYTES}
+    return [
+        Delivery(
+            f"{turn.id}:artifact:{number}",
+            inbound.address,
+            media=artifact.blob,
+            media_name=artifact.name,
+            session=inbound.session,
+        )
+        for number, artifact in enumerate(list(fitting.values())[-MAX_FILES:], 1)
+    ]

@@ -1,0 +1,136 @@
+"""Requests that a tool makes of its turn: an answer of a model, a call of another tool, a slash command.
+
+Sampling is no step of the turn: it ends with the call that requests it, and a repeated call asks again. Its costs are
+booked for the turn and the person, and no answer is begun that the turn could not afford itself. A forwarded call
+(`passthrough` of an exported tool) is a step of its own in the same turn and takes the path of every call: known,
+authorized, approved, audited, and never run twice if it must not be.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from goclaw.agent.context.repair import sound
+from goclaw.agent.context.untrusted_content import no_reminder
+from goclaw.core.codec import Codec
+from goclaw.core.events import Inbound
+from goclaw.core.messages import ToolCall, ToolResult, UserMessage
+from goclaw.core.records import record
+from goclaw.core.redact import mask_known
+from goclaw.engine.base import Turn
+from goclaw.errors import ConfigError, LimitReached, ModelError, OutcomeUnknown, StateError, ToolError
+from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
+from goclaw.toolkit.agent_tasks import Forward
+from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Sample, Sampled, TurnServices
+from goclaw.turns.agent_run import AgentRun
+from goclaw.turns.costs import Costs
+
+log = logging.getLogger(__name__)
+
+
+@record
+class ToolSampling:
+    """Has models answer for the tools of one agent at work."""
+
+    agent_run: AgentRun
+    costs: Costs
+
+    async def answer(self, wanted: Sample, models: Callable[[], Awaitable[ChatModel]]) -> Sampled:
+        """Ask the model.
+
+        Args:
+            wanted: the request.
+            models: opens the models that answer, if the turn can afford it.
+
+        Raises:
+            ToolError: it does not answer. The asker may see the error, so it says little.
+        """
+        try:
+            done = await self._asked(await models(), wanted)
+        except LimitReached as limit:
+            log.warning("%s is not answered: %s", wanted.asker, limit)
+            raise ToolError("the model is not asked: what may be spent on this turn, or today, is spent") from None
+        except ConfigError as error:
+            log.warning("%s is not answered: %s", wanted.asker, error)
+            raise ToolError("the model is not asked: none is set up that could answer") from None
+        except ModelError as error:
+            log.warning("%s is not answered: %s", wanted.asker, error)
+            raise ToolError(f"the model did not answer ({error.kind})") from None
+        except StateError as error:
+            log.error("what a model answered to %s cannot be booked: %s", wanted.asker, error)
+            raise ToolError("the model is not asked: what it takes cannot be booked now") from None
+        if done.stop is Stop.REFUSAL:
+            raise ToolError("the model declined to answer")
+        used, text = done.usage, mask_known(sound(done.message).text)
+        return Sampled(text, done.spec, used.input + used.output, "length" if done.stop is Stop.LENGTH else "end")
+
+    async def _asked(self, model: ChatModel, wanted: Sample) -> Finished:
+        if not model.sees_images and any(isinstance(each, UserMessage) and each.images for each in wanted.messages):
+            raise ToolError("the model that would answer sees no pictures")
+        # Only the runtime reminds, here as in a conversation.
+        messages = [replace(each, text=no_reminder(each.text)) for each in wanted.messages]
+        request = Request(no_reminder(wanted.system), messages, max_output=wanted.most_tokens, cache=UNCACHED)
+        async with self.agent_run.policy.planning().request(), model.stream(request) as events:
+            async for event in events:
+                if isinstance(event, Finished):
+                    await self._book(event)
+                    return event
+        raise ToolError("the model ended without an answer")
+
+    async def _book(self, done: Finished) -> None:
+        turn = self.agent_run.turn
+        person = turn.inbound.actor.key
+        await self.costs.spending.keep(self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person))
+
+
+_RESULT: Codec[ToolResult] = Codec(ToolResult)
+
+
+@record
+class Forwarding:
+    """Hands calls on for one agent at work."""
+
+    dispatcher: Dispatcher
+    turn: Turn
+    scope: CallScope
+    """Of that agent."""
+    selection: Sequence[str] | None = None
+    """The tools of the agent that offers the call."""
+
+    async def hand_on(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Make the call on behalf of the call with this step name and id, or read back its recorded result."""
+        call = ToolCall(call_id, wanted.tool, dict(wanted.input))
+        name = f"{step}/{wanted.tool}"
+        repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
+        scope = replace(self.scope, step=name, selections=self._within(wanted), hidden=True)
+
+        async def run() -> ToolResult:
+            if self.turn.stopping:
+                raise asyncio.CancelledError
+            return await self.dispatcher.call(call, scope)
+
+        done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: _outcome_unknown(call))
+        return done.value
+
+    def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
+        """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
+        return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
+
+
+def _outcome_unknown(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
+
+
+async def _no_gateway_yet(inbound: Inbound, text: str) -> str:
+    return await TurnServices().command(text)
+
+
+class CommandPort:
+    """Passes commands to the gateway once the gateway is bound."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Inbound, str], Awaitable[str]] = _no_gateway_yet
+        """Runs a command for the person whose message the turn answers; raises ToolError where it is not allowed."""

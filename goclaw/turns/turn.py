@@ -1,0 +1,416 @@
+"""The steps of one turn: each is journaled, stored, shown to clients, and added to the window.
+
+A step that the journal has already is read back; its rows are in the store and so in the window, which is loaded
+anew after a crash.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from goclaw.agent.context.repair import sound
+from goclaw.agent.context.window import shown
+from goclaw.core.codec import Codec
+from goclaw.core.events import Delivery, Inbound, MessageStored, StreamRestarted, TextStreamed, ThinkingStreamed
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.redact import Masking, mask_known
+from goclaw.engine.base import Step
+from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
+from goclaw.llm.base import (
+    Finished,
+    ModelEvent,
+    Request,
+    Restarted,
+    TextDelta,
+    ThinkingDelta,
+)
+from goclaw.sessions.queueing import Withdrawal, Withdrawn
+from goclaw.store.database import BoundStatement
+from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
+from goclaw.toolkit.dispatcher import error_text
+from goclaw.toolkit.scheduling import Slot, slots
+from goclaw.toolkit.scope import CallScope
+from goclaw.turns.agent_services import AgentServices, Opening
+from goclaw.turns.answers import cut_line, is_cut, log_answer, masked
+from goclaw.turns.hooking import context_of
+
+log = logging.getLogger(__name__)
+
+MessageT = TypeVar("MessageT", bound=Message)
+
+_USER: Codec[UserMessage] = Codec(UserMessage)
+_FINISHED: Codec[Finished] = Codec(Finished)
+_NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
+_RESULT: Codec[ToolResult] = Codec(ToolResult)
+
+STOPPED_HERE = "[stopped here]"
+"""Appended to an answer that a /stop, a limit or a failure cut."""
+GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
+STOPPED = "Stopped."
+
+
+class TurnRun:
+    """Implements `agent.loop.TurnSteps` for one turn."""
+
+    def __init__(self, services: AgentServices) -> None:
+        self._services = services
+        self._turn = turn = services.agent_run.turn
+        self._window = services.agent_run.session.window
+        self._session = turn.inbound.session
+        self._heard = False
+        self.withheld = False
+        """A hook keeps the agent's answer from the person."""
+        self._partial: list[str] = []
+        """The pieces of an unrecorded answer that the person was shown."""
+        self.cut = False
+        """The output limit cut the last answer."""
+        self.said: list[str] = []
+        """Texts before tool calls, which are no part of the last answer."""
+        self._begun = ""
+        """The beginning of an answer whose rest was requested."""
+        self._last = ""
+        """The text of the latest answer."""
+        self._continued = 0
+        """Number of requests for the rest of an answer."""
+        self._joined: list[Inbound] = []
+        """Messages that came while the turn ran and joined it, oldest first."""
+        self._denied: set[str] = set()
+        """Messages that a hook did not let into this turn: they get an answer of their own, in their turn."""
+        self._answers = 0
+        """The number of answers."""
+        self._asked: dict[str, ToolCall] = {}
+        """Calls of the latest answer without a result yet, by step name."""
+        self._slots: dict[str, Slot] = {}
+        """The places of the calls of one answer among each other, by step name."""
+        self._compress = False
+        """Of the model that gave the latest answer: whether it gets what commands say compressed."""
+        self._reminding: list[str] = []
+        """Tools of the latest answer whose results have a reminder; journaled ones too, after a crash."""
+
+    async def hear(self) -> None:
+        """Put the user's message into the transcript, with what came with it."""
+        await self._hear(self._user_message)
+
+    async def _hear(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
+        inbound = self._turn.inbound
+
+        def kept(step: Step[UserMessage]) -> None:
+            self._heard = True
+            self._keep(step, step.value, inbound)
+
+        await self._turn.step(
+            "user",
+            lambda: message(inbound),
+            _USER,
+            rows=lambda message: self._user_rows("user", message, inbound),
+            kept=kept,
+        )
+
+    async def _join(self, inbound: Inbound) -> bool:
+        """Take a message in that came while the turn ran; False: a hook does not let it in."""
+        name = joining(inbound.id)
+        if inbound.id in self._denied:
+            return False
+        try:
+            await self._turn.join(
+                name,
+                inbound,
+                self._user_message,
+                _USER,
+                rows=lambda message: self._user_rows(name, message, inbound),
+                kept=lambda step: self._keep(step, step.value, inbound, joined=inbound.id),
+                at=self._services.now(),
+            )
+        except MessageDenied:
+            self._denied.add(inbound.id)
+            return False
+        self._joined.append(inbound)
+        log.info("a message joined the turn", extra={"joined": inbound.id})
+        return True
+
+    def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[BoundStatement]:
+        session = self._services.transcripts.ensure_session(self._session, self._services.now())
+        return [*rows_of(message, self._origin(step, inbound, message)), session, *self._services.carrying.settled()]
+
+    async def answer(self, number: int) -> AssistantMessage:
+        """Take in what joins the turn, make the context fit, then ask the model."""
+        name, began = f"model:{number}", self._services.now()
+
+        def rows(done: Finished) -> list[BoundStatement]:
+            said = self._interim(number, done.message)
+            promise = [self._services.interim.row(said)] if said and self._services.interim else []
+            return [*rows_of(done.message, self._origin(name)), self._services.cost(done), *promise]
+
+        def kept(step: Step[Finished]) -> None:
+            self._keep(step, step.value.message)
+            self._partial.clear()
+            self._answers = number
+            self._spoken(number, step.value.message, replayed=step.replayed)
+            self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
+            self._compress = self._services.compresses(step.value.spec)
+            self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
+            self._reminding = []
+            self.withheld = step.value.message.withheld
+            self.cut = is_cut(step.value)
+            if not step.replayed:
+                self._services.counted(step.value)
+                log_answer(step.value, self._services.now() - began)
+
+        step = await self._turn.step(
+            name,
+            lambda: self._judged(number),
+            _FINISHED,
+            rows=rows,
+            kept=kept,
+        )
+        return step.value.message
+
+    def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
+        """Return the delivery of an interim text; None where it is held for later, or empty."""
+        if self._services.interim is None or message.deferred or not message.is_interim:
+            return None
+        return self._services.interim.delivery(self._turn, number, self._begun + message.text)
+
+    def _spoken(self, number: int, message: AssistantMessage, *, replayed: bool) -> None:
+        """Note what an answer says that is recorded, and have it delivered where that was promised with the record."""
+        self._last = message.text
+        if not message.is_interim:
+            if message.calls and self._begun:
+                self._begun = f"{self._begun.rstrip()}\n\n"  # what comes behind the calls does not go on with it
+            return
+        text = self._begun + message.text
+        if self._services.interim:
+            promised = None if replayed else self._interim(number, message)
+            if promised:
+                self._services.interim.promised(promised)
+            else:
+                self._services.interim.recalled(self._turn.id, number, text, waits=message.deferred)
+        self.said.append(text.strip())
+        self._begun = ""
+
+    async def use(self, number: int, call: ToolCall) -> ToolResult:
+        """Run one tool call; one that must not run twice leaves an intent first, once it is agreed to."""
+        name = f"tool:{number}:{call.id}"
+        repeatable = self._services.dispatcher.is_idempotent(call, self._turn.inbound.actor)
+        slot = self._slots.get(name)
+        scope = replace(self._services.scope, step=name, slot=slot, compress=self._compress)
+
+        def kept(step: Step[ToolResult]) -> None:
+            self._keep(step, step.value)
+            self._asked.pop(name, None)
+
+        try:
+            step = await self._turn.step(
+                name,
+                lambda: self._call(call, scope),
+                _RESULT,
+                rows=lambda result: rows_of(result, self._origin(name)),
+                kept=kept,
+                unknown=None if repeatable else lambda: _unknown(call),
+            )
+        finally:
+            if slot:
+                slot.end()  # also of a call that was read back, or never ran
+        if step.value.reminds:
+            self._reminding.append(call.name)
+        self._services.keep_artifacts(step.value.artifacts)
+        return step.value
+
+    async def goes_on(self, number: int) -> bool:
+        """Ask for the rest of an answer that the output limit cut, if that is wanted and was not done too often."""
+        if not self.cut or self._continued >= self._services.continuations:
+            return False
+        self._continued += 1
+        self._begun = self.answered
+        await self.tell(f"continue:{number}", GO_ON)
+        return True
+
+    @property
+    def answered(self) -> str:
+        """Return the text of the latest answer, with the earlier parts of an answer that was cut and continued."""
+        return self._begun + self._last if self._last else self._begun.rstrip()
+
+    @property
+    def answers(self) -> int:
+        """The number of answers."""
+        return self._answers
+
+    async def tell(self, name: str, text: str) -> None:
+        """Say something to the model behind its last answer, as the step `name`."""
+        await self._note(name, UserMessage(text), _USER)
+
+    async def settle(self, words: str, reason: str) -> str:
+        """Leave a valid transcript after an end that the model did not choose, with what it had written by then.
+
+        Args:
+            words: why there is no whole answer.
+            reason: the error text of every call that got no result.
+
+        Returns: what the person reads: the words, or what was written with the mark that it stopped there.
+        """
+        if not self._heard:
+            await self._hear(self._words)
+        # The turn may have ended before all that is recorded was read back.
+        while self._turn.recorded(f"model:{self._answers + 1}"):
+            await self.answer(self._answers + 1)
+        for name, call in list(self._asked.items()):
+            result = ToolResult(call.id, call.name, error_text(reason), is_error=True)
+            # Under the call's own name: a turn that is taken up again must find that the call has its result.
+            await self._note(name, result, _RESULT)
+        self._asked.clear()
+        instead, written = f"[{words}]", "".join(self._partial).strip()
+        mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
+        note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
+        told = (await self._note("settle", note, _NOTE)).text  # what an earlier run of the daemon recorded counts
+        if self._begun:
+            return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
+        return words if told == instead else told
+
+    async def _note(self, name: str, message: MessageT, codec: Codec[MessageT]) -> MessageT:
+        async def given() -> MessageT:
+            return message
+
+        step = await self._turn.step(
+            name,
+            given,
+            codec,
+            rows=lambda value: rows_of(value, self._origin(name)),
+            kept=lambda step: self._keep(step, step.value),
+        )
+        return step.value
+
+    def _go_on(self) -> None:
+        """End a turn at the end of its record if it was stopped before a crash: no further step is begun.
+
+        Raises:
+            CancelledError: it was stopped.
+        """
+        if self._turn.stopping:
+            raise asyncio.CancelledError
+
+    async def _user_message(self, inbound: Inbound) -> UserMessage:
+        self._go_on()
+        beside = self._services.carrying.pieces(inbound.actor.key)
+        return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))
+
+    async def _words(self, inbound: Inbound) -> UserMessage:
+        """Return the message of a turn that ended before its files came."""
+        self._services.carrying.leave()
+        return self._services.hooks.unheard(inbound)
+
+    async def _call(self, call: ToolCall, scope: CallScope) -> ToolResult:
+        self._go_on()
+        await self._services.held()
+        return await self._services.dispatcher.call(call, scope)
+
+    async def _judged(self, number: int) -> Finished:
+        """Return the model's answer, as hooks let it pass."""
+        done = await self._ask(number)
+        if is_cut(done) and self._continued >= self._services.continuations:
+            done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
+        message = await self._services.hooks.said(self._turn.inbound, done.message)
+        # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
+        actor, meant = self._services.scope.actor, self._services.dispatcher.registry.meant
+        calls = tuple(meant(call, actor) for call in message.calls)
+        interim = self._services.interim if message.is_interim else None
+        deferred = interim is not None and interim.defers(self._turn.inbound, calls)
+        return replace(done, message=replace(message, calls=calls, deferred=deferred))
+
+    async def _ask(self, number: int) -> Finished:
+        self._go_on()
+        await self._services.held()
+        await self._services.affordable()
+        # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
+        await self._take_in(number)
+        opening = await self._services.opening()
+        reminder = self._services.remind(self._reminding)
+        while True:
+            try:
+                return await self._request(number, opening, reminder)
+            except Withdrawn:
+                log.info("a message came right behind: the request is made anew with it")
+                await self._take_in(number)
+
+    async def _request(self, number: int, opening: Opening, reminder: str) -> Finished:
+        tokens = await self._services.make_room()
+        planning = self._services.planning()
+        try:
+            async with planning.request():
+                return await self._stream(number, opening, tokens, reminder)
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.OVERFLOW:
+                raise
+            tokens = await self._services.make_room(too_long=True)
+            async with planning.request():
+                return await self._stream(number, opening, tokens, reminder)
+
+    async def _take_in(self, number: int) -> None:
+        """Let what joins the turn join it, until none is left or one has to wait."""
+        while (waiting := self._waiting(number)) and await self._join(waiting[0]):
+            pass
+
+    async def _stream(self, number: int, opening: Opening, tokens: int, reminder: str) -> Finished:
+        request = Request(opening.system, self._window.messages(), opening.tools, tokens=tokens, reminder=reminder)
+        request = replace(request, cache=opening.cache, deferred=opening.deferred)
+        said, thought = Masking(), Masking()
+        self._partial.clear()
+        withdrawal = Withdrawal(self._turn, self._goes_on_with)
+        async with withdrawal if number == 1 else nullcontext(), opening.model.stream(request) as events:
+            async for event in events:
+                if withdrawal.is_open:
+                    await withdrawal.begun()
+                if isinstance(event, Finished):
+                    self._show(TextDelta(said.rest()))
+                    answer = sound(event.message)
+                    return replace(event, message=replace(answer, text=mask_known(answer.text)))
+                self._show(masked(event, said, thought))
+        raise ModelError(ModelErrorKind.TRUNCATED, f"{opening.model.spec} ended without an answer.")
+
+    def _waiting(self, number: int) -> Sequence[Inbound]:
+        """Return the messages to merge into the request of this number."""
+        return self._services.joining(number) or (self._goes_on_with() if number == 1 else ())
+
+    def _goes_on_with(self) -> Sequence[Inbound]:
+        return [each for each in self._services.burst(self._joined) if each.id not in self._denied]
+
+    def _show(self, event: ModelEvent) -> None:
+        turn, session = self._turn.id, self._session
+        match event:
+            case TextDelta() | ThinkingDelta() if self._services.hooks.judges_answers:
+                pass  # an answer judged as a whole is not streamed in pieces
+            case TextDelta(text) if text:
+                self._partial.append(text)
+                self._services.publish(TextStreamed(turn, session, text))
+            case ThinkingDelta(text) if text:
+                self._services.publish(ThinkingStreamed(turn, session, text))
+            case Restarted():
+                self._partial.clear()
+                self._services.publish(StreamRestarted(turn, session, event.reason))
+            case _:
+                pass
+
+    def _keep(self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "") -> None:
+        """Add a message that was just stored to the window, and publish it to clients."""
+        if step.replayed:
+            return
+        row, at = step.rows[0], self._services.now()
+        sender, context = _speaker(inbound, message)
+        self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
+        self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
+
+    def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
+        return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
+
+
+def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:
+    """Return the sender and context of a row: those of the person's message that it holds, if it holds one."""
+    if inbound is None:
+        return "", ""
+    return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
+
+
+def _unknown(call: ToolCall) -> ToolResult:
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)

@@ -1,0 +1,223 @@
+"""The services that turns use, and what a request holds besides the conversation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from goclaw.agent.context.budget import ContextBudget
+from goclaw.agent.context.window import Calibration
+from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.agent.prompt import SystemPrompt, measured_budget, starts_agents, system_prompt
+from goclaw.approvals.approvals import StandingApprovals
+from goclaw.approvals.questions import Questions
+from goclaw.channels.base import Channel
+from goclaw.compaction.compacting import Compactor
+from goclaw.config.agents import AgentSettings
+from goclaw.config.schema import Config
+from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.messages import ToolResult
+from goclaw.core.records import record
+from goclaw.engine.base import Turn
+from goclaw.engine.journal import Journal
+from goclaw.engine.outbox import Outbox
+from goclaw.errors import StateError
+from goclaw.execution.tasks.base import Owner
+from goclaw.hooks.base import Hooks
+from goclaw.llm.base import ChatModel
+from goclaw.llm.token_counts import estimate_reminder, estimate_text, estimate_tools
+from goclaw.sessions.models import Models
+from goclaw.sessions.modes import Modes
+from goclaw.sessions.queueing import QueueModes
+from goclaw.sessions.reminding import MEMENTO_TOOL, remembered
+from goclaw.sessions.state import Contexts, Session
+from goclaw.specs import ToolSpec
+from goclaw.store.settings import Settings
+from goclaw.store.spending import Spending
+from goclaw.store.transcripts import Transcripts
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
+from goclaw.toolkit.base import ToolEnvironment
+from goclaw.toolkit.dispatcher import Dispatcher
+from goclaw.toolkit.offering import Offering, Offerings, profile_of
+from goclaw.toolkit.scope import CallScope
+from goclaw.toolkit.services import Reminder
+from goclaw.turns.agent_run import AgentRun
+from goclaw.turns.agent_selection import AgentSelector
+from goclaw.turns.answers import InterimTexts
+from goclaw.turns.attachments import Attachments
+from goclaw.turns.costs import Costs
+from goclaw.turns.demo_turns import DemoTurns
+from goclaw.turns.tool_requests import CommandPort, Forwarding
+
+
+@record
+class SessionPorts:
+    """The services that turns use; `app.sessions` fills them in."""
+
+    config: Config
+    clock: Clock
+    bus: Bus
+    transcripts: Transcripts
+    outbox: Outbox
+    channels: Mapping[str, Channel]
+    dispatcher: Dispatcher
+    environment: ToolEnvironment
+    models: Models
+    prompt: SystemPrompt
+    journal: Journal
+    questions: Questions
+    approvals: StandingApprovals
+    settings: Settings
+    spending: Spending
+    hooks: Hooks
+    config_file: Path | None
+    """The configuration file, which need not exist yet; None if unknown."""
+    command_port: CommandPort = field(default_factory=CommandPort)
+
+
+class SubagentsPort(Protocol):
+    """Starts agents for another one (`turns.agents`)."""
+
+    async def spawn(self, above: AgentRun, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        """Run an agent for `above` to its end, for the call with this step's name and this id."""
+        ...
+
+
+class TeamsPort(Protocol):
+    """The teams of all sessions (`turns.teams`)."""
+
+    def of(self, agent_run: AgentRun) -> TeamPort:
+        """Return the team as an agent reaches it."""
+        ...
+
+    def news(self, owner: Owner) -> Sequence[Reminder]:
+        """Return the reminders for the lead: one per member that spoke."""
+        ...
+
+
+@record
+class TurnContext:
+    """The parts of the service that turns use."""
+
+    ports: SessionPorts
+    calibration: Calibration
+    compactor: Compactor
+    contexts: Contexts
+    costs: Costs
+    demo_turns: DemoTurns
+    kinds: Kinds
+    modes: Modes
+    queue_modes: QueueModes
+    received: Attachments
+    interim: InterimTexts
+    agents: SubagentsPort
+    teams: TeamsPort
+    agents_for: AgentSelector
+    may: Callable[[Actor, str], bool]
+    """Whether an actor may have the agent of that name work for them."""
+    offerings: Offerings = field(default_factory=Offerings)
+
+    async def forward(self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
+        """Hand the call with this step's name and this id on to another tool; `scope` is where it is made."""
+        offering = self.kinds.of(wanted.agent)
+        selection = offering.settings.tools if offering else ()
+        return await Forwarding(self.ports.dispatcher, turn, scope, selection).hand_on(wanted, step, call_id)
+
+    def recursive(self, lineage: set[str], depth: int) -> list[str]:
+        """Tools by which one of the agents at work would be asked again, or one more started than may be."""
+        is_deepest = depth >= self.ports.config.limits.agent_depth
+        agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
+        return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
+
+    def offering(
+        self,
+        actor: Actor,
+        settings: AgentSettings,
+        within: Sequence[Sequence[str] | None],
+        model: ChatModel,
+        *,
+        planning: bool,
+    ) -> Offering:
+        """Return the tools to show to a model, of those that an agent with these settings may use for the actor."""
+        offered_to = self.ports.dispatcher.registry.offered_to
+        usable = offered_to(actor, *within, planning=planning)
+        lasting = offered_to(actor, *within, planning=False) if planning else usable
+        profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
+        return self.offerings.of(usable, lasting, profile, settings.tools)
+
+    async def system(self, actor: Actor, settings: AgentSettings, offering: Offering, *about: str) -> str:
+        """Return an agent's system prompt with these tools.
+
+        Raises:
+            StateError: the workspace cannot be opened.
+        """
+        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
+        kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents(offering.usable) else ""
+        return system_prompt(prompt, settings, offering, *about, kinds)
+
+    async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:
+        """Estimate what prompt and tools take of a session's next request, where none was made since it was loaded.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            model: the model that would answer.
+        """
+        if session.overhead:
+            return
+        with suppress(StateError):  # a request would end with the error; a number need not
+            system, offering = await self._next(session, actor, kind, model)
+            session.overhead = estimate_text(system) + estimate_tools(offering.tools)
+            session.window.scale = self.calibration.of(model.spec)
+
+    async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
+        """Estimate part by part what a session's next request holds of the model's window.
+
+        Args:
+            session: the conversation.
+            actor: for whom the request would be made.
+            kind: the agent that would answer.
+            model: the model that would answer.
+
+        Raises:
+            StateError: the actor's workspace cannot be opened.
+        """
+        system, offering = await self._next(session, actor, kind, model)
+        window, scale = session.window, self.calibration.of(model.spec)
+        window.scale = scale
+        found = measured_budget(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
+        said = window.tokens(estimate_text(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
+        return replace(
+            found,
+            notes=int(scale * estimate_reminder(await self.remembered(actor, session, offering.usable))),
+            conversation=max(0, said - found.overhead),
+            messages=len(window.entries),
+        )
+
+    async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:
+        """System prompt and tools of a request to this model that is not made yet."""
+        registry = self.ports.dispatcher.registry
+        await registry.ready()
+        planning = self.modes.offers_plan(session, actor, session.mode)
+        within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
+        offering = self.offering(actor, kind.settings, within, model, planning=planning)
+        return await self.system(actor, kind.settings, offering), offering
+
+    async def remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
+        """Return the mementos to show to the model when the actor speaks."""
+        ports = self.ports
+        if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
+            return ""
+        workspace = await ports.environment.workspace(actor)
+        is_own = not ports.approvals.access.is_group(session.key)
+        return await remembered(workspace, actor.key, session.window.markers, own=is_own)
+
+
+def _all_but(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the selection that leaves these tools out; None: none is left out."""
+    return tuple(f"-{name}" for name in names) or None

@@ -1,0 +1,101 @@
+"""`goclaw users` and `goclaw config check`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from goclaw.cli.frame import run
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty state folder that the commands use."""
+    folder = tmp_path / "state"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("GOCLAW_STATE_DIR", str(folder))
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        "GOCLAW_CONFIG",
+        "TELEGRAM_BOT_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "OPENAI_API_KEY",
+        "OLLAMA_HOST",
+        "LOG_LEVEL",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def test_people_are_added_and_listed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["users", "add", "telegram:5", "--name", "Ann", "--tool", "read", "--tool", "raed"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "state/users.json: added telegram:5  Ann  [user]  raed, read\n"
+    assert "unknown tool `raed`; did you mean `read`?" in output.err
+    assert run(["users", "add", "tui:bob", "--role", "admin"]) == 0
+    assert run(["users", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "telegram:5  Ann  [user]  raed, read",
+        "tui:bob  [admin]  all tools",
+    ]
+    assert run(["users", "check"]) == 0
+    assert capsys.readouterr().out == "state/users.json: fine, 2 users\n"
+
+
+@pytest.mark.parametrize("command", [["users", "check"], ["users", "list"], ["config", "check"]])
+def test_a_broken_users_file_is_exit_code_78(
+    state: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    (state / "users.json").write_text('{"users": {"telegram:@ann": {}}}')
+    assert run(command) == 78
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("goclaw: state/users.json:1:12: users.telegram:@ann: should be the numeric user id")
+
+
+def test_a_username_is_refused(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["users", "add", "telegram:@ann"]) == 78
+    assert "usernames change hands" in capsys.readouterr().err
+    assert not (state / "users.json").exists()
+
+
+def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state / "config.yaml").write_text(
+        "telegram: {token: abc, base_url: 'http://bots.example:1'}\nhttp: {host: 0.0.0.0, enabled: false}\n"
+        "tools: {exec: {sandbox: off, network: host}}\npolicy: {allow_bypass: true}\n"
+    )
+    users = {
+        "tui:ann": {"name": "Ann", "session": "us"},
+        "tui:bob": {"session": "us", "allowedTools": [], "workspace": "bob"},
+    }
+    (state / "users.json").write_text(json.dumps({"users": users}))
+    (state / "users.json").chmod(0o666)
+    state.chmod(0o755)
+    assert run(["config", "check"]) == 0
+    out = capsys.readouterr().out
+    for words in (
+        "state/config.yaml: fine",
+        "tools.exec.sandbox is off",
+        "tools.exec.network is host",
+        "policy.allow_bypass",
+        "http.host is 0.0.0.0",
+        "telegram.base_url is not encrypted",
+        "does not look like a bot's token",
+        "lists nobody of Telegram",
+        "others can look into the state folder (mode 755)",
+        "others can change who may do what (mode 666)",
+        "users.json tui:ann has no allowedTools",
+        "workspace state/workspace, files and memory: the owner of the state folder, tui:ann (Ann)",
+        "instructions to the agent in state/workspace (AGENTS.md, SOUL.md …): each of them may write them",
+        "workspace state/bob, files and memory: tui:bob",
+        "session us, the whole conversation: tui:ann (Ann), tui:bob",
+        "all sessions: the owner of the state folder",
+    ):
+        assert words in out
+
+
+def test_the_defaults_are_not_weak(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goclaw.ops.doctor.security.is_root", lambda: False)
+    assert run(["config", "check"]) == 0
+    assert "Weak: nothing" in capsys.readouterr().out

@@ -1,0 +1,39 @@
+"""What the daemon's process imports and builds before it has anything to do: time and memory of every start."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys
+
+import goclaw.cli.daemon
+import goclaw.cli.lifecycle
+from goclaw.config.load import load_config
+from goclaw.config.section import Section
+
+def below(kind):
+    for each in kind.__subclasses__():
+        yield each
+        yield from below(each)
+
+load_config()
+print(*(name for name in sys.argv[1:] if name in sys.modules))
+print(*(each.__name__ for each in below(Section) if each.__pydantic_complete__))
+"""
+LARGE = ("httpx", "jinja2", "mcp", "pydantic_ai", "telegram", "textual", "tree_sitter")
+WANTED_BY_FEW = (
+    "goclaw.registries.base",
+    "goclaw.servers.mcp.tools",
+    "goclaw.servers.registry",
+    "goclaw.toolkit.from_registry",
+    "goclaw.tools",
+)
+
+
+def test_a_start_imports_no_large_library_and_neither_part_nor_section_that_is_not_configured(tmp_path: Path) -> None:
+    """A process of its own, half a second: here everything is imported already."""
+    command = [sys.executable, "-c", PROGRAM, *LARGE, *WANTED_BY_FEW]
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["", "LayeredSettings"], "")
