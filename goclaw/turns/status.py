@@ -32,6 +32,7 @@ from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Session
 from goclaw.store.spending import Spent
 from goclaw.turns.agents import Agents
+from goclaw.turns.costs import cost_in_words
 from goclaw.turns.teams import Teams
 from goclaw.turns.turn_context import TurnContext
 

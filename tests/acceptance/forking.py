@@ -35,15 +35,16 @@ from goclaw.llm import data, listed
 ROOT = Path(__file__).resolve().parents[2]
 IS_POSSIBLE = hasattr(os, "pidfd_open")
 LONGEST_MESSAGE = 65_536
-COMMANDS = (*("lifecycle", "send", "tui", "config", "sessions", "access", "backup"),)
+COMMANDS = ("lifecycle", "send", "tui", "config", "sessions", "access", "backup")
 MODULES = (
-    *("goclaw.cli.daemon", "goclaw.llm.openai_chat", "goclaw.tui.client", "goclaw.memory.embedders.ollama_and_openai"),
-    *(f"goclaw.memory.embedders.{name}" for name in ("local", "ollama", "openai")),
+    *("goclaw.cli.daemon", "goclaw.llm.openai_chat", "goclaw.tui.client"),
     *(f"goclaw.cli.{name}" for name in COMMANDS),
     *("uvloop", "encodings.idna", "encodings.utf_8_sig"),
 )
-PACKAGES = ("channels", "commands", "compression", "config", "memory", "sandbox", "toolkit", "tools")
+PACKAGES = ("channels", "config", "execution", "gateway", "memory", "toolkit", "tools")
 """Packages whose modules are imported when a part is first used."""
+WORKER = ".worker"
+"""The embedder's process, which loads torch or onnxruntime."""
 
 
 class Forked:
@@ -123,8 +124,14 @@ class Template:
         self._line.close()
         self._process.wait()
 
+    def _receive(self) -> bytes:
+        try:
+            return self._line.recv(LONGEST_MESSAGE)
+        except ConnectionResetError:  # it ended with orders unread: it could not be imported
+            return b""
+
     def _listen(self) -> None:
-        while message := self._line.recv(LONGEST_MESSAGE):
+        while message := self._receive():
             report = json.loads(message)
             futures = self._begun if "pid" in report else self._ended
             futures.pop(report["number"]).set_result(report["pid"] if "pid" in report else report["code"])
@@ -204,7 +211,8 @@ def imported() -> Iterator[str]:
     yield from MODULES
     for name in PACKAGES:
         package = import_module(f"goclaw.{name}")
-        yield from (module.name for module in walk_packages(package.__path__, f"{package.__name__}."))
+        modules = (module.name for module in walk_packages(package.__path__, f"{package.__name__}."))
+        yield from (module for module in modules if WORKER not in module)
 
 
 def run(module: str) -> NoReturn:

@@ -304,8 +304,8 @@ BUGS: list[Bug] = [
         "a value that is shared is not known to who does not say so",
         "class memory: what is kept is said not to be",
         "goclaw/tools/memory_values.py",
-        "is_shared=not shared and await _is_shared(name, ctx))",
-        "is_shared=False)",
+        "is_shared=not shared and await _is_shared(name, ctx)\n",
+        "is_shared=False\n",
         "tests/tools/test_memory_values_remembered.py",
     ),
     bug(

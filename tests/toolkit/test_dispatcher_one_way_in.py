@@ -11,15 +11,15 @@ ROOT = Path(goclaw.__file__).parent
 WAYS_IN = {
     "toolkit/dispatcher.py": {"tool.call", "watch.call"},
     "toolkit/bench.py": {"self.dispatcher.call"},
-    "sessions/turn.py": {"self._services.dispatcher.call"},
-    "sessions/forwarding.py": {"self.dispatcher.call"},
-    "cli/tooling.py": {"self.dispatcher.call"},
+    "turns/turn.py": {"self._services.dispatcher.call"},
+    "turns/tool_requests.py": {"self.dispatcher.call"},
+    "cli/tool.py": {"self.dispatcher.call"},
     "servers/mcp/tools.py": {"self._backend.dispatcher.call"},
     # The call that an approval and a watch are about: data.
     "toolkit/scope.py": {"self.call"},
     "servers/mcp/approving.py": {"wanted.call"},
-    "sessions/approvals.py": {"wanted.call"},
-    "sessions/wording.py": {"wanted.call"},
+    "approvals/approvals.py": {"wanted.call"},
+    "approvals/question_messages.py": {"wanted.call"},
 }
 """Every use of an attribute `call`: who asks the dispatcher, and the dispatcher's one line that runs a tool."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.store.spending import Spending, Spent
-from goclaw.turns.status import cost_in_words
+from goclaw.turns.costs import cost_in_words
 from tests.harness import OWNER, World
 
 SESSION = "memory:here"
