@@ -12,7 +12,7 @@ from typing import Any
 
 from goclaw.agent.policy import MAIN_POLICY, TurnRules, rules_of
 from goclaw.config.agents import MAIN, AgentSettings, RouteSettings
-from goclaw.config.exports import ExportSettings
+from goclaw.config.exports import Exports, ExportSettings
 from goclaw.config.schema import Config
 from goclaw.core.events import Inbound
 from goclaw.core.records import record
@@ -46,10 +46,12 @@ class Kinds:
 
     config: Config
     _known: Mapping[str, AgentSettings] = field(init=False)
+    _exports: Mapping[str, Exports] = field(init=False)
 
     def __post_init__(self) -> None:
         built_in = {GENERAL: AgentSettings(description="Does any task that can be described in a message.")}
         object.__setattr__(self, "_known", dict(self.config.agents.kinds) or built_in)
+        object.__setattr__(self, "_exports", self.config.agents.exports)
 
     def named(self, name: str) -> Kind:
         """Return the kind with this name; empty: the only one, or `general`.
@@ -80,7 +82,7 @@ class Kinds:
 
     def recursive(self, agents: "set[str]") -> list[str]:
         """Return the tools by which one of these agents would be asked to work for itself."""
-        exports = self.config.agents.exports
+        exports = self._exports
         return [
             tool
             for agent in sorted(agents & exports.keys())

@@ -276,7 +276,7 @@ class Compactor:
 
     async def _instructed(self, session: Session, instructions: str) -> str:
         """Return the instructions for a summary, with what hooks make of them and add to them."""
-        if not self.hooks.any_for("before_compaction"):
+        if "before_compaction" not in self.hooks.points:
             return instructions
         event = HookEvent("before_compaction", session.key, session.actor or THE_DAEMON, text=instructions)
         answer = await self.hooks.fire(event)

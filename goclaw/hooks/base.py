@@ -115,11 +115,8 @@ class Hooks:
     def __init__(self, registered: Sequence[Registered] = (), alerts: Alerts | None = None) -> None:
         self._registered = tuple(registered)
         self._alerts = alerts or Unheard()
-        self._points = frozenset[Point]().union(*(each.points for each in registered))
-
-    def any_for(self, point: Point) -> bool:
-        """Whether `point` has any hook."""
-        return point in self._points
+        self.points = frozenset[Point]().union(*(each.points for each in registered))
+        """The points that have any hook; an attribute, because every turn looks several times."""
 
     async def fire(self, event: HookEvent) -> HookAnswer:
         """Call the hooks and return their joint answer; the first denial ends it. Each gets the changed event."""

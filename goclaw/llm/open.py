@@ -191,7 +191,7 @@ def is_local(spec: str, config: Config) -> bool:
     host = (base_url and urlsplit(base_url).hostname) or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    address = parsed_address(host)
+    address = parsed_address(host) if host else None
     if address is not None and address.is_loopback:
         return True
     return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)

@@ -263,7 +263,7 @@ class Dispatcher:
             ToolError: one of them forbids the call.
         """
         answer = HookAnswer()
-        if self._hooks.any_for("pre_tool"):
+        if "pre_tool" in self._hooks.points:
             answer = await self._hooks.fire(_event("pre_tool", tool, watch))
             if answer.deny:
                 watch.refused = True
@@ -277,7 +277,7 @@ class Dispatcher:
     async def _after(self, content: str, failed: bool, watch: Watch) -> str:
         """Fire the hooks after the call; they may withhold the result from the model."""
         point: Point = "post_tool_failure" if failed or watch.refused else "post_tool"
-        if watch.tool is None or not self._hooks.any_for(point):
+        if watch.tool is None or point not in self._hooks.points:
             return content
         answer = await self._hooks.fire(_event(point, watch.tool, watch, content))
         self._remind(answer, watch.scope)

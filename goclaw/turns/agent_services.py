@@ -223,11 +223,10 @@ class AgentServices(TurnServices):
 
     async def model(self) -> ChatModel:
         """Return the models that answer the agent."""
-        own, home, models = self.agent_run.settings.chain, self.agent_run.home.key, self._context.ports.models
+        home, models = self.agent_run.home.key, self._context.ports.models
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
-        if self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home)):
-            own = ()
-        model = await models.answering(home, own)
+        is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home))
+        model = await models.answering(home, () if is_usual else self.agent_run.settings.chain)
         if isinstance(model, Looking):
             await model.look()  # its window decides which tools it is shown
         return model
@@ -350,7 +349,8 @@ class AgentServices(TurnServices):
 
     async def _take_news(self, owner: Owner) -> None:
         """Remind of tasks that ended, and of what members of the team said."""
-        for ended in await self._context.ports.environment.tasks.news(owner):
+        tasks = self._context.ports.environment.tasks
+        for ended in await tasks.news(owner) if tasks.unreported else ():
             self.reminders.add(of_task(ended))
         for word in self._context.teams.news(owner):
             self.reminders.add(word)

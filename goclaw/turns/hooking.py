@@ -36,7 +36,7 @@ class Hooking:
     @property
     def judges_answers(self) -> bool:
         """Whether an answer is shown only when the hooks have seen it whole."""
-        return self.hooks.any_for("message_out")
+        return "message_out" in self.hooks.points
 
     async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
         """Return a person's message with its attachments, after the hooks.
@@ -56,7 +56,7 @@ class Hooking:
 
     def unheard(self, inbound: Inbound) -> UserMessage:
         """Return the message of a turn that ended before its message was accepted."""
-        return UserMessage(UNSEEN) if self.hooks.any_for("message_in") else unopened(inbound)
+        return UserMessage(UNSEEN) if "message_in" in self.hooks.points else unopened(inbound)
 
     async def said(self, inbound: Inbound, message: AssistantMessage) -> AssistantMessage:
         """Return an answer of the model after the hooks; its calls stay as they are."""
@@ -72,7 +72,7 @@ class Hooking:
         return AssistantMessage(text, message.calls)  # without its provider's own form, which holds the other words
 
     async def _fire(self, point: Point, inbound: Inbound, text: str = "") -> HookAnswer:
-        if not self.hooks.any_for(point):
+        if point not in self.hooks.points:
             return HookAnswer()
         return await self.hooks.fire(HookEvent(point, inbound.session, inbound.actor, text=text))
 

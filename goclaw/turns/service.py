@@ -31,7 +31,6 @@ from goclaw.turns.turn_context import TurnContext
 
 log = logging.getLogger(__name__)
 
-
 SCALES = "token_scales"
 """The stored fact that keeps the calibration over a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
@@ -204,7 +203,7 @@ def _taken_for_stop(turn: Turn) -> bool:
 
 MAX_FILES = 3
 """The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
-MAX_DIFF_CHARACTERS = "text/x-diff"
+DIFF_TYPE = "text/x-diff"
 """The media type of a file's diff."""
 MAX_ARTIFACT_BYTES = 10 << 20
 """Maximum bytes of one artifact: a size that telephones open."""
@@ -220,11 +219,11 @@ def files_of(
         channel: where the turn's answer goes.
     """
     inbound = turn.inbound
-    if channel is None or not channel.capabilities.artifacts or not outcome.went_well:
+    if not artifacts or channel is None or not channel.capabilities.artifacts or not outcome.went_well:
         return []
     if access.is_group(f"{inbound.address.channel}:{inbound.address.chat}"):
         return []  # other people read there, and what a tool kept is for the person who asked
-    wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != MAX_DIFF_CHARACTERS]
+    wanted = [each for each in artifacts if channel.capabilities.diffs or each.mime != DIFF_TYPE]
     fitting = {artifact.blob: artifact for artifact in wanted if artifact.size <= MAX_ARTIFACT_BYTES}
     return [
         Delivery(

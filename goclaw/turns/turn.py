@@ -150,8 +150,9 @@ class TurnRun:
             self._answers = number
             self._spoken(number, step.value.message, replayed=step.replayed)
             self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
-            self._compress = self._services.compresses(step.value.spec)
-            self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
+            if self._asked:
+                self._compress = self._services.compresses(step.value.spec)
+                self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
             self._reminding = []
             self.withheld = step.value.message.withheld
             self.cut = is_cut(step.value)

@@ -188,8 +188,8 @@ async def test_an_injected_argument_is_hidden_and_filled_in_by_hooks(tmp_path: P
             return HookAnswer(inject={"session_id": "s1"})
 
         hooks = bench.dispatcher._hooks
-        hooks.any_for = lambda point: point == "pre_tool"  # type: ignore[method-assign]  # one hook, without a file
-        hooks.fire = filled  # type: ignore[method-assign]  # the same
+        hooks.points = frozenset({"pre_tool"})  # one hook, without a file
+        hooks.fire = filled  # type: ignore[method-assign]  # one hook, without a file
         assert (await bench.call("get_data", {"query": "y"})).content == "s1: y"
 
 

@@ -87,7 +87,7 @@ async def test_one_that_cannot_be_loaded_forbids_every_tool_and_says_so(
         assert "plugin hooks.guard (guards 1.0) cannot be loaded" in answer.deny and why in answer.deny
         assert answer.deny.endswith("every call of a tool is forbidden until it is mended or uninstalled")
         assert stage.alerts.open == {"hook that is missing:guard": answer.deny}
-        assert not stage.hooks.any_for("message_in")
+        assert "message_in" not in stage.hooks.points
 
 
 @pytest.mark.promise("P-hook-closed")

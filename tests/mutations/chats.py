@@ -98,7 +98,7 @@ BUGS: list[Bug] = [
         "each edit comes as a document",
         "class telegram: three files behind each answer",
         "goclaw/turns/service.py",
-        "if channel.capabilities.diffs or each.mime != MAX_DIFF_CHARACTERS]",
+        "if channel.capabilities.diffs or each.mime != DIFF_TYPE]",
         "]",
         "tests/turns/test_service_artifacts.py::test_changes_of_files_are_sent_only_where_the_channel_wants_them",
     ),

@@ -188,7 +188,7 @@ BUGS: list[Bug] = [
         "an answer is seen before the hooks have looked at it",
         "class hooks: a guard that comes too late",
         "goclaw/turns/hooking.py",
-        '        return self.hooks.any_for("message_out")',
+        '        return "message_out" in self.hooks.points',
         "        return False",
         "tests/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
     ),

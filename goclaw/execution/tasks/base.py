@@ -4,8 +4,9 @@ A task belongs to one session and one person: to others it does not exist. It su
 daemon; what ran when the daemon ended is `lost`.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Protocol
 
 from goclaw.core.events import Address
@@ -144,6 +145,11 @@ class TaskRecord(Protocol):
 class Tasks(Protocol):
     """The background tasks. Whatever takes a task's id raises UnknownTask where the owner has none of that id."""
 
+    @property
+    def unreported(self) -> Mapping[str, TaskInfo]:
+        """Ended tasks, of all owners, that the model has not been told about, by id."""
+        ...
+
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         """Run it; returns when it runs.
 
@@ -200,6 +206,8 @@ class Tasks(Protocol):
 
 class NoTasks:
     """Where nothing can go on in the background."""
+
+    unreported: Mapping[str, TaskInfo] = MappingProxyType({})
 
     async def start(self, work: TaskWork, sandbox: Sandbox) -> TaskInfo:
         raise ToolError("nothing can run in the background here")

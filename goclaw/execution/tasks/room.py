@@ -55,7 +55,7 @@ class TaskRoom:
         self._tasks: dict[str, RunningTask] = {}
         """In the order of their start; ended ones stay for a while."""
         self._lives: set[asyncio.Task[None]] = set()
-        self._unreported: dict[str, TaskInfo] = {}
+        self.unreported: dict[str, TaskInfo] = {}
         """Ended tasks of whose end the model does not know."""
         self.tell: Tell = _ignore_end
 
@@ -142,7 +142,7 @@ class TaskRoom:
 
     async def forget(self, session: str) -> None:
         await self._stop_each([task for task in self._tasks.values() if _session_of(task) == session])
-        for ids in (self._tasks, self._unreported):
+        for ids in (self._tasks, self.unreported):
             for task_id in [task_id for task_id, task in ids.items() if _session_of(task) == session]:
                 del ids[task_id]
 
@@ -158,7 +158,7 @@ class TaskRoom:
         return sorted((written | here).values(), key=lambda info: info.began_at)
 
     async def news(self, owner: Owner) -> Sequence[TaskInfo]:
-        found = [info for info in self._unreported.values() if info.owner == owner]
+        found = [info for info in self.unreported.values() if info.owner == owner]
         if found:
             await self._tell(found)
         return found
@@ -167,7 +167,7 @@ class TaskRoom:
         """Mark the tasks recorded as running as lost: the daemon that ran them is gone."""
         if lost := await self._record.lose(self._clock.now()):
             log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
-        self._unreported = {info.id: info for info in await self._record.untold()}
+        self.unreported = {info.id: info for info in await self._record.untold()}
 
     async def close(self) -> None:
         """End everything, with its processes. What ran stays on record as running, and so is lost."""
@@ -204,7 +204,7 @@ class TaskRoom:
                 self._tasks.pop(task.info.id, None)
             is_awaited = task.waiting > 0 or task.stopping
             if not task.info.running:
-                self._unreported[task.info.id] = task.info
+                self.unreported[task.info.id] = task.info
             task.ended.set()
             task.news.set()
         if task.has_started:
@@ -248,7 +248,7 @@ class TaskRoom:
 
     async def _tell(self, infos: Sequence[TaskInfo]) -> None:
         for info in infos:
-            self._unreported.pop(info.id, None)
+            self.unreported.pop(info.id, None)
             if info.id in self._tasks:
                 task = self._tasks[info.id]
                 task.info = replace(task.info, told=True)
