@@ -10,7 +10,7 @@ from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from goclaw.agent.policy import MAIN_POLICY, TurnRules, rules_of
+from goclaw.agent.limits import MAIN_POLICY, TurnRules, rules_of
 from goclaw.config.agents import MAIN, AgentSettings, RouteSettings
 from goclaw.config.exports import Exports, ExportSettings
 from goclaw.config.schema import Config

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
 
-from goclaw.agent.policy import RunPolicy
+from goclaw.agent.limits import RunPolicy
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.errors import StateError
 

@@ -41,7 +41,7 @@ from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.servers.http import open_http
 from goclaw.servers.terminals import RemoteTerminals, open_socket
-from goclaw.sessions.forgetting import MediaSweep
+from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
 from goclaw.toolkit.base import LivePrompt

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goclaw.agent.context.window import Calibration
 from goclaw.agent.kinds import Kinds
-from goclaw.agent.policy import rules_of
+from goclaw.agent.limits import rules_of
 from goclaw.agent.prompt import SystemPrompt
 from goclaw.approvals.approvals import StandingApprovals
 from goclaw.approvals.questions import Questions

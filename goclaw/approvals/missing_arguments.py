@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.agent.policy import MISSING
+from goclaw.agent.limits import MISSING
 from goclaw.config.agents import MissingFields
 from goclaw.core.events import Question
 from goclaw.core.messages import ToolCall
@@ -34,7 +34,7 @@ class Clarifier:
         """Return the call with its missing arguments filled in by a person.
 
         Raises:
-            ToolError: arguments are missing (`agent.policy` recognises it by its first words, and ends the turn or
+            ToolError: arguments are missing (`agent.limits` recognises it by its first words, and ends the turn or
                 lets it continue), or the person declined to answer.
         """
         missing = missing_in(spec, call) if self.mode else ()

@@ -15,7 +15,7 @@ from typing import Any
 from goclaw.approvals.question_messages import NotTaken, chosen, fenced
 from goclaw.auth.audit import AuditEntry
 from goclaw.config.policies import LimitSettings
-from goclaw.core.bus import Following, Position
+from goclaw.core.bus import Following
 from goclaw.core.events import (
     AGENT_MARK,
     LOCAL,
@@ -36,6 +36,7 @@ from goclaw.core.events import (
     TurnEvent,
 )
 from goclaw.core.records import BoundedDict
+from goclaw.core.replay_buffer import Position
 from goclaw.engine.journal import Journal
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox

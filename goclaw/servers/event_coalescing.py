@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from goclaw.core.bus import Numbered
 from goclaw.core.events import TextStreamed, ThinkingStreamed
+from goclaw.core.replay_buffer import Numbered
 from goclaw.core.supervise import background
 
 MOMENT_SECONDS = 0.04

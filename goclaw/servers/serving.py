@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from aiohttp import WSCloseCode, WSMsgType, web
 from pydantic import ValidationError
 
-from goclaw.core.bus import Following, Numbered, Position
+from goclaw.core.bus import Following
 from goclaw.core.clock import Clock
 from goclaw.core.events import (
     LOCAL,
@@ -35,6 +35,7 @@ from goclaw.core.events import (
     TranscriptRow,
 )
 from goclaw.core.records import record
+from goclaw.core.replay_buffer import Numbered, Position
 from goclaw.core.wire import (
     CLIENT_FRAME,
     MAX_FRAME,

@@ -26,7 +26,7 @@ person's own and the shared ones, in a group only the shared ones.
 
 Forgetting (`forgetting`) is the only way in which rows of a transcript are deleted. It takes the session's lane first,
 so that no turn writes meanwhile. Deletions outside the database are owed in the same transaction: files, and the
-memory index, which compares where conversations begin.
+memory index, which compares where conversations begin. `media_sweep` removes files that no context refers to.
 
 Modes (`modes`). A call's approval rule depends on its row in the table of `goclaw.auth.access`, the session's mode
 (evaluated at every use) and `policy`; it is evaluated before the call and again right before it runs. A context

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from goclaw.agent.context.untrusted_content import ContentMarkers
 from goclaw.agent.context.window import PrunedView, Window, shown
-from goclaw.agent.policy import TurnRules
+from goclaw.agent.limits import TurnRules
 from goclaw.auth.access import ChosenMode
 from goclaw.config.values import QueueMode
 from goclaw.core.clock import Clock

@@ -19,11 +19,11 @@ from pydantic import ValidationError
 
 from goclaw.auth.users import login_name
 from goclaw.config.listening import is_loopback
-from goclaw.core.bus import NOWHERE, Position
 from goclaw.core.events import Acceptance, TurnEvent
 from goclaw.core.files import read_text, readable_by_others, shown_path
 from goclaw.core.records import record
 from goclaw.core.redact import remember
+from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.wire import (
     CLIENT_FRAME,
     PATH,

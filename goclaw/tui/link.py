@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Protocol
 
-from goclaw.core.bus import NOWHERE, Position
 from goclaw.core.events import DECIDED, GONE, AcceptKind, MessageStored, SessionNow, TurnEvent, TurnFinished
 from goclaw.core.messages import AssistantMessage
 from goclaw.core.records import record
+from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.supervise import background
 from goclaw.core.wire import Accepted, Ack, Attached, ClientFrame, Decide
 from goclaw.errors import StateError

@@ -9,9 +9,9 @@ minute and chat, the rest is put in front of the next one.
 
 Artifacts (`service.files_of`). A file that a tool keeps for people (`ctx.attach`) is a blob and a note in the row of
 its result (`goclaw.core.messages`); no request contains it. It lives as long as the row: the sweep in
-`sessions.forgetting`, backup and
-forgetting respect it. A terminal fetches it when a card is opened (`AskArtifact`, only from the session's own rows); a
-chat gets it as a file that is promised together with the answer (`Capabilities.artifacts`).
+`sessions.media_sweep`, backup and forgetting respect it. A terminal fetches it when a card is opened (`AskArtifact`,
+only from the session's own rows); a chat gets it as a file that is promised together with the answer
+(`Capabilities.artifacts`).
 
 Agents (`agents`). A task for an agent runs `run_turn` once more for a window of its own (`agent_run`: the hierarchy
 and what is shared). Its turn is a `NestedTurn`: each step is a step of the person's turn under a longer name

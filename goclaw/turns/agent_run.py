@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import field, replace
 from typing import TypeVar
 
-from goclaw.agent.policy import RunPolicy
+from goclaw.agent.limits import RunPolicy
 from goclaw.approvals.approvals import ExternalCaller
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.core.codec import Codec

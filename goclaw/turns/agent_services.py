@@ -6,7 +6,7 @@ from functools import partial
 from itertools import takewhile
 
 from goclaw.agent.kinds import ABOUT
-from goclaw.agent.policy import Planning
+from goclaw.agent.limits import Planning
 from goclaw.approvals.approvals import CallerQuestions, TurnQuestions
 from goclaw.approvals.missing_arguments import Clarifier
 from goclaw.auth.access import ChosenMode

@@ -14,8 +14,8 @@ from hashlib import sha256
 from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.kinds import AGENT_TOOL, Kind, Kinds
+from goclaw.agent.limits import RunPolicy
 from goclaw.agent.loop import go_on, run_turn
-from goclaw.agent.policy import RunPolicy
 from goclaw.core.codec import Codec
 from goclaw.core.events import (
     LOCAL,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from datetime import datetime
 
-from goclaw.agent.policy import Cap, TurnRules
+from goclaw.agent.limits import Cap, TurnRules
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
 from goclaw.core.records import record

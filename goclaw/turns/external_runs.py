@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.kinds import AGENT_TOOL
-from goclaw.agent.policy import RunPolicy, TurnRules
+from goclaw.agent.limits import RunPolicy, TurnRules
 from goclaw.approvals.approvals import ExternalCaller
 from goclaw.config.agents import AgentSettings
 from goclaw.core.events import Inbound

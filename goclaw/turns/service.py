@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import partial
 
 from goclaw.agent.kinds import Kind
+from goclaw.agent.limits import RunPolicy
 from goclaw.agent.loop import run_turn
-from goclaw.agent.policy import RunPolicy
 from goclaw.auth.access import Access
 from goclaw.channels.base import Channel
 from goclaw.compaction.maintenance import MaintenanceQueue

@@ -14,7 +14,7 @@ from typing import Any
 from goclaw.agent.context.budget import ContextBudget, percent, reserve
 from goclaw.agent.context.health import CompactionHealth
 from goclaw.agent.kinds import Kind
-from goclaw.agent.policy import TurnRules
+from goclaw.agent.limits import TurnRules
 from goclaw.auth.users import Users
 from goclaw.compaction.summary_retries import SummaryRetries
 from goclaw.compaction.window_shortage import WindowShortage

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.agent.policy import _alike
+from goclaw.agent.limits import _alike
 from goclaw.core.messages import ToolCall
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from goclaw.agent.limits import RunPolicy, rules_of
 from goclaw.agent.loop import run_turn
-from goclaw.agent.policy import RunPolicy, rules_of
 from goclaw.config.policies import LimitSettings
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult
 from goclaw.errors import LimitReached, StateError

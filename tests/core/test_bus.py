@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from goclaw.core import bus as bus_module
-from goclaw.core.bus import AWAY_SECONDS, NOWHERE, Bus, Following, Position
+from goclaw.core.bus import Bus, Following
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import (
     Address,
@@ -20,6 +20,7 @@ from goclaw.core.events import (
     TurnStarted,
 )
 from goclaw.core.messages import AssistantMessage
+from goclaw.core.replay_buffer import AWAY_SECONDS, NOWHERE, Position
 
 
 def text(words: str, session: str = "s") -> TextStreamed:

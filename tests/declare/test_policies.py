@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from goclaw.agent.policy import rules_of
+from goclaw.agent.limits import rules_of
 from goclaw.config.agents import RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.declare import (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.core.bus import Numbered
 from goclaw.core.events import Outcome, StreamRestarted, TextStreamed, ThinkingStreamed, TurnEvent, TurnFinished
+from goclaw.core.replay_buffer import Numbered
 from goclaw.servers import event_coalescing
 from goclaw.servers.event_coalescing import MAX_WAITING, joined, open_gathering
 

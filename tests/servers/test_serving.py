@@ -10,9 +10,10 @@ import orjson
 import pytest
 
 from goclaw.auth.users import User
-from goclaw.core.bus import Following, Position
+from goclaw.core.bus import Following
 from goclaw.core.events import Notice, TextStreamed, TurnFinished
 from goclaw.core.messages import UserMessage
+from goclaw.core.replay_buffer import Position
 from goclaw.core.supervise import background
 from goclaw.core.wire import PATH, PROTOCOL, Ack
 from goclaw.servers import event_coalescing

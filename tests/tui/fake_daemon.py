@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from goclaw.core.bus import Bus, Following, Position
+from goclaw.core.bus import Bus, Following
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import (
     ALLOW,
@@ -38,6 +38,7 @@ from goclaw.core.events import (
     TurnStarted,
 )
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessage
+from goclaw.core.replay_buffer import Position
 from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
 from goclaw.servers.terminals import open_socket

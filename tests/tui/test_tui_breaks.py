@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.core import bus as bus_module
-from goclaw.core import bus as past_module
+from goclaw.core import replay_buffer as replay_buffer_module
 from goclaw.core.clock import RealClock, SteppedClock
 from goclaw.core.events import ALLOW, Notice, Question, StreamRestarted, Todo, ToolFinished, ToolStarted
 from goclaw.core.messages import ToolCall, ToolResult
@@ -372,7 +372,7 @@ async def test_a_client_that_does_not_read_is_cut_off_and_shows_everything_once_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus_module, "BACKLOG", 50)
-    monkeypatch.setattr(past_module, "MAX_EVENTS", 40)
+    monkeypatch.setattr(replay_buffer_module, "MAX_EVENTS", 40)
     async with scene(tmp_path) as told:
         turn = await told.say("count")
         told.daemon.begin(turn, "count")

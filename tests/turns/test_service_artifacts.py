@@ -18,7 +18,7 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Delivery, Inbound, MessageStored, Outcome, ToolFinished, ToolStarted
 from goclaw.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.llm.scripted import Answer
-from goclaw.sessions.forgetting import MediaSweep
+from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.specs import SideEffect
 from goclaw.store.backup import needed_media, referred_media
 from goclaw.store.media import NeededMedia

@@ -13,7 +13,7 @@ from goclaw.core.messages import NO_LONGER_KEPT, Image, UserMessage
 from goclaw.core.supervise import background
 from goclaw.llm.encoded import EncodedMessages
 from goclaw.llm.scripted import Answer
-from goclaw.sessions.forgetting import SWEEP_SECONDS, MediaSweep
+from goclaw.sessions.media_sweep import SWEEP_SECONDS, MediaSweep
 from goclaw.store.media import NeededMedia
 from tests.harness import PATIENCE, Core, World
 from tests.sessions.looking import until_asleep

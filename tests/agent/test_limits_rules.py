@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.agent.policy import Cap, TurnRules, in_words, rules_of
+from goclaw.agent.limits import Cap, TurnRules, in_words, rules_of
 from goclaw.config.agents import RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.llm.base import UNCACHED

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.core import bus as past_module
-from goclaw.core.bus import AWAY_SECONDS, NOWHERE, Numbered, Position, ReplayBuffer
+from goclaw.core import replay_buffer as replay_buffer_module
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import MessageStored, Notice, TextStreamed, ToolFinished
 from goclaw.core.messages import AssistantMessage, ToolResult
+from goclaw.core.replay_buffer import AWAY_SECONDS, NOWHERE, Numbered, Position, ReplayBuffer
 
 
 def numbers(missed: list[Numbered] | None) -> list[int] | None:
@@ -88,7 +88,7 @@ def test_a_client_that_is_there_is_not_forgotten_however_long_nothing_happens() 
     ids=lambda event: type(event).__name__,
 )
 def test_long_texts_are_not_kept_without_end(event: TextStreamed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "MAX_CHARACTERS", 100)
+    monkeypatch.setattr(replay_buffer_module, "MAX_CHARACTERS", 100)
     past = ReplayBuffer(SteppedClock())
     past.enter("me", past.end)
     for _ in range(10):
@@ -98,7 +98,7 @@ def test_long_texts_are_not_kept_without_end(event: TextStreamed, monkeypatch: p
 
 
 def test_nor_are_many_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(past_module, "MAX_EVENTS", 3)
+    monkeypatch.setattr(replay_buffer_module, "MAX_EVENTS", 3)
     past = ReplayBuffer(SteppedClock())
     past.enter("me", past.end)
     add(past, 10)

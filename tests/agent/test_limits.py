@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from goclaw.agent.policy import MISSING, RunPolicy, rules_of
+from goclaw.agent.limits import MISSING, RunPolicy, rules_of
 from goclaw.config.agents import MissingFields, RunPolicySettings, TimingSettings
 from goclaw.config.policies import LimitSettings
 from goclaw.core.messages import ToolCall, ToolResult
