@@ -92,7 +92,7 @@ BUGS: list[Bug] = [
         "goclaw/channels/telegram/sender.py",
         "if target.thread is None or not names_lost_topic(error):",
         "if True:",
-        "tests/channels/telegram/test_sender_sending_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
+        "tests/channels/telegram/test_sender_faults.py::test_what_is_meant_for_a_topic_that_is_gone_goes_to_the_chat",
     ),
     bug(
         "each edit comes as a document",
@@ -125,7 +125,7 @@ BUGS: list[Bug] = [
         "goclaw/channels/telegram/state_files.py",
         "if self._written < mine or (flush and not self._flush):",
         "if True:",
-        "tests/channels/telegram/test_state_files_json_file.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
+        "tests/channels/telegram/test_state_files.py::test_values_that_wait_for_the_disk_are_written_with_the_latest_one",
     ),
     bug(
         "what a person sends right behind a message is answered by itself",

@@ -200,6 +200,6 @@ BUGS: list[Bug] = [
         f"{_TUI}/widgets/panels.py",
         "if not self._todos or (done == len(self._todos) and not self._turn_runs):",
         "if not self._todos:",
-        f"{_TESTS}/widgets/test_panels_todo_panel.py::test_a_list_on_which_everything_is_done_goes_with_the_turn",
+        f"{_TESTS}/widgets/test_panels_todo.py::test_a_list_on_which_everything_is_done_goes_with_the_turn",
     ),
 ]

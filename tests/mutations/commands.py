@@ -118,7 +118,7 @@ BUGS: list[Bug] = [
         "goclaw/execution/sandbox/policy.py",
         "hidden=(config.state_dir.expanduser().absolute(),),",
         "hidden=(),",
-        "tests/tools/test_exec_run_exec_policy.py::test_every_command_is_asked_for_without_the_folder_of_the_daemon",
+        "tests/tools/test_exec_run_policy.py::test_every_command_is_asked_for_without_the_folder_of_the_daemon",
     ),
     bug(
         "passwords of the system are visible to commands",
@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         "goclaw/execution/sandbox/policy.py",
         "    return (everybody,), (own,) if own.is_dir() else ()",
         "    return (), ()",
-        "tests/tools/test_exec_run_exec_policy.py::test_the_notes_of_others_are_invisible_and_one_s_own_are_not",
+        "tests/tools/test_exec_run_policy.py::test_the_notes_of_others_are_invisible_and_one_s_own_are_not",
     ),
     Bug(
         "only the first process of a command is killed",
@@ -347,6 +347,6 @@ BUGS: list[Bug] = [
         "goclaw/execution/sandbox/policy.py",
         "    except FileNotFoundError:\n        return None",
         "    except NotADirectoryError:\n        return None",
-        "tests/tools/test_exec_run_exec_policy.py::test_a_state_file_that_is_replaced_at_that_moment_stops_no_command",
+        "tests/tools/test_exec_run_policy.py::test_a_state_file_that_is_replaced_at_that_moment_stops_no_command",
     ),
 ]

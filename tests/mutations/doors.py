@@ -22,8 +22,8 @@ BUGS: list[Bug] = [
         "goclaw/servers/terminals.py",
         "actor = Actor(token.user, REMOTE_ENTRY, name=token.user)",
         "actor = Actor(token.user, REMOTE_ENTRY, owner=True, name=token.user)",
-        "tests/servers/test_terminals_remote_terminals.py::test_rights_that_a_client_declares_are_not_heard",
-        "tests/servers/test_terminals_remote_terminals.py",
+        "tests/servers/test_terminals_remote.py::test_rights_that_a_client_declares_are_not_heard",
+        "tests/servers/test_terminals_remote.py",
     ),
     bug(
         "the beginning of a token is enough",
@@ -55,7 +55,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "        reason = visit.visitor.objection()\n",
         '        reason = ""\n',
-        "tests/servers/test_terminals_remote_terminals.py::test_a_revoked_token_ends_what_streams",
+        "tests/servers/test_terminals_remote.py::test_a_revoked_token_ends_what_streams",
     ),
     bug(
         "rights that are taken away do not end what streams",
@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
         "        except AccessDenied as error:\n            reason = reason or str(error)",
         "        except AccessDenied:\n            return False",
         "tests/servers/test_terminals_socket.py::test_a_terminal_whose_right_is_taken_away_hears_no_more",
-        "tests/servers/test_terminals_remote_terminals.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
+        "tests/servers/test_terminals_remote.py::test_who_is_taken_out_of_users_json_is_cut_off_and_stays_out",
     ),
     bug(
         "what is for admins is told to every terminal",
@@ -72,7 +72,7 @@ BUGS: list[Bug] = [
         _SERVING,
         "and event.for_admins and not self._gateway.oversees(visit.actor)",
         "and False",
-        "tests/servers/test_terminals_remote_terminals.py::test_the_daemons_faults_are_told_to_admins_alone",
+        "tests/servers/test_terminals_remote.py::test_the_daemons_faults_are_told_to_admins_alone",
     ),
     bug(
         "pages of strangers may call",

@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         "goclaw/channels/telegram/updates.py",
         "filter(None, [text, *map(_in_words, attachments)])), ()\n",
         "filter(None, [text, *map(_in_words, attachments)])), ()\n        foreign = ()\n",
-        "tests/channels/telegram/test_updates_inbound.py",
+        "tests/channels/telegram/test_updates.py",
     ),
     bug(
         "what the agent quoted is its own word once somebody reacts to it",

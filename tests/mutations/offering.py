@@ -20,7 +20,7 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         'schema.get("default", _NULL) is not None',
         'schema.get("default", 0) == {}',
-        "tests/llm/test_tool_calls_tool_schemas.py::test_null_stays_where_it_means_something",
+        "tests/llm/test_tool_calls_schemas.py::test_null_stays_where_it_means_something",
     ),
     bug(
         "a schema whose `required` is a boolean ends every turn",
@@ -28,7 +28,7 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         "if isinstance(required, list) and name not in required",
         "if name not in required",
-        "tests/llm/test_tool_calls_tool_schemas.py::test_what_others_write_beside_the_usual_form_is_sent_as_it_is",
+        "tests/llm/test_tool_calls_schemas.py::test_what_others_write_beside_the_usual_form_is_sent_as_it_is",
     ),
     bug(
         "a result whose picture is left out is said under another name than before",
@@ -52,7 +52,7 @@ BUGS: list[Bug] = [
         _SCHEMAS,
         "            yield key, {name: _trim(each) for name, each in value.items()}",
         "            yield key, _trim(value)",
-        "tests/llm/test_tool_calls_tool_schemas.py::test_titles_and_that_nothing_else_is_taken_go_at_every_depth",
+        "tests/llm/test_tool_calls_schemas.py::test_titles_and_that_nothing_else_is_taken_go_at_every_depth",
     ),
     bug(
         "one wire sends the schemas of tools as they are",
@@ -60,7 +60,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic_blocks.py",
         '"input_schema": trimmed_schema(tool.schema)',
         '"input_schema": tool.schema',
-        "tests/llm/test_tool_calls_tool_schemas.py::test_every_wire_sends_the_short_form",
+        "tests/llm/test_tool_calls_schemas.py::test_every_wire_sends_the_short_form",
     ),
     bug(
         "the cache mark stands on a deferred tool",
@@ -68,7 +68,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic_blocks.py",
         "(shown[1:-1], search, deferred[1:-1])",
         "(shown[1:-1], deferred[1:-1], search)",
-        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_deferred_tools_follow_the_search_that_ends_what_is_cached",
+        "tests/llm/test_anthropic_blocks_search.py::test_deferred_tools_follow_the_search_that_ends_what_is_cached",
     ),
     bug(
         "what the API's search found is not sent back",
@@ -76,7 +76,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic_blocks.py",
         'return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks)',
         'return any(block.get("type") in (SEARCH_RESULT, SEARCH_CALL) for block in blocks) or bool(blocks)',
-        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_an_answer_with_thinking_alone_goes_back_without_the_search_too",
+        "tests/llm/test_anthropic_blocks_search.py::test_an_answer_with_thinking_alone_goes_back_without_the_search_too",
     ),
     bug(
         "a search is replayed to a model that has none",
@@ -84,7 +84,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/anthropic.py",
         " or (searched(blocks) and not searches)",
         "",
-        "tests/llm/test_anthropic_blocks_anthropic_search.py::test_a_model_without_the_search_gets_the_words_and_the_calls_alone",
+        "tests/llm/test_anthropic_blocks_search.py::test_a_model_without_the_search_gets_the_words_and_the_calls_alone",
     ),
     bug(
         "an agent that is started has the profile of the one above it",
@@ -100,7 +100,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/pydantic_ai_bridge.py",
         "parameters_json_schema=trimmed_schema(tool.schema)",
         "parameters_json_schema=dict(tool.schema)",
-        "tests/llm/test_tool_calls_tool_schemas.py::test_what_pydantic_ai_opens_is_sent_the_short_form_as_well",
+        "tests/llm/test_tool_calls_schemas.py::test_what_pydantic_ai_opens_is_sent_the_short_form_as_well",
     ),
     bug(
         "a call by tool_call stays one of tool_call",

@@ -134,7 +134,7 @@ BUGS: list[Bug] = [
         _INBOUND,
         "return Actor(key=f\"{CHANNEL}:{number(person['id'])}\"",
         "return Actor(key=f\"{CHANNEL}:{person.get('username') or number(person['id'])}\"",
-        "tests/channels/telegram/test_updates_inbound.py::test_a_user_name_never_makes_an_identity",
+        "tests/channels/telegram/test_updates.py::test_a_user_name_never_makes_an_identity",
     ),
     bug(
         "a chat that posts as itself is a person",
@@ -142,7 +142,7 @@ BUGS: list[Bug] = [
         _INBOUND,
         'if sender is None or message.get("sender_chat") or message.get("is_automatic_forward"):',
         "if sender is None:",
-        "tests/channels/telegram/test_updates_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
+        "tests/channels/telegram/test_updates.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
     ),
     bug(
         "bots are people",
@@ -150,8 +150,8 @@ BUGS: list[Bug] = [
         _INBOUND,
         'return None if sender.get("is_bot") else sender',
         "return sender",
-        "tests/channels/telegram/test_updates_inbound.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
-        "tests/channels/telegram/test_updates_inbound.py",
+        "tests/channels/telegram/test_updates.py::test_whoever_writes_in_the_name_of_a_chat_is_nobody",
+        "tests/channels/telegram/test_updates.py",
     ),
     bug(
         "a forwarded message runs commands",
@@ -177,7 +177,7 @@ BUGS: list[Bug] = [
         "        if not decision.allowed:\n            raise AccessDenied(decision.rule)",
         "        if False:\n            raise AccessDenied(decision.rule)",
         "tests/adversarial/test_socket.py::test_a_listed_login_without_the_role_reads_no_other_session",
-        "tests/servers/test_terminals_remote_terminals.py::test_a_token_opens_no_session_but_its_users",
+        "tests/servers/test_terminals_remote.py::test_a_token_opens_no_session_but_its_users",
     ),
     bug(
         "the status tells everybody of others",
@@ -185,7 +185,7 @@ BUGS: list[Bug] = [
         "goclaw/gateway/gateway.py",
         "        if not self.oversees(actor):\n            details",
         "        if False:\n            details",
-        "tests/servers/test_terminals_remote_terminals.py::test_what_others_say_is_not_seen_over_tcp",
+        "tests/servers/test_terminals_remote.py::test_what_others_say_is_not_seen_over_tcp",
         "tests/gateway/commands/test_status.py",
         "tests/turns/test_status.py",
         "tests/gateway/test_gateway.py",

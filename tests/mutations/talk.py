@@ -21,7 +21,7 @@ BUGS: list[Bug] = [
         "goclaw/cli/send.py",
         '" ".join(words)',
         "words[0]",
-        "tests/cli/test_options_common.py::test_the_daemon_has_the_same",
+        "tests/cli/test_options.py::test_the_daemon_has_the_same",
     ),
     bug(
         "a line of goclaw --help ends in dots",
@@ -102,7 +102,7 @@ BUGS: list[Bug] = [
         "goclaw/cli/send.py",
         "        elif message.calls and self._begun:",
         "        elif False:",
-        "tests/cli/test_send_talk.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
+        "tests/cli/test_send.py::test_what_comes_behind_a_call_is_apart_from_the_text_that_was_cut",
     ),
     bug(
         "the hook for what goes out does not see what is said before a tool call",
@@ -150,7 +150,7 @@ BUGS: list[Bug] = [
         "goclaw/cli/send.py",
         "    if ended.text and not is_told:\n",
         "    if not is_told:\n",
-        "tests/cli/test_send_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
+        "tests/cli/test_send.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
     ),
     bug(
         "where the tools fill a small window a person is told to /clear",
@@ -198,6 +198,6 @@ BUGS: list[Bug] = [
         "goclaw/cli/send.py",
         "        if message.is_interim:",
         "        if False:",
-        "tests/cli/test_send_talk.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
+        "tests/cli/test_send.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
     ),
 ]

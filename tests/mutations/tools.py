@@ -60,7 +60,7 @@ BUGS: list[Bug] = [
         '    return text[start:].partition("\\n")[2] or text[start:]',
         "    return text[start:]",
         "tests/tools/test_exec.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
-        "tests/tools/test_background_tasks_background.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
+        "tests/tools/test_background_tasks.py::test_a_long_output_shows_its_tail_and_is_kept_whole",
     ),
     bug(
         "of a long output that is one line nothing is shown",
@@ -281,7 +281,7 @@ BUGS: list[Bug] = [
         "goclaw/tools/gateway_control.py",
         "    await asyncio.to_thread(check, file, name, arguments.value)\n",
         "    if name not in CHANGEABLE:\n        return Grounds()\n",
-        "tests/tools/test_gateway_control_config_tool.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
+        "tests/tools/test_gateway_control_config.py::test_nobody_is_asked_about_a_change_that_cannot_be_made",
     ),
     bug(
         "to look whether a setting can be changed changes it",
@@ -290,7 +290,7 @@ BUGS: list[Bug] = [
         "    with _candidate(file, dotted, value):\n        pass\n",
         "    change(file, dotted, value)\n",
         "tests/config/test_changing.py::test_to_look_whether_a_key_can_be_changed_changes_nothing",
-        "tests/tools/test_gateway_control_config_tool.py",
+        "tests/tools/test_gateway_control_config.py",
     ),
     bug(
         "a resource of a server is unknown by the name of another system",
@@ -306,7 +306,7 @@ BUGS: list[Bug] = [
         "goclaw/tools/memory_values.py",
         "is_shared=not shared and await _is_shared(name, ctx)\n",
         "is_shared=False\n",
-        "tests/tools/test_memory_values_remembered.py",
+        "tests/tools/test_memory_values.py",
     ),
     bug(
         "a list of shared mementos has those of the person as well",

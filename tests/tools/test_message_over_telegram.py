@@ -11,7 +11,7 @@ from goclaw.config.schema import Config
 from goclaw.core.messages import ToolResult
 from tests.channels.telegram.support import UNHURRIED
 from tests.fake_telegram.server import FakeTelegram
-from tests.transcribers.fake_server import fake_transcriptions
+from tests.llm.transcription_server import fake_transcriptions
 
 ANN = "telegram:5"
 OPUS = b"OggS" + bytes(24) + b"OpusHead" + b"sound"

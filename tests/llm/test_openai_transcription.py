@@ -11,7 +11,7 @@ from goclaw.errors import ConfigError, TranscriptionError
 from goclaw.llm.transcription import Recording, Transcriber, TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from tests.channels.telegram.support import HastyClock
-from tests.transcribers.fake_server import Asked, FakeTranscriptions, fake_transcriptions
+from tests.llm.transcription_server import Asked, FakeTranscriptions, fake_transcriptions
 
 SPOKEN = Recording(b"OggS" + bytes(range(256)) * 40 + b"\r\n--", "audio/ogg", "voice.ogg")
 KEY = "a-key-that-nobody-may-see-12345"
