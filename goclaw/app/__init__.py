@@ -4,7 +4,7 @@
 `goclaw.cli.daemon` bounds how long the end may take. `registries` starts the publishing loop only where something is
 published and while the MCP server listens.
 
-Every background task has a parent from `goclaw.core.supervise`, which lies below `users` and `store` because they run
+Every background task has a parent from `goclaw.core.supervise`, which lies below `auth` and `store` because they run
 tasks themselves. It is no task group inside a context manager: that would wrap every error of the block in a group.
 """
 

@@ -2,7 +2,7 @@
 
 In a small window the model for this work is usually the one that answers: it is asked once in `every_turns` turns, only
 after the person has been quiet for a moment, and the request is cancelled as soon as a message arrives. For checkpoints
-see `context.checkpoint`.
+see `agent.context.summary`.
 """
 
 import asyncio

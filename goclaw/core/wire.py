@@ -159,7 +159,7 @@ class AskArtifact:
 
 @record
 class AskMemory:
-    """A query of `goclaw memory` or `goclaw tool run`; see `memory.memory_queries.Question`."""
+    """A query of `goclaw memory` or `goclaw tool run`; see `memory.memory_queries.MemoryQuery`."""
 
     order: Literal["search", "list", "status", "reindex", "talks", "heard"]
     query: Annotated[str, Field(max_length=100_000)] = ""

@@ -37,7 +37,7 @@ PLAIN = frozenset({"text", "tool_use"})
 class AnthropicAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
 
-    Anything in an unexpected shape raises ValueError (through `reading`: an answer that broke off).
+    Anything in an unexpected shape raises ValueError (through `failures.reading`: an answer that broke off).
     """
 
     def __init__(self, spec: str) -> None:

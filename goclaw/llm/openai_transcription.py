@@ -41,7 +41,7 @@ class OpenAITranscriber:
         self._ports = ports
 
     async def transcribe(self, recording: Recording) -> str:
-        """See `base.Transcriber`."""
+        """See `transcription.Transcriber`."""
         for pause in PAUSES:
             try:
                 return await self._try(recording)

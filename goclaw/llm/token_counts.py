@@ -4,7 +4,7 @@ Every byte of the UTF-8 form weighs something, by the kind of character that it 
 one pass in C, and far better than so many bytes a token: code, JSON, logs and scripts beyond Latin differ in little but
 their characters. The weights are the least squares over seven real tokenizers and the kinds of text that people and
 tools send; `scripts/bench --only estimates` shows how far off they are on other texts. The remaining difference is that
-between tokenizers, which `context.calibration` learns.
+between tokenizers, which `agent.context.window` learns (`Calibration`).
 
 In a server's report anything that is no number counts as nothing: an answer that came whole is worth more than its
 bill, and nonsense in the usage must not make it fail.

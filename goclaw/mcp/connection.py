@@ -4,7 +4,7 @@ Calls run in their caller's task, so that cancelling it also cancels them at the
 and closed by the task that owns it.
 
 A server's requests to the model are converted to plain data, and the answers back. The protocol calls this sampling: a
-request of the server until 2025-11-25, an input that a result requires since 2026-07-28. `goclaw.tools.mcp_sampling`
+request of the server until 2025-11-25, an input that a result requires since 2026-07-28. `goclaw.tools.mcp_calling`
 decides about the request.
 """
 

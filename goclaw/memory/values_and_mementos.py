@@ -3,7 +3,7 @@
 Both are files in the workspace, so that a person can read and edit them, a backup has them, and the workspace alone
 separates users. Values are short texts under names, in one JSON file per folder (memory_read, memory_write,
 memory_delete). A memento is a Markdown file of its own in `mementos/`: its summary is part of every request to the
-model (`sessions.remembering`), and a tool reads the full text.
+model (`sessions.reminding`), and a tool reads the full text.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Deletion of conversations: on request (`/forget`), and by age (`retention.days`).
 
-Database rows are deleted by `store.forgetting` and `store.retention`; this module handles the windows in memory, the
-files outside the database, the memory index, and the confirmation code that prevents deletion by a slip.
+Database rows are deleted by `store.forgetting`; this module handles the windows in memory, the files outside the
+database, the memory index, and the confirmation code that prevents deletion by a slip.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """The ports through which a tool hands a task to an agent, its call to another tool, or work to a team of agents.
 
-Agents and teams are run above (`sessions.agents`, `sessions.teams`).
+Agents and teams are run above (`turns.agents`, `turns.teams`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,8 @@
 """The services of a turn for the tools it calls.
 
-A new capability for tools is a method of `TurnServices`, which refuses it, one of `sessions.agent_services`, which
-has it in turns, and one of `ToolContext`, which tools call. Only GoClaw's own code and the operator's hooks write
-reminders; a tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but what the
-tool gives it.
+A new capability for tools is a method of `TurnServices`, which refuses it, one of `turns.agent_services`, which has it
+in turns, and one of `ToolContext`, which tools call. Only GoClaw's own code and the operator's hooks write reminders; a
+tool's text never becomes one. The model that answers a `Sample` gets no tools, and nothing but what the tool gives it.
 """
 
 from collections.abc import Mapping, Sequence

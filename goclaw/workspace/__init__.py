@@ -1,10 +1,10 @@
 """The agent's folder: every file access goes through a descriptor of it and cannot leave it.
 
-Above: tools, memory, context. Below: errors and the clock. The state folder is a different place (`blobs`, `store`).
+Above: tools, memory, agent. Below: core. The state folder is a different place (`config.state`).
 
-`path_resolver` opens each folder beneath a descriptor (`openat2`) and judges it by the inodes above it; `denylist`
-excludes the state folder, `notes` the notes of other people. `locking` admits one process at a time between looking at
-a file and replacing it, by `flock` in `locks/` of the state folder.
+`path_resolver` opens each folder beneath a descriptor (`openat2`) and judges it by the inodes above it;
+`forbidden_files` excludes the state folder and the notes of other people. `atomic` admits one process at a time between
+looking at a file and replacing it, by `flock` in `locks/` of the state folder.
 """
 
 from goclaw.workspace.atomic import again_when_changed

@@ -2,8 +2,7 @@
 
 A name is split into its folder and its last part. The folder is opened beneath the workspace, and checked by the inodes
 of the folders above it; the last part is opened in it without following a link. Links are followed here, one by one,
-each time with the whole check. The caller is `workspace`. Errors are the kernel's (`OSError`); `error_messages` words
-them.
+each time with the whole check. The caller is `workspace`. Errors are the kernel's (`OSError`); `paths` words them.
 """
 
 import errno

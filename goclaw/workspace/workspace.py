@@ -61,10 +61,10 @@ class Workspace:
     """One folder and everything below it; an async context manager that holds a descriptor of the folder.
 
     `denied` are paths of the daemon's own files and folders. They are matched by device and inode, so that hard links
-    and other names are denied, too (see `denylist`); with a folder everything in it is denied.
+    and other names are denied, too (see `forbidden_files`); with a folder everything in it is denied.
 
     `locks` is a folder that all processes share which write here: from the read of a file to its change each of them
-    holds the lock of its inode (see `locking`); None: no other process does.
+    holds the lock of its inode (see `atomic`); None: no other process does.
 
     It shows all persons' notes (`memory/users/<key>/`); `seen_by` gives the view of one person.
 

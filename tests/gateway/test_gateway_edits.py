@@ -1,4 +1,4 @@
-"""What an edited message does, and what it never does: see `engine.replace`."""
+"""What an edited message does, and what it never does: see `Engine.replace`."""
 
 import asyncio
 from pathlib import Path

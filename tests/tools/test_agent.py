@@ -1,4 +1,4 @@
-"""What a model may say to the tool `agent`. What agents then do is tried in tests/sessions."""
+"""What a model may say to the tool `agent`. What agents then do is tried in tests/turns."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model may say to the tools for teams, and their gate. What teams then do is tried in tests/sessions."""
+"""What a model may say to the tools for teams, and their gate. What teams then do is tried in tests/turns."""
 
 from collections.abc import Sequence
 from pathlib import Path

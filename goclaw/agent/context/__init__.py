@@ -5,7 +5,7 @@ The window mirrors rows of the store, so that a window loaded anew equals one th
 
 Compaction frees room from the first source that works: checkpoint, summary model, main model, a placeholder line. A
 summary that no source could make is owed; `goclaw.compaction.summary_retries` makes it later from the original
-messages. In a small window (`room`) a compaction asks no model at all: its summary is owed from the start.
+messages. In a small window (`budget`) a compaction asks no model at all: its summary is owed from the start.
 
 `untrusted_content` escapes the runtime's own marks in every text that did not come from the runtime.
 """

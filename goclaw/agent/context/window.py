@@ -172,7 +172,7 @@ class Window:
     """The entries that are shown smaller than stored."""
     markers: ContentMarkers = field(default_factory=ContentMarkers, compare=False)
     scale: float = 1.0
-    """The factor for estimates for the model that answers; see `calibration`."""
+    """The factor for estimates for the model that answers; see `Calibration`."""
     reminded: int = field(default=0, compare=False)
     """Estimated tokens of what the next request is reminded of, which is no part of the conversation."""
     _counted: int = 0

@@ -37,7 +37,7 @@ MENU_NAME = re.compile(r"[a-z0-9_]{1,32}")
 MESSAGE_IDS_FILE = "telegram-grown.json"
 MIGRATIONS_FILE = "telegram-moved.json"
 MEDIA_GROUPS_FILE = "telegram-albums.json"
-"""File names in the state folder; see `live_message_ids`, `chat_migrations` and `media_groups`."""
+"""File names in the state folder; see `state_files` and `media_groups`."""
 LOCK_SECONDS = 5.0
 """Seconds between two checks whether another GoClaw has released the bot."""
 MAX_SUMMARY = 256

@@ -381,7 +381,7 @@ def press_of(update: Json, terms: Terms) -> CallbackQuery | None:
     """Return the press of one of our buttons where we may answer.
 
     Raises:
-        KeyError, TypeError …: see `inbound.UNREADABLE`.
+        KeyError, TypeError …: see `UNREADABLE`.
     """
     query = update["callback_query"]
     found = BUTTON_DATA.fullmatch(query["data"]) if isinstance(query.get("data"), str) else None

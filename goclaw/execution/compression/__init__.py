@@ -1,5 +1,5 @@
-"""Shorter output of well-known commands, for models with small windows: families of commands with a form of output.
+"""Shorter output of well-known commands, for models with small windows: one file per family of commands.
 
-It works on texts only: it runs and stores nothing. Above: the tools that run commands. Unrecognised lines stay
-unchanged.
+It works on texts only: it runs and stores nothing. Above: the tools that run commands. `shortening` finds the
+family of a command. Unrecognised lines stay unchanged.
 """

@@ -1,4 +1,4 @@
-"""`ls -l`, `cat`, `head`, `tail`, `grep` and `rg`.
+"""Shorter output of `ls -l`, `cat`, `head`, `tail`, `grep` and `rg`.
 
 ls: names only, and the columns requested by options. The size stays with `-h`, `-S` and their long forms, the time
 with `-t`, `-c`, `-u`, `--full-time`. Folders get a slash. Output with further columns (`-i`, `-s`, `-Z`) is not

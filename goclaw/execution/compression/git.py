@@ -1,4 +1,4 @@
-"""`git status`, `git diff` and `git log`.
+"""Shorter output of `git status`, `git diff` and `git log`.
 
 status: the long form made short, a line for each file. Only advice is lost.
 diff: the changed lines, without context. Each place keeps its `@@` line, each file one line of its head. With options

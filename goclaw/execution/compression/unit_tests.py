@@ -1,4 +1,4 @@
-"""`pytest` and `go test`, without the tests that passed.
+"""Shorter output of `pytest` and `go test`: without the tests that passed.
 
 pytest: the failures, their places and reasons stay. In the part about failures, the code of a function before the
 line that failed (`>`) goes; its errors (`E`) and its place stay, as does the output of a test.

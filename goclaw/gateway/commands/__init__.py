@@ -1,1 +1,1 @@
-"""Slash commands, one file each; the same for every channel. See `base`."""
+"""Slash commands, one file per family; the same for every channel. See `base`."""

@@ -1,4 +1,4 @@
-"""The implementation of `web.base`, within the limits of the configuration. Opened at the first use.
+"""The implementation of `base.Web`, within the limits of the configuration. Opened at the first use.
 
 HTML becomes Markdown in another process (`markdown_worker`): whatever a page does to the parser, it can be killed
 without blocking. Recently fetched pages are kept in memory, bounded in time and bytes, and shared by all persons, as no

@@ -1,1 +1,1 @@
-"""Web search for the agent: one file per provider. It knows no tool, and fetches no page."""
+"""Web search for the agent: `open` asks the configured one of `providers`. It knows no tool, and fetches no page."""

@@ -1,8 +1,8 @@
 """Callers of the registry and their rights: any valid token reads; admins and publishers also publish.
 
-A token identifies its user (`goclaw.tokens`), users.json and `registry_server.publishers` have the rights, at every
-request. The rules are those of terminals over TCP (`servers.terminals`). A refusal is an HTTP status and a text as
-JSON, which holds nothing of the request.
+A token identifies its user (`goclaw.auth.tokens`), users.json and `registry_server.publishers` have the rights, at
+every request. The rules are those of terminals over TCP (`servers.terminals`). A refusal is an HTTP status and a text
+as JSON, which holds nothing of the request.
 """
 
 import logging
