@@ -1,4 +1,4 @@
-"""Decisions when to compact a conversation. How it is done is in `context`, how well it succeeds in `summaries`."""
+"""Decisions when to compact a conversation. How to do it is in `agent.context`, how well it succeeds in `summaries`."""
 
 import asyncio
 import logging

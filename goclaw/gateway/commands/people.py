@@ -2,7 +2,7 @@
 
 - `/help`: the commands that the sender may use.
 - `/whoami`: who the gateway takes the sender for, and with which rights.
-- `/pair list|approve CODE|deny CODE`: strangers who asked to be let in (see `pairing`). For admins, in private.
+- `/pair list|approve CODE|deny CODE`: strangers who asked to be let in (see `auth.pairing`). For admins, in private.
 """
 
 from goclaw.auth.pairing import PairingRefused, shown
