@@ -269,7 +269,7 @@ class Lanes:
         try:
             while lane.waiting and not self._ending:
                 turn = lane.waiting.popleft()
-                # Every line that is logged on the turn's way names it: see `logs`.
+                # Every line that is logged on the turn's way names it: see `health.logs`.
                 with bound_contextvars(turn=turn.id, session=session):
                     log.info("turn %s", "taken up again" if turn.resumed else "started", extra={"kind": turn.kind})
                     await self._run(lane, turn)
