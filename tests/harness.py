@@ -28,7 +28,7 @@ from goclaw.config.schema import Config
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.clock import RealClock, SteppedClock
-from goclaw.core.events import LOCAL, Acceptance, Actor, Inbound, TurnEvent, Unheard
+from goclaw.core.events import LOCAL, Acceptance, Actor, Inbound, NoAlerts, TurnEvent
 from goclaw.core.messages import Message
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background
@@ -204,7 +204,7 @@ class World:
             access, bus, seen = Access(self.users, self.config), Bus(self.clock), list[TurnEvent]()
             tasks.tell = partial(tell_of_end, bus, outbox)
             journal = Journal(database)
-            outage = Outage({channel.name: channel}, bus.publish, Unheard(), self.clock)
+            outage = Outage({channel.name: channel}, bus.publish, NoAlerts(), self.clock)
 
             async def told_alive(inbound: Inbound, error: StateError) -> None:
                 if not database.dead.is_set():

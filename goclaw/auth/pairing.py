@@ -90,7 +90,7 @@ class Pairing:
     def enabled(self) -> bool:
         return self.settings.enabled
 
-    async def knock(self, inbound: Inbound) -> None:
+    async def request_code(self, inbound: Inbound) -> None:
         """Send a stranger who wrote in a private chat the code, at most once per `REMIND_SECONDS`."""
         actor, address = inbound.actor, inbound.address
         # A private chat has the number of its person; a listed user needs no code.

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, Receipt, Unheard
+from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
 from goclaw.core.records import record
 
 
@@ -160,7 +160,7 @@ class ChannelPorts:
     clock: Clock
     load_blob: Callable[[str], Awaitable[bytes]]
     """Bytes of a blob by its key, for files that go out."""
-    alerts: Alerts = field(default_factory=Unheard)
+    alerts: Alerts = field(default_factory=NoAlerts)
     """For faults that only the operator can mend."""
     routes: Routes = field(default_factory=Routes)
     is_admin: Callable[[Actor], bool] = no_admin

@@ -32,7 +32,7 @@ from goclaw.errors import ConfigError, GoclawError, ToolError
 from goclaw.mcp.approved_tools import FILE
 from goclaw.mcp.base import Definition, LinkEnvironment, Listing
 from goclaw.mcp.servers import McpServers, ServerState, finders, open_servers
-from goclaw.mcp.validation import ValidatedTools, full_name, vetted
+from goclaw.mcp.validation import ValidatedTools, full_name, validated_tools
 from goclaw.servers.mcp.backend import ENTRY, Changed, McpBackend
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
 from goclaw.toolkit.parts import parts_of
@@ -51,7 +51,7 @@ class _Looked:
 
     async def listed(self, server: ServerState, listing: Listing) -> None:
         self.seen[server.name] = await asyncio.to_thread(
-            vetted, server.name, server.settings, listing.tools, server.pinned_by
+            validated_tools, server.name, server.settings, listing.tools, server.pinned_by
         )
 
     def changed(self, name: str) -> list[tuple[Definition, tuple[str, ...]]]:

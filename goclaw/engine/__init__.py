@@ -18,7 +18,8 @@ which a message can arrive twice; deliveries that may be repeated unseen (an edi
 that edits an earlier one names it (`Delivery.of`); only such a delivery may change a message that asks a question.
 
 Disk. A write that the disk refuses raises `DiskError` and holds up its lane, its chat or its poll loop, which retry
-(`lanes`, `goclaw.core.supervise`); completed work waits in memory for its record. `machine_faults` informs the people affected.
+(`lanes`, `goclaw.core.supervise`); completed work waits in memory for its record. `machine_faults` informs the people
+affected.
 
 Stop. `/stop` cancels the turn before anything is written, journals the stop, and is answered after at most 0.15 s,
 whether the turn has ended or not. The lane is free only when the turn has ended. Code of a turn is never abandoned,

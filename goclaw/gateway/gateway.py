@@ -126,7 +126,7 @@ class Gateway:
             if not inbound.beside:  # who speaks to others may be unknown here
                 self._log_stranger(inbound, decision.rule)
                 if pairing := self.ports.pairing:
-                    await pairing.knock(inbound)
+                    await pairing.request_code(inbound)
             return Acceptance(AcceptKind.IGNORED)
         if inbound.edited or inbound.beside:
             return await self._note(inbound)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from goclaw.config.hooks import DEFAULT_SECONDS
 from goclaw.config.values import Point as Point
 from goclaw.core.catalog import ALIASES
-from goclaw.core.events import Actor, Alerts, Unheard
+from goclaw.core.events import Actor, Alerts, NoAlerts
 from goclaw.core.records import record
 from goclaw.core.redact import mask, mask_known
 from goclaw.errors import HookFailed
@@ -99,7 +99,7 @@ class Registered:
     match: frozenset[str] = frozenset()
     """Names of tools, and `tag:x`; empty: every tool."""
 
-    def hears(self, event: HookEvent) -> bool:
+    def matches(self, event: HookEvent) -> bool:
         """Whether it is called for the event."""
         if event.point not in self.points:
             return False
@@ -114,7 +114,7 @@ class Hooks:
 
     def __init__(self, registered: Sequence[Registered] = (), alerts: Alerts | None = None) -> None:
         self._registered = tuple(registered)
-        self._alerts = alerts or Unheard()
+        self._alerts = alerts or NoAlerts()
         self.points = frozenset[Point]().union(*(each.points for each in registered))
         """The points that have any hook; an attribute, because every turn looks several times."""
 
@@ -122,7 +122,7 @@ class Hooks:
         """Call the hooks and return their joint answer; the first denial ends it. Each gets the changed event."""
         answer = HookAnswer()
         for each in self._registered:
-            if each.hears(event):
+            if each.matches(event):
                 answer = _together(answer, await self._ask(each, event))
                 if answer.deny:
                     return answer

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from goclaw.core.catalog import SANDBOXES
-from goclaw.core.events import Alerts, Unheard
+from goclaw.core.events import Alerts, NoAlerts
 from goclaw.core.plugins import Plugin, load, plugins
 from goclaw.core.redact import mask
 from goclaw.core.selection import NOT, SET
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 @asynccontextmanager
 async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None) -> AsyncIterator[Hooks]:
     """Open all hooks, while the block runs. `alerts` gets those that cannot be loaded or fail."""
-    alerts = alerts or Unheard()
+    alerts = alerts or NoAlerts()
     settings = environment.config.hooks
     async with AsyncExitStack() as stack:
         uncontained: Sandbox | None = None

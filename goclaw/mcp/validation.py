@@ -72,7 +72,7 @@ def is_wanted(name: str, settings: McpClientSettings) -> bool:
     return allowed and not any(fnmatchcase(name, glob) for glob in settings.deny)
 
 
-def vetted(
+def validated_tools(
     server: str, settings: McpClientSettings, definitions: Sequence[Definition], pinned_by: str = CONFIGURATION
 ) -> ValidatedTools:
     """Validate everything that a server lists. `pinned_by`: the source of its tools' pinned definitions, in words."""

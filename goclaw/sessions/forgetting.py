@@ -20,7 +20,7 @@ from goclaw.sessions.models import Models
 from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.state import Contexts
 from goclaw.store.blobs import Blobs
-from goclaw.store.forgetting import Extent, Forgetting, Owed, Retention
+from goclaw.store.forgetting import Extent, Forgetting, PendingDeletion, Retention
 
 log = logging.getLogger(__name__)
 
@@ -142,7 +142,7 @@ class Forgetter:
         await self.blobs.remove_outputs(owed.outputs)
         rewritten = not owed.rewrite or await self.forgetting.rewrite()
         remembered = owed.memory and not await self._forgotten_in_memory()
-        remaining = Owed(frozenset(left), rewrite=not rewritten, memory=remembered)
+        remaining = PendingDeletion(frozenset(left), rewrite=not rewritten, memory=remembered)
         await self.forgetting.owe(remaining)
         return not remaining
 

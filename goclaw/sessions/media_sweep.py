@@ -37,7 +37,7 @@ class MediaSweep:
     async def sweep(self) -> int:
         """Sweep once; returns how many files went."""
         until = self._clock.now() - self._ttl
-        fetching_since = await self._needed.oldest_unheard()
+        fetching_since = await self._needed.oldest_unprocessed()
         if fetching_since is not None:
             # Files of a running turn are stored later than that, and referred to once all of them are there.
             until = min(until, fetching_since)

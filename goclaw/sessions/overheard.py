@@ -28,12 +28,12 @@ class Overheard:
     async def said(self, inbound: Inbound, keep: int, at: float) -> bool:
         """Keep what a person said to others; False: there is no room for any, or the new version of what is gone."""
         session = await self._contexts.session(inbound.session)
-        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.heard}):
+        if not keep or (inbound.edited and inbound.ref not in {each.ref for each in session.overheard}):
             return False
         text = inbound.text[:MAX_SAID]
         passed_on = inbound.forwarded or any(not piece.is_own for piece in inbound.foreign)
-        heard = OverheardMessage("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
-        await self._keep(session, heard, inbound, keep)
+        overheard = OverheardMessage("said", *_who(inbound), text, passed_on=passed_on, ref=inbound.ref, at=at)
+        await self._keep(session, overheard, inbound, keep)
         return True
 
     async def edited(self, inbound: Inbound, at: float) -> bool:
@@ -54,8 +54,8 @@ class Overheard:
         session = await self._contexts.session(inbound.session)
         ref = f"{on} by {inbound.actor.key}"
         own = _QUOTED.sub("[…]", text)
-        heard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
-        await self._keep(session, heard, inbound)
+        overheard = OverheardMessage("reaction", *_who(inbound), inbound.text, one_line(own, 200), ref, at=at)
+        await self._keep(session, overheard, inbound)
 
     async def prune(self, before: float) -> None:
         """Delete what was overheard before a moment and was not delivered since.
@@ -65,21 +65,21 @@ class Overheard:
         """
         for key in await self._stored.sessions_with(HEARD):
             session = await self._contexts.session(key)
-            young = tuple(each for each in session.heard if each.at >= before)
-            if len(young) < len(session.heard):
-                session.heard = young
+            young = tuple(each for each in session.overheard if each.at >= before)
+            if len(young) < len(session.overheard):
+                session.overheard = young
                 await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
-    async def _keep(self, session: Session, heard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
+    async def _keep(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
         """Raises StateError: it cannot be written, and must come again."""
-        before = session.heard
-        now = session.heard = with_one_more(before, heard, keep)
+        before = session.overheard
+        now = session.overheard = with_one_more(before, overheard, keep)
         try:
-            settled = self._journal.settled(inbound, heard.at)
+            settled = self._journal.settled(inbound, overheard.at)
             await self._stored.set(session.key, HEARD, [asdict(each) for each in now], settled)
         except StateError:
-            if session.heard is now:
-                session.heard = before
+            if session.overheard is now:
+                session.overheard = before
             raise
 
 
@@ -92,7 +92,7 @@ class Carrying:
 
     def pieces(self, speaker: str) -> Sequence[Piece]:
         """Return the waiting pieces, for a message of `speaker`."""
-        self._carried = self.session.heard
+        self._carried = self.session.overheard
         return [each.piece(speaker) for each in self._carried]
 
     def leave(self) -> None:
@@ -107,8 +107,8 @@ class Carrying:
         """
         if not self._carried:
             return ()
-        left = tuple(each for each in self.session.heard if each not in self._carried)
-        self.session.heard, self._carried = left, ()
+        left = tuple(each for each in self.session.overheard if each not in self._carried)
+        self.session.overheard, self._carried = left, ()
         return [Settings.setting(self.session.key, HEARD, [asdict(each) for each in left] or None)]
 
 

@@ -96,7 +96,7 @@ class Session:
     """Tokens that were left by a compaction that freed next to nothing: another one would not help either."""
     cleared: int = 0
     """Number of `/clear` commands: results made from the context before must not come back."""
-    heard: tuple[OverheardMessage, ...] = ()
+    overheard: tuple[OverheardMessage, ...] = ()
     """Overheard messages that wait for the next message."""
     actor: Actor | None = None
     """For whom the turn runs that runs."""
@@ -195,7 +195,7 @@ class Contexts:
             agent=settings.get(AGENT, ""),
             demo=DemoSince(**settings[DEMO_SINCE]) if DEMO_SINCE in settings else None,
             reminders=reminders,
-            heard=tuple(OverheardMessage(**heard) for heard in settings.get(HEARD, ())),
+            overheard=tuple(OverheardMessage(**overheard) for overheard in settings.get(HEARD, ())),
         )
 
     async def _content_markers(self) -> ContentMarkers:
@@ -246,7 +246,7 @@ class Contexts:
         if known := self._loaded.get(key):
             # Before the store is asked: a summary that is stored after this is not taken, one before it is hidden.
             known.cleared += 1
-            known.heard = ()
+            known.overheard = ()
         await self._stored.set(key, HEARD, None)
         last = await self._transcripts.clear(key, but_turn=running_turn, at=self._clock.now())
         _, stored = await self._transcripts.context(key)

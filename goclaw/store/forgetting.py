@@ -37,7 +37,7 @@ from goclaw.store.schema import (
 from goclaw.store.settings import Settings
 
 OWED = "owed deletions"
-"""The daemon's fact that holds an `Owed`."""
+"""The daemon's fact that holds an `PendingDeletion`."""
 EVERYTHING = 2**63 - 1
 """No row has this number."""
 _OUTPUT = re.compile(r"output:([0-9a-f]{16})")
@@ -95,7 +95,7 @@ _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.sta
 
 
 @record
-class Owed:
+class PendingDeletion:
     """Work that is left after deletions."""
 
     media: frozenset[str] = frozenset()
@@ -107,8 +107,8 @@ class Owed:
     memory: bool = False
     """Have the memory index forget what is gone here."""
 
-    def __or__(self, other: "Owed") -> "Owed":
-        return Owed(
+    def __or__(self, other: "PendingDeletion") -> "PendingDeletion":
+        return PendingDeletion(
             self.media | other.media,
             self.outputs | other.outputs,
             self.rewrite or other.rewrite,
@@ -119,7 +119,7 @@ class Owed:
         return bool(self.media or self.outputs or self.rewrite or self.memory)
 
 
-_OWED: Codec[Owed] = Codec(Owed)
+_OWED: Codec[PendingDeletion] = Codec(PendingDeletion)
 
 
 @record
@@ -171,10 +171,12 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
-            owed=Owed(media_of(row[0] for row in sent), outputs, rewrite=True, memory=True),
+            owed=PendingDeletion(media_of(row[0] for row in sent), outputs, rewrite=True, memory=True),
         )
 
-    async def delete(self, session: str, first_kept: int, at: float, *others: BoundStatement, owed: Owed) -> int:
+    async def delete(
+        self, session: str, first_kept: int, at: float, *others: BoundStatement, owed: PendingDeletion
+    ) -> int:
         """Delete the rows of a session before `first_kept`, together with other statements; returns how many."""
         left = await self.owed() | owed | await self._files(session, first_kept)
         done = await self._database.write(
@@ -187,12 +189,12 @@ class Forgetting:
         )
         return done[1].rowcount
 
-    async def owed(self) -> Owed:
+    async def owed(self) -> PendingDeletion:
         """Return the work that is left."""
         kept = await self._settings.fact(OWED)
-        return _OWED.from_data(kept) if kept else Owed()
+        return _OWED.from_data(kept) if kept else PendingDeletion()
 
-    async def owe(self, owed: Owed, *others: BoundStatement) -> None:
+    async def owe(self, owed: PendingDeletion, *others: BoundStatement) -> None:
         """Replace what is still to be done, together with other statements."""
         await self._database.write(*others, self._settings.learning(OWED, _OWED.to_data(owed)))
 
@@ -212,7 +214,7 @@ class Forgetting:
         found: float | None = (await self._database.read(_OLDEST_OPEN()))[0][0]
         return found
 
-    async def _files(self, session: str, first_kept: int) -> Owed:
+    async def _files(self, session: str, first_kept: int) -> PendingDeletion:
         """Return the files that the rows before `first_kept` refer to."""
         part = {"of_session": session, "first_kept": first_kept}
         images = [*await self._database.read(_IMAGES(**part)), *await self._database.read(_ARTIFACTS(**part))]
@@ -221,7 +223,7 @@ class Forgetting:
         ids = await asyncio.to_thread(_outputs, [row[0] for row in results])
         # The owner of an output is part of its name: an id that another person wrote down leads nowhere.
         outputs = frozenset((found, sender) for found in ids for sender in senders)
-        return Owed(blobs_of(row[0] for row in images), outputs)
+        return PendingDeletion(blobs_of(row[0] for row in images), outputs)
 
 
 def _outputs(texts: Sequence[str]) -> set[str]:
@@ -327,13 +329,15 @@ class Retention:
                 _CANCEL_RETRY(of_session=session, first_kept=first_kept),
                 _OLD_CHECKPOINTS(of_session=session, before=before),
             ]
-        rows = await self._forgetting.delete(session, first_kept, at, *others, owed=Owed(memory=first < first_kept))
+        rows = await self._forgetting.delete(
+            session, first_kept, at, *others, owed=PendingDeletion(memory=first < first_kept)
+        )
         return Pruned(rows, first_kept, whole)
 
     async def empty_receipts(self, before: float) -> None:
         """Empty messages and answers that ended before a moment; their ids stay, so that none is processed twice."""
         sent = await self._database.read(_OLD_SENT(before=before))
-        owed = await self._forgetting.owed() | Owed(media_of(row[0] for row in sent))
+        owed = await self._forgetting.owed() | PendingDeletion(media_of(row[0] for row in sent))
         await self._forgetting.owe(owed, _OLD_INBOX(before=before), _OLD_ANSWERS(before=before))
 
     async def _boundary(self, session: str, before: float, last: int) -> int:

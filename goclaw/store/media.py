@@ -57,7 +57,7 @@ class NeededMedia:
         sent = await self._database.read(ON_THEIR_WAY())
         return blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
 
-    async def oldest_unheard(self) -> float | None:
+    async def oldest_unprocessed(self) -> float | None:
         """Return the time of the oldest message whose files may be being fetched: no row refers to them yet."""
         found: float | None = (await self._database.read(_OLDEST_UNPROCESSED()))[0][0]
         return found

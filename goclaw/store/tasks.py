@@ -55,7 +55,7 @@ class TaskRows:
         """Return the tasks of a person in a session, the oldest first."""
         return [dict(row) for row in await self._database.read(_OF(of_session=session, of_person=person))]
 
-    async def untold(self) -> list[dict[str, Any]]:
+    async def unreported(self) -> list[dict[str, Any]]:
         """Return ended tasks of all people whose end was not reported to the model."""
         return [dict(row) for row in await self._database.read(_UNREPORTED())]
 

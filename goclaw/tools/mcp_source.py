@@ -18,7 +18,7 @@ from goclaw.core.supervise import background
 from goclaw.mcp.approved_tools import ApprovedTools
 from goclaw.mcp.base import Definition, Finder, LinkEnvironment, Listing, PromptDefinition
 from goclaw.mcp.servers import McpServers, ServerState, finders
-from goclaw.mcp.validation import OfferedTool, ValidatedTools, differences, vetted
+from goclaw.mcp.validation import OfferedTool, ValidatedTools, differences, validated_tools
 from goclaw.toolkit.base import LivePrompt, Tool, ToolSource
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 
@@ -105,7 +105,7 @@ class McpSource:
         self, workshop: Workshop, server: ServerState, definitions: Sequence[Definition]
     ) -> tuple[dict[str, tuple[OfferedTool, bool, Tool]], dict[str, str]]:
         """Make the tools, in a thread. An unchanged tool stays the same object, so its approvals stay valid."""
-        seen: ValidatedTools = vetted(server.name, server.settings, definitions, server.pinned_by)
+        seen: ValidatedTools = validated_tools(server.name, server.settings, definitions, server.pinned_by)
         before, found, faults = self._by_server[server.name].made, {}, dict(seen.refused)
         for offered in seen.offered:
             changed = bool(self.servers.known.changes(server.name, offered.definition))

@@ -1,7 +1,7 @@
 """Subagents of a turn: started by the tool `agent`, each with a conversation and limits of its own.
 
-Everything a subagent does is a step of the turn it works for (`NestedTurn`): it ends with that turn, and resumes with it
-after a crash. It grants no additional right: a subagent acts as the same person, with the same or fewer tools.
+Everything a subagent does is a step of the turn it works for (`NestedTurn`): it ends with that turn, and resumes with
+it after a crash. It grants no additional right: a subagent acts as the same person, with the same or fewer tools.
 """
 
 import asyncio

@@ -78,7 +78,7 @@ class Desk:
 
     async def code(self, user: int = CARL) -> str:
         """The code that somebody is told."""
-        await self.pairing.knock(knocking(user))
+        await self.pairing.request_code(knocking(user))
         return self.sent[-1].text.rpartition(" ")[2]
 
     def entries(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_nobody_becomes_an_admin_by_it(role: str) -> None:
 @pytest.mark.promise("P-strangers-ignored")
 async def test_switched_off_strangers_hear_nothing(tmp_path: Path) -> None:
     desk = Desk(tmp_path, enabled=False)
-    await desk.pairing.knock(knocking())
+    await desk.pairing.request_code(knocking())
     assert desk.sent == [] and desk.stored == {} and not PairingSettings().enabled
 
 
@@ -151,7 +151,7 @@ async def test_switched_off_strangers_hear_nothing(tmp_path: Path) -> None:
     ],
 )
 async def test_who_is_not_alone_with_the_bot_or_no_stranger_gets_no_code(desk: Desk, inbound: Inbound) -> None:
-    await desk.pairing.knock(inbound)
+    await desk.pairing.request_code(inbound)
     assert desk.sent == [] and await desk.pairing.list() == []
 
 
@@ -159,7 +159,7 @@ async def test_who_is_not_alone_with_the_bot_or_no_stranger_gets_no_code(desk: D
 async def test_a_sender_has_one_code_and_is_told_it_now_and_then(desk: Desk) -> None:
     code = await desk.code()
     for number in range(2, 50):
-        await desk.pairing.knock(knocking(number=number))
+        await desk.pairing.request_code(knocking(number=number))
     assert len(desk.sent) == 1
     desk.clock.advance(REMIND_SECONDS)
     assert await desk.code() == code and len(desk.sent) == 2
@@ -170,7 +170,7 @@ async def test_a_sender_has_one_code_and_is_told_it_now_and_then(desk: Desk) -> 
 async def test_only_so_many_codes_are_open(tmp_path: Path) -> None:
     desk = Desk(tmp_path, waiting=3)
     for user in range(100, 200):
-        await desk.pairing.knock(knocking(user))
+        await desk.pairing.request_code(knocking(user))
     assert len(desk.sent) == len(await desk.pairing.list()) == 3
 
 
@@ -180,7 +180,7 @@ async def test_a_code_is_over_after_an_hour_and_its_owner_waits_a_day_for_anothe
     desk.clock.advance(CODE_SECONDS)
     with pytest.raises(PairingRefused, match="No such code"):
         await desk.pairing.approve(ADMIN, code)
-    await desk.pairing.knock(knocking(number=2))
+    await desk.pairing.request_code(knocking(number=2))
     assert len(desk.sent) == 1
     desk.clock.advance(DENIED_SECONDS)
     assert await desk.code() != code
@@ -223,7 +223,7 @@ async def test_codes_cannot_be_tried_out(desk: Desk) -> None:
 async def test_who_is_denied_is_told_nothing_and_gets_no_code_for_a_day(desk: Desk) -> None:
     code = await desk.code()
     assert (await desk.pairing.deny(ADMIN, code)).key == f"telegram:{CARL}"
-    await desk.pairing.knock(knocking(number=2))
+    await desk.pairing.request_code(knocking(number=2))
     assert len(desk.sent) == 1 and f"telegram:{CARL}" not in desk.entries()
     with pytest.raises(PairingRefused):
         await desk.pairing.approve(ADMIN, code)
@@ -232,7 +232,7 @@ async def test_who_is_denied_is_told_nothing_and_gets_no_code_for_a_day(desk: De
 @pytest.mark.promise("P-strangers-ignored")
 async def test_the_code_lets_in_who_got_it_whoever_repeats_it(desk: Desk) -> None:
     code = await desk.code(CARL)
-    await desk.pairing.knock(knocking(DORA, text=code))
+    await desk.pairing.request_code(knocking(DORA, text=code))
     await desk.pairing.approve(ADMIN, code)
     assert f"telegram:{CARL}" in desk.entries() and f"telegram:{DORA}" not in desk.entries()
 
@@ -293,7 +293,7 @@ async def test_a_broken_users_file_refuses_and_the_code_stays_good(desk: Desk) -
     ["Boss\n/pair approve", "\u202eadmin", "x" * 500, "telegram:5", "\x1b[2JCarl", "a\u200bb", '"}, "telegram:9": {"'],
 )
 async def test_a_display_name_is_shown_as_one_and_counts_for_nothing(desk: Desk, name: str) -> None:
-    await desk.pairing.knock(knocking(name=name))
+    await desk.pairing.request_code(knocking(name=name))
     (asking,) = await desk.pairing.list()
     line = shown(asking, desk.clock.now())
     assert line.isprintable() and len(line) < 140 and f"telegram:{CARL}, calls itself " in line

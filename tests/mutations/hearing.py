@@ -156,7 +156,7 @@ BUGS: list[Bug] = [
         "what was heard is told with every message",
         "issue: told once",
         "goclaw/sessions/overheard.py",
-        "        self.session.heard, self._carried = left, ()\n",
+        "        self.session.overheard, self._carried = left, ()\n",
         "",
         "tests/sessions/test_overheard.py::"
         "test_what_is_heard_while_a_message_is_being_stored_does_not_bring_back_what_goes_with_it",

@@ -8,7 +8,7 @@ from sqlalchemy import select
 from goclaw.core.messages import UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
 from goclaw.store.database import Database, Statement, open_database
-from goclaw.store.forgetting import Forgetting, Owed
+from goclaw.store.forgetting import Forgetting, PendingDeletion
 from goclaw.store.schema import metadata
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
@@ -84,8 +84,10 @@ async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database
     forgetting = Forgetting(database)
     assert not await forgetting.owed()
     await forgetting.forget("a", 300.0)
-    assert await forgetting.owed() == Owed(frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True)
-    await forgetting.owe(Owed())
+    assert await forgetting.owed() == PendingDeletion(
+        frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True
+    )
+    await forgetting.owe(PendingDeletion())
     assert not await forgetting.owed()
 
 

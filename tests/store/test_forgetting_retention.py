@@ -5,7 +5,7 @@ import pytest
 from goclaw.agent.context.repair import repaired
 from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.store.database import BoundStatement, Database
-from goclaw.store.forgetting import Forgetting, Owed, Pruned, Retention
+from goclaw.store.forgetting import Forgetting, PendingDeletion, Pruned, Retention
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import StoredCompaction
 from tests.store.saying import CALL, Story, talk
@@ -56,7 +56,7 @@ async def test_a_turn_that_still_runs_stays_however_old_it_is(database: Database
     await story.turn("a", "a:2", 20.0, UserMessage("parked"), ended=False)
     await retention.prune("a", 1_000.0, at=2_000.0)
     assert await words(story) == ["parked"]
-    await Forgetting(database).owe(Owed())
+    await Forgetting(database).owe(PendingDeletion())
     assert (await retention.prune("a", 1_000.0, at=2_000.0)).rows == 0
     assert not await Forgetting(database).owed(), "an index that has nothing to forget is not written anew"
 

@@ -129,8 +129,8 @@ async def test_a_hook_for_another_name_hears_of_the_tool() -> None:
         return HookAnswer()
 
     hook = Registered("guard", frozenset({"pre_tool"}), guard, frozenset({"Bash"}))
-    assert hook.hears(HookEvent("pre_tool", "s", ANNA, "exec"))
-    assert not hook.hears(HookEvent("pre_tool", "s", ANNA, "read"))
+    assert hook.matches(HookEvent("pre_tool", "s", ANNA, "exec"))
+    assert not hook.matches(HookEvent("pre_tool", "s", ANNA, "read"))
 
 
 def test_another_name_is_no_misspelling() -> None:

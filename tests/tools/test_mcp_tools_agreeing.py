@@ -16,7 +16,7 @@ from goclaw.core.messages import ToolCall
 from goclaw.mcp.approved_tools import FILE, ApprovedTools
 from goclaw.mcp.base import CallOrigin, CallResult, Definition
 from goclaw.mcp.servers import ServerState
-from goclaw.mcp.validation import vetted
+from goclaw.mcp.validation import validated_tools
 from goclaw.specs import Annotations
 from goclaw.toolkit.base import Tool
 from goclaw.tools.mcp_tools import WORKSHOP
@@ -53,7 +53,7 @@ async def changed_tool(folder: Path) -> tuple[Tool, ApprovedTools, Connected]:
     known, link = ApprovedTools(folder), Connected()
     await known.meet("post", [BEFORE])
     server = ServerState("post", McpClientSettings(command="x"), link)  # type: ignore[arg-type]  # what a call uses
-    (offered,) = vetted("post", server.settings, [AFTER]).offered
+    (offered,) = validated_tools("post", server.settings, [AFTER]).offered
     return WORKSHOP.workshop.make(offered, server, known), known, link
 
 

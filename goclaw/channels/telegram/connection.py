@@ -22,7 +22,7 @@ from telegram.error import Conflict, TelegramError
 from goclaw.channels.telegram.request import Flood
 from goclaw.core.clock import Clock
 from goclaw.core.events import Alerts
-from goclaw.core.events.ports import Unheard
+from goclaw.core.events.ports import NoAlerts
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class PollHealth:
 
     def __init__(self, clock: Clock, alerts: Alerts | None = None) -> None:
         self._clock = clock
-        self._alerts = alerts or Unheard()
+        self._alerts = alerts or NoAlerts()
         self._last_answer: float | None = None
         self._problem = ""
         self._said: set[str] = set()

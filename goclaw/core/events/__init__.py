@@ -1,6 +1,6 @@
 """Types shared between rooms: people, messages in and out, events of a turn, and the gateway's port."""
 
-from goclaw.core.events.ports import Alerts, CommandInfo, GatewayPort, Unheard
+from goclaw.core.events.ports import Alerts, CommandInfo, GatewayPort, NoAlerts
 from goclaw.core.events.traffic import (
     AGENT_MARK,
     AGENT_TURN,
@@ -76,6 +76,7 @@ __all__ = [
     "GatewayPort",
     "Inbound",
     "MessageStored",
+    "NoAlerts",
     "Notice",
     "Outcome",
     "Outline",
@@ -97,7 +98,6 @@ __all__ = [
     "TurnEvent",
     "TurnFinished",
     "TurnStarted",
-    "Unheard",
     "root_session",
     "session_of_agent",
     "turn_of_agent",

@@ -88,7 +88,7 @@ class Alerts(Protocol):
         ...
 
 
-class Unheard:
+class NoAlerts:
     """Alerts that are dropped: for parts that run without a daemon around them."""
 
     def tell(self, key: str, text: str) -> None:

@@ -133,7 +133,7 @@ class TaskRecord(Protocol):
         """Return the tasks of an owner, the oldest first."""
         ...
 
-    async def untold(self) -> Sequence[TaskInfo]:
+    async def unreported(self) -> Sequence[TaskInfo]:
         """Return the ended tasks, of all owners, that the model has not been told about."""
         ...
 

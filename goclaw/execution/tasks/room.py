@@ -167,7 +167,7 @@ class TaskRoom:
         """Mark the tasks recorded as running as lost: the daemon that ran them is gone."""
         if lost := await self._record.lose(self._clock.now()):
             log.warning("%d background tasks ended with the last daemon; their conversations are told", lost)
-        self.unreported = {info.id: info for info in await self._record.untold()}
+        self.unreported = {info.id: info for info in await self._record.unreported()}
 
     async def close(self) -> None:
         """End everything, with its processes. What ran stays on record as running, and so is lost."""
@@ -284,7 +284,7 @@ class NoRecord:
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return ()
 
-    async def untold(self) -> Sequence[TaskInfo]:
+    async def unreported(self) -> Sequence[TaskInfo]:
         return ()
 
     async def tell(self, task_ids: Sequence[str]) -> None:
@@ -329,8 +329,8 @@ class TasksOnDisk:
     async def of(self, owner: Owner) -> Sequence[TaskInfo]:
         return [_task_info(row) for row in await self._rows.of(owner.session, owner.person)]
 
-    async def untold(self) -> Sequence[TaskInfo]:
-        return [_task_info(row) for row in await self._rows.untold()]
+    async def unreported(self) -> Sequence[TaskInfo]:
+        return [_task_info(row) for row in await self._rows.unreported()]
 
     async def tell(self, task_ids: Sequence[str]) -> None:
         await self._rows.tell(task_ids)

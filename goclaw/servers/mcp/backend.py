@@ -44,14 +44,14 @@ class ListChanged:
 
 
 @record
-class Told:
+class ServerNotification:
     """A notification that code declares was sent."""
 
     name: str
     payload: Mapping[str, Any]
 
 
-Change = Changed | ListChanged | Told
+Change = Changed | ListChanged | ServerNotification
 
 
 class Conversations(Protocol):

@@ -29,7 +29,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
-from goclaw.servers.mcp.backend import Change, Changed, Listening, McpBackend, McpPart, Told
+from goclaw.servers.mcp.backend import Change, Changed, Listening, McpBackend, McpPart, ServerNotification
 from goclaw.servers.mcp.guard import ACTOR, GONE, GuardLimits, RequestGuard, warning_of
 from goclaw.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
 from goclaw.servers.mcp.watching import Hub
@@ -236,6 +236,6 @@ def _line(change: Change) -> bytes:
     match change:
         case Changed(resource=resource, event=event):
             return b"event: change\ndata: " + orjson.dumps({"resource": resource, "event": event}) + b"\n\n"
-        case Told(name=name, payload=payload):
+        case ServerNotification(name=name, payload=payload):
             return b"event: notification\ndata: " + orjson.dumps({"name": name, "payload": dict(payload)}) + b"\n\n"
     return b""

@@ -37,7 +37,7 @@ from goclaw.core.events import Actor
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import GoclawError
 from goclaw.mcp.declared import Notification, Resource
-from goclaw.servers.mcp.backend import Change, Changed, ListChanged, McpBackend, Told
+from goclaw.servers.mcp.backend import Change, Changed, ListChanged, McpBackend, ServerNotification
 from goclaw.servers.mcp.files import WHOLE, Interests, follow_files
 from goclaw.servers.mcp.uris import STATUS
 from goclaw.toolkit.registry import same
@@ -76,7 +76,7 @@ class _Peer:
     actor: Actor
     session: ServerSession
     uris: set[str] = field(default_factory=set)
-    hears: bool = True
+    listens: bool = True
     """Whether it gets notifications that code declares."""
 
 
@@ -190,7 +190,7 @@ class Hub:
 
     def hear(self, key: str, level: str) -> None:
         """Set the level from which a client gets log messages, as which declared notifications are sent."""
-        self._peers[key].hears = level in ("debug", "info", LEVEL)
+        self._peers[key].listens = level in ("debug", "info", LEVEL)
 
     def watched(self) -> bool:
         """Return whether any resource has a subscriber."""
@@ -220,7 +220,7 @@ class Hub:
                         await peer.session.send_prompt_list_changed()
                     case ListChanged():
                         await peer.session.send_resource_list_changed()
-                    case Told(name=name, payload=payload):
+                    case ServerNotification(name=name, payload=payload):
                         params = LoggingMessageNotificationParams(level=LEVEL, logger=name, data=dict(payload))
                         await peer.session.send_notification(LoggingMessageNotification(params=params))
         except TimeoutError:
@@ -240,7 +240,7 @@ class Hub:
     def _wanted(self, peer: _Peer, change: Change) -> bool:
         if isinstance(change, Changed) and change.resource not in peer.uris:
             return False
-        if isinstance(change, Told) and not peer.hears:
+        if isinstance(change, ServerNotification) and not peer.listens:
             return False
         return self._concerns(peer.actor, change)
 
@@ -248,7 +248,7 @@ class Hub:
         match change:
             case Changed(resource=uri):
                 return self._may(actor, uri)
-            case Told(name=name):
+            case ServerNotification(name=name):
                 return name in self._rights and self._rights[name](actor)
         return True
 
@@ -335,7 +335,7 @@ async def _follow_declared(hub: Hub, resource: Resource) -> None:
 async def _follow_notification(hub: Hub, notification: Notification) -> None:
     async with notification.sends() as payloads:
         async for payload in payloads:
-            hub.publish(Told(notification.name, payload))
+            hub.publish(ServerNotification(notification.name, payload))
 
 
 async def _look_at_tools(hub: Hub, backend: McpBackend) -> None:

@@ -16,7 +16,7 @@ from goclaw.config.schema import Config
 from goclaw.core.catalog import CHANNELS
 from goclaw.core.clock import Clock, RealClock, SteppedClock
 from goclaw.core.events import Address, Alerts, Delivery, Receipt
-from goclaw.core.events.ports import Unheard
+from goclaw.core.events.ports import NoAlerts
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background
 from goclaw.errors import ToolError
@@ -137,7 +137,7 @@ async def open_stage(
         values = UNHURRIED | here | settings
         config = Config.model_validate({"telegram": values, "state_dir": folder})
         async with PART.open(
-            config, ChannelPorts(session, clock or RealClock(), load_blob, alerts or Unheard())
+            config, ChannelPorts(session, clock or RealClock(), load_blob, alerts or NoAlerts())
         ) as channel:
             stage = Stage(fake, channel, RecordingGateway(), blobs)
             if not running:
