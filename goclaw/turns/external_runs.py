@@ -133,7 +133,8 @@ class ExternalRun:
         self.handing_on = True
         try:
             self._used = True
-            return await self._waited_for(self._runs.context.forward(self._turn, self.scope, wanted, step, call_id))
+            forwarded = self._runs.context.forward(self._turn, self.scope, wanted, step, call_id, spawns=False)
+            return await self._waited_for(forwarded)
         finally:
             self.handing_on = False
 

@@ -13,15 +13,18 @@ from dataclasses import replace
 
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.untrusted_content import no_reminder
+from goclaw.auth.access import ChosenMode
 from goclaw.core.codec import Codec
-from goclaw.core.events import Inbound
+from goclaw.core.events import Delivery, Inbound, Question, Receipt, Todo
 from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.engine.base import Turn
 from goclaw.errors import ConfigError, LimitReached, ModelError, OutcomeUnknown, StateError, ToolError
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
-from goclaw.toolkit.agent_tasks import Forward
+from goclaw.specs import ToolSpec
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
+from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher, error_text
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
@@ -89,6 +92,52 @@ class ToolSampling:
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 
+class ForwardedServices(TurnServices):
+    """The services of a call that was handed on: those of the call that it stands for, but for what leads further.
+
+    It hands nothing on in turn, and changes neither mode nor settings of the conversation nor gives commands: the
+    exported tool was allowed to its caller, not these.
+    """
+
+    def __init__(self, services: TurnServices, turn: Turn, *, spawns: bool) -> None:
+        """`turn` takes the call's intent; `spawns`: whether the call may start agents."""
+        self._services = services
+        self._turn = turn
+        self._spawns = spawns
+        self.place = services.place
+        self.reminders = services.reminders
+        self.teams = services.teams
+
+    def chosen_mode(self) -> ChosenMode | None:
+        return self._services.chosen_mode()
+
+    async def complete(self, spec: ToolSpec, call: ToolCall, step: str) -> ToolCall:
+        return await self._services.complete(spec, call, step)
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        return await self._services.approve(wanted)
+
+    async def intend(self, step: str) -> None:
+        await self._turn.intend(step)
+
+    async def deliver(self, delivery: Delivery) -> Receipt:
+        return await self._services.deliver(delivery)
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        return await self._services.ask(question, step)
+
+    async def keep_todos(self, todos: Sequence[Todo]) -> None:
+        await self._services.keep_todos(todos)
+
+    async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+        if not self._spawns:
+            return await super().spawn(task, step, call_id)
+        return await self._services.spawn(task, step, call_id)
+
+    async def sample(self, wanted: Sample) -> Sampled:
+        return await self._services.sample(wanted)
+
+
 @record
 class Forwarding:
     """Hands calls on for one agent at work."""
@@ -99,13 +148,16 @@ class Forwarding:
     """Of that agent."""
     selection: Sequence[str] | None = None
     """The tools of the agent that offers the call."""
+    spawns: bool = True
+    """Whether the call may start agents."""
 
     async def hand_on(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         """Make the call on behalf of the call with this step name and id, or read back its recorded result."""
         call = ToolCall(call_id, wanted.tool, dict(wanted.input))
         name = f"{step}/{wanted.tool}"
         repeatable = self.dispatcher.is_idempotent(call, self.scope.actor)
-        scope = replace(self.scope, step=name, selections=self._within(wanted), hidden=True)
+        services = ForwardedServices(self.scope.services, self.turn, spawns=self.spawns)
+        scope = replace(self.scope, services=services, step=name, selections=self._within(wanted), hidden=True)
 
         async def run() -> ToolResult:
             if self.turn.stopping:

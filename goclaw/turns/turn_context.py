@@ -121,11 +121,21 @@ class TurnContext:
     """Whether an actor may have the agent of that name work for them."""
     offerings: Offerings = field(default_factory=Offerings)
 
-    async def forward(self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str) -> ToolResult:
-        """Hand the call with this step's name and this id on to another tool; `scope` is where it is made."""
+    async def forward(
+        self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str, *, spawns: bool = True
+    ) -> ToolResult:
+        """Hand the call with this step's name and this id on to another tool.
+
+        Args:
+            turn: takes the call's steps.
+            scope: where it is made.
+            wanted, step, call_id: the call, and the name and id of the call that it stands for.
+            spawns: whether the other tool may start agents.
+        """
         offering = self.kinds.of(wanted.agent)
         selection = offering.settings.tools if offering else ()
-        return await Forwarding(self.ports.dispatcher, turn, scope, selection).hand_on(wanted, step, call_id)
+        forwarding = Forwarding(self.ports.dispatcher, turn, scope, selection, spawns)
+        return await forwarding.hand_on(wanted, step, call_id)
 
     def recursive(self, lineage: set[str], depth: int) -> list[str]:
         """Tools by which one of the agents at work would be asked again, or one more started than may be."""

@@ -324,4 +324,21 @@ BUGS: list[Bug] = [
         "        return self.scope.services",
         "tests/toolkit/test_services.py::test_a_call_that_is_over_reaches_no_service",
     ),
+    bug(
+        "a call that was handed on is handed on again, to itself",
+        "class delegation: what calls itself never ends",
+        "goclaw/turns/tool_requests.py",
+        "scope = replace(self.scope, services=services, step=name",
+        "scope = replace(self.scope, step=name",
+        "tests/turns/test_agents_exported.py::test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself",
+    ),
+    bug(
+        "a call that was handed on for an MCP client writes no intent",
+        "class durability: an effect without a record, on a full disk",
+        "goclaw/turns/tool_requests.py",
+        "        await self._turn.intend(step)\n",
+        "        await self._services.intend(step)\n",
+        "tests/turns/test_agents_exported.py::"
+        "test_a_call_that_was_handed_on_writes_its_intent_and_changes_nothing_of_the_conversation",
+    ),
 ]

@@ -1,16 +1,21 @@
 """Tools that agents offer to each other: a run of their own in the same turn, and never more rights than agreed."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from goclaw.auth.users import User
 from goclaw.core.events import Actor, AgentProgress
-from goclaw.core.messages import AssistantMessage, ToolCall, UserMessage
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.engine.base import Turn
+from goclaw.errors import ToolError
 from goclaw.specs import SideEffect
+from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.services import TurnServices
 from goclaw.tools.agent import agent
+from goclaw.turns.tool_requests import ForwardedServices
 from tests.harness import World
 from tests.parts import Trail, acting
 from tests.sessions.agents import HERE, agents_of, asks_for, handing, request_that_ends_with, results, says, until
@@ -284,3 +289,47 @@ async def test_a_passthrough_reaches_no_tool_that_neither_side_has(
         await core.say("do it")
         await core.settled()
     assert len(lines) == done
+
+
+async def test_a_call_that_was_handed_on_is_not_handed_on_again_not_even_to_itself(tmp_path: Path) -> None:
+    through = {"tool": "tool_call", "input": {"name": "log_message", "arguments": {"message": "{{ message }}"}}}
+    call = asks_for("do it", ToolCall("c1", "log_message", {"message": "hello"}))
+    agents = exporting({"log_message": LOG | {"passthrough": through}})
+    world = world_with(tmp_path, [call, says("cannot be called from here", "It ends.")], agents=agents)
+    async with world.running() as core:
+        await core.say("do it")
+        await core.settled()
+    assert world.texts() == ["It ends."]
+
+
+async def test_a_call_that_was_handed_on_writes_its_intent_and_changes_nothing_of_the_conversation() -> None:
+    intents: list[str] = []
+
+    class Watched(TurnServices):
+        async def command(self, text: str) -> str:
+            raise AssertionError("a command was given")
+
+        async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
+            raise AssertionError("it was handed on again")
+
+        async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
+            return AgentReport("a1", "general", "done")
+
+    class Noted:
+        async def intend(self, step: str) -> None:
+            intents.append(step)
+
+    given = {spawns: ForwardedServices(Watched(), cast(Turn, Noted()), spawns=spawns) for spawns in (True, False)}
+    await given[True].intend("tool:1:c1/append")
+    assert intents == ["tool:1:c1/append"]
+    assert (await given[True].spawn(AgentTask("work"), "s", "c")).answer == "done"
+    with pytest.raises(ToolError, match="no agents can be started"):
+        await given[False].spawn(AgentTask("work"), "s", "c")
+    with pytest.raises(ToolError, match="answers commands"):
+        await given[True].command("/mode bypass")
+    with pytest.raises(ToolError, match="mode could change"):
+        await given[True].leave_plan("default")
+    with pytest.raises(ToolError, match="could be chosen"):
+        await given[True].settings.choose("session.queue_mode", "steer")
+    with pytest.raises(ToolError, match="cannot be called from here"):
+        await given[True].forward(Forward("append", {}, "planner"), "s", "c")
