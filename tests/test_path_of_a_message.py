@@ -12,10 +12,10 @@ import goclaw
 from tests.harness import Answer, World
 
 ROOT = f"{Path(goclaw.__file__).parent}/"
-MAX_FILES = 61
+MAX_FILES = 60
 MAX_ROOMS = 14
-MAX_CHANGES = 473
-"""10 % above what was measured on 2026-11-23 (56 files, 13 rooms, 430 changes): a new reader follows this way."""
+MAX_CHANGES = 470
+"""10 % above what was measured on 2026-11-23 (55 files, 13 rooms, 428 changes): a new reader follows this way."""
 
 
 @contextmanager

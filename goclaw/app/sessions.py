@@ -192,7 +192,6 @@ class SessionParts:
             self.agents,
             self.teams,
             self.agents_for,
-            self.agents_for.may,
         )
         self.external_runs = ExternalRuns(context, self.agents, self.pauses, rules_of(ports.config.limits))
         shortage = WindowShortage(context.budget, self.agents_for.model)

@@ -37,11 +37,8 @@ class WindowShortage:
             return "" if found.fits else f"{model.spec}: {found.line()}"
         return ""
 
-    async def at_first_answer(self, turn: str, session: Session, actor: Actor, kind: Kind) -> str:
-        """Return the same behind the first answer of a context, for its people; empty behind all later ones."""
-        window = session.window
-        if window.summary or not window.entries or window.entries[0].turn != turn:
-            return ""
+    async def at_first_answer(self, session: Session, actor: Actor, kind: Kind) -> str:
+        """Return the same behind the first answer of a context, for its people."""
         with suppress(ConfigError, StateError):  # the answer is there all the same
             found = await self.budget(session, actor, kind, await self.model(session.key, kind))
             return "" if found.fits else found.explained()

@@ -132,7 +132,10 @@ class Sessions:
         return outcome, text
 
     async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
-        if words := await self.shortage.at_first_answer(turn.id, session, turn.inbound.actor, kind):
+        window = session.window
+        if window.summary or not window.entries or window.entries[0].turn != turn.id:
+            return  # people were told behind the first answer of the context
+        if words := await self.shortage.at_first_answer(session, turn.inbound.actor, kind):
             self.context.ports.bus.publish(Notice(session.key, words, turn.id))
             await self._tell(turn, "room", words)
 

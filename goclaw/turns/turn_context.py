@@ -1,6 +1,6 @@
 """The services that turns use, and what a request holds besides the conversation."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
 from functools import partial
@@ -117,8 +117,6 @@ class TurnContext:
     agents: SubagentsPort
     teams: TeamsPort
     agents_for: AgentSelector
-    may: Callable[[Actor, str], bool]
-    """Whether an actor may have the agent of that name work for them."""
     offerings: Offerings = field(default_factory=Offerings)
 
     async def forward(
@@ -166,7 +164,7 @@ class TurnContext:
             StateError: the workspace cannot be opened.
         """
         prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
-        kinds = self.kinds.listed(partial(self.may, actor)) if starts_agents(offering.usable) else ""
+        kinds = self.kinds.listed(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
 
     async def measure(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> None:

@@ -62,8 +62,8 @@ BUGS: list[Bug] = [
     bug(
         "a window that is too small is said with every answer",
         "class window: a warning at each message that nobody reads any more",
-        "goclaw/compaction/window_shortage.py",
-        " or window.entries[0].turn != turn:",
+        "goclaw/turns/service.py",
+        " or window.entries[0].turn != turn.id:",
         ":",
         "tests/compaction/test_window_shortage.py::test_the_first_answer_of_a_context_says_what_uses_the_window_and_what_helps",
     ),
