@@ -107,7 +107,8 @@ def without_scripts(html: str) -> str:
 
 def markdown(html: str, url: str) -> tuple[str, str]:
     """Title and Markdown of a page."""
-    soup = _Soup(html, "html.parser")
+    # Of an attribute that stands twice browsers obey the first (HTML 13.2.5.33): so does what looks for hidden text.
+    soup = _Soup(html, "html.parser", on_duplicate_attribute="ignore")
     title = " ".join(soup.title.get_text().split())[:_MAX_TITLE] if soup.title else ""
     base = _base(soup, url)
     _drop(soup)
