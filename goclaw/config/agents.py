@@ -61,7 +61,7 @@ class HistorySettings(Section):
 
     keep_recent_turns: int | None = Field(None, ge=1, description="The last so many turns, the running one included.")
     compress: CompressSettings = Field(
-        default_factory=CompressSettings.model_construct, description="A summary in place of the older ones."
+        default_factory=CompressSettings, description="A summary in place of the older ones."
     )
 
     @field_validator("compress")
@@ -96,15 +96,11 @@ class RunPolicySettings(Section):
         None, description="How long a turn may take: `2m`, `45s`, `1h30m`, or seconds. Excludes `timing`."
     )
     timing: TimingSettings = Field(
-        default_factory=TimingSettings.model_construct,
+        default_factory=TimingSettings,
         description="The same, and more, in detail; excludes `time_budget`.",
     )
-    history: HistorySettings = Field(
-        default_factory=HistorySettings.model_construct, description="Which turns the model is shown."
-    )
-    cache: CacheSettings = Field(
-        default_factory=CacheSettings.model_construct, description="The provider's prompt cache."
-    )
+    history: HistorySettings = Field(default_factory=HistorySettings, description="Which turns the model is shown.")
+    cache: CacheSettings = Field(default_factory=CacheSettings, description="The provider's prompt cache.")
     interrupts_allowed: bool = Field(True, description="Whether `/pause` may hold a turn.")
     on_missing_fields: MissingFields = Field(
         "",
@@ -140,7 +136,7 @@ class AgentSettings(Section):
     tools_profile: ToolProfile | None = Field(
         None, description="Which of them stand in its requests; not set: as the model's, then `tools.profile`."
     )
-    policy: RunPolicySettings = Field(default_factory=RunPolicySettings.model_construct, description="How it may work.")
+    policy: RunPolicySettings = Field(default_factory=RunPolicySettings, description="How it may work.")
     exports: Exports = Field(
         default_factory=dict, description="Toolsets that it offers to other agents, by name (docs/agents.md)."
     )
@@ -193,9 +189,7 @@ class AgentsSettings(Section):
         description="Whether `AGENTS_QUICKSTART.md` in a workspace tells who comes there which tools there are; a file "
         "of your own is never replaced.",
     )
-    main: AgentSettings = Field(
-        default_factory=AgentSettings.model_construct, description="The agent that answers people."
-    )
+    main: AgentSettings = Field(default_factory=AgentSettings, description="The agent that answers people.")
     kinds: Annotated[dict[str, AgentSettings], AfterValidator(_check_names)] = Field(
         default_factory=dict,
         description="Further agents, by name: started for a part of the work, or answering where a route, or `/agent`, "

@@ -299,7 +299,7 @@ class McpSettings(Section):
     """The Model Context Protocol."""
 
     server: McpServerSettings = Field(
-        default_factory=McpServerSettings.model_construct, description="GoClaw's tools for other programs."
+        default_factory=McpServerSettings, description="GoClaw's tools for other programs."
     )
     servers: McpServers = Field(
         default_factory=dict, description="Servers whose tools, resources and prompts the agent uses, by name."

@@ -16,7 +16,7 @@ from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpClientSettings, McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
 from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
-from goclaw.config.section import Later, Section
+from goclaw.config.section import Section, Sections
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
     ChatName,
@@ -65,9 +65,7 @@ class TelegramSettings(Section):
     mode: Literal["polling", "webhook"] = Field(
         "polling", description="Whether we ask Telegram for news (no open port needed), or Telegram calls us."
     )
-    webhook: WebhookSettings = Field(
-        default_factory=WebhookSettings.model_construct, description="For `mode: webhook`."
-    )
+    webhook: WebhookSettings = Field(default_factory=WebhookSettings, description="For `mode: webhook`.")
     base_url: Url = Field(
         "https://api.telegram.org", description="A Bot API server, without `/bot…`: `http://host:port`."
     )
@@ -254,7 +252,7 @@ class MemorySettings(Section):
         300, ge=1, description="Seconds without work after which an embedder on this machine is ended."
     )
     flush: FlushSettings = Field(
-        default_factory=FlushSettings.model_construct, description="Notes that are taken before a context is compacted."
+        default_factory=FlushSettings, description="Notes that are taken before a context is compacted."
     )
 
 
@@ -300,7 +298,7 @@ def default_state_dir() -> Path:
     return absolute(Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw"))
 
 
-class Config(Section):
+class Config(Sections):
     """The whole configuration."""
 
     state_dir: Folder = Field(default_factory=default_state_dir, description="Database, media, logs, socket.")
@@ -308,67 +306,43 @@ class Config(Section):
         None, description="Where the agent works; not set: `workspace` in the state folder."
     )
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
-    telegram: Later[TelegramSettings] = Field(
-        default_factory=TelegramSettings.model_construct, description="The Telegram channel."
+    telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
+    http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    pairing: PairingSettings = Field(
+        default_factory=PairingSettings, description="How strangers become users, if they may."
     )
-    http: Later[HttpSettings] = Field(default_factory=HttpSettings.model_construct, description="The HTTP listener.")
-    pairing: Later[PairingSettings] = Field(
-        default_factory=PairingSettings.model_construct, description="How strangers become users, if they may."
+    models: ModelsSettings = Field(default_factory=ModelsSettings, description="Which models answer.")
+    providers: dict[str, ProviderSettings] = Field(default_factory=dict, description="Access to providers, by name.")
+    compaction: CompactionSettings = Field(default_factory=CompactionSettings, description="Context compaction.")
+    checkpoint: CheckpointSettings = Field(default_factory=CheckpointSettings, description="Checkpoints.")
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="How long conversations are kept."
     )
-    models: Later[ModelsSettings] = Field(
-        default_factory=ModelsSettings.model_construct, description="Which models answer."
-    )
-    providers: Later[dict[str, ProviderSettings]] = Field(
-        default_factory=dict, description="Access to providers, by name."
-    )
-    compaction: Later[CompactionSettings] = Field(
-        default_factory=CompactionSettings.model_construct, description="Context compaction."
-    )
-    checkpoint: Later[CheckpointSettings] = Field(
-        default_factory=CheckpointSettings.model_construct, description="Checkpoints."
-    )
-    retention: Later[RetentionSettings] = Field(
-        default_factory=RetentionSettings.model_construct, description="How long conversations are kept."
-    )
-    memory: Later[MemorySettings] = Field(
-        default_factory=MemorySettings.model_construct, description="Memory files and their search."
-    )
-    media: Later[MediaSettings] = Field(
-        default_factory=MediaSettings.model_construct, description="Files that come with messages."
-    )
-    tools: Later[ToolsSettings] = Field(default_factory=ToolsSettings.model_construct, description="Tools.")
-    mcp: Later[McpSettings] = Field(
-        default_factory=McpSettings.model_construct, description="The Model Context Protocol."
-    )
-    agents: Later[AgentsSettings] = Field(default_factory=AgentsSettings.model_construct, description="Agents.")
+    memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
+    media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
+    tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
+    mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")
+    agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")
     registries: Registries = Field(
         default_factory=dict, description="Catalogues of toolsets, agents and MCP servers, by name."
     )
-    registry_server: Later[RegistryServerSettings] = Field(
-        default_factory=RegistryServerSettings.model_construct,
+    registry_server: RegistryServerSettings = Field(
+        default_factory=RegistryServerSettings,
         description="This gateway's own registry: `goclaw registry serve`.",
     )
-    policy: Later[PolicySettings] = Field(
-        default_factory=PolicySettings.model_construct, description="What runs, what asks."
-    )
-    hooks: Later[tuple[HookSettings, ...]] = Field(
+    policy: PolicySettings = Field(default_factory=PolicySettings, description="What runs, what asks.")
+    hooks: tuple[HookSettings, ...] = Field(
         (), description="Programs of yours that may look at, change or forbid what happens, called in this order."
     )
-    roles: Later[dict[str, RoleSettings]] = Field(
+    roles: dict[str, RoleSettings] = Field(
         default_factory=dict,
         description="Roles for users.json, by name. `admin` is built in and may do everything; `user` (also of whoever "
         "has no role) has the defaults below unless it is defined here.",
     )
-    audit: Later[AuditSettings] = Field(default_factory=AuditSettings.model_construct, description="The audit log.")
-    limits: Later[LimitSettings] = Field(
-        default_factory=LimitSettings.model_construct, description="Limits of one turn."
-    )
-    alerts: Later[AlertSettings] = Field(
-        default_factory=AlertSettings.model_construct, description="Faults that need the operator."
-    )
-    queue: Later[QueueSettings] = Field(
-        default_factory=QueueSettings.model_construct, description="Messages that come while a turn runs."
-    )
+    audit: AuditSettings = Field(default_factory=AuditSettings, description="The audit log.")
+    limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
+    alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
+    queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )

@@ -1,12 +1,12 @@
 """The base of all mappings of the configuration.
 
 A section is made ready when something of it is configured: what checks it costs more time and memory than reading the
-whole file, and most configurations set a few sections only. So nothing is built when a section is defined, a key that
-holds sections is `Later[…]`, and the defaults of a section are `Section.model_construct`, which checks nothing.
+whole file, and most configurations set a few sections only. So nothing is built when a section is defined, the keys of
+`Sections` wait until they are given, and `default_factory=Sub` does not check what it makes.
 """
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, ValidationInfo, field_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -15,13 +15,19 @@ from pydantic_core import CoreSchema, core_schema
 MAX_NUMBER = 1_000_000_000
 """No number of the configuration means more than this; the kernel takes sizes below 2^63 bytes."""
 
-T = TypeVar("T")
-
 
 class Section(BaseModel):
     """A mapping of the configuration; a key that it does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        # To call a section checks its defaults, and builds what checks them.
+        for field in cls.model_fields.values():
+            made_by: Any = field.default_factory
+            if isinstance(made_by, type) and issubclass(made_by, Section):
+                field.default_factory = made_by.model_construct
 
     @field_validator("*", mode="before")
     @classmethod
@@ -62,11 +68,17 @@ class _WhenGiven:
         return handler(self._checks().core_schema)
 
 
-if TYPE_CHECKING:
-    Later = Annotated[T, ...]
-    """A key of this type, whose checks are built when a configuration has it."""
-else:
+def _has_sections(kind: Any) -> bool:
+    return (isinstance(kind, type) and issubclass(kind, Section)) or any(map(_has_sections, get_args(kind)))
 
-    class Later:
-        def __class_getitem__(cls, kind: Any) -> Any:
-            return Annotated[kind, _WhenGiven(kind)]
+
+class Sections(Section):
+    """A mapping of sections: what checks one of them is built when it is first given."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        super().__pydantic_init_subclass__()
+        for name, field in cls.model_fields.items():
+            if name in cls.__annotations__ and _has_sections(field.annotation):
+                whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                field.metadata = [_WhenGiven(whole)]

@@ -352,35 +352,25 @@ class ToolsSettings(Section):
         description="Sets of tools that registries are told of, by their names; those of agents say so themselves "
         "(`exports`).",
     )
-    exec: ExecSettings = Field(default_factory=ExecSettings.model_construct, description="The `exec` tool.")
+    exec: ExecSettings = Field(default_factory=ExecSettings, description="The `exec` tool.")
     cli: CliTools = Field(default_factory=dict, description="Tools of your own, by name: a command each.")
     network: NetworkSettings = Field(
-        default_factory=NetworkSettings.model_construct,
+        default_factory=NetworkSettings,
         description="What tools reach of the network, besides what a sandbox says.",
     )
-    read: ReadSettings = Field(default_factory=ReadSettings.model_construct, description="The `read` tool.")
-    write: WriteSettings = Field(default_factory=WriteSettings.model_construct, description="The `write` tool.")
-    edit: EditSettings = Field(
-        default_factory=EditSettings.model_construct, description="The `edit` and `multi_edit` tools."
-    )
-    search: SearchSettings = Field(
-        default_factory=SearchSettings.model_construct, description="The `search` and `glob` tools."
-    )
-    ssh: SshSettings = Field(default_factory=SshSettings.model_construct, description="The `ssh_exec` tool.")
-    web_fetch: WebFetchSettings = Field(
-        default_factory=WebFetchSettings.model_construct, description="The `web_fetch` tool."
-    )
-    web_search: WebSearchSettings = Field(
-        default_factory=WebSearchSettings.model_construct, description="The `web_search` tool."
-    )
-    command: CommandSettings = Field(default_factory=CommandSettings.model_construct, description="The `command` tool.")
+    read: ReadSettings = Field(default_factory=ReadSettings, description="The `read` tool.")
+    write: WriteSettings = Field(default_factory=WriteSettings, description="The `write` tool.")
+    edit: EditSettings = Field(default_factory=EditSettings, description="The `edit` and `multi_edit` tools.")
+    search: SearchSettings = Field(default_factory=SearchSettings, description="The `search` and `glob` tools.")
+    ssh: SshSettings = Field(default_factory=SshSettings, description="The `ssh_exec` tool.")
+    web_fetch: WebFetchSettings = Field(default_factory=WebFetchSettings, description="The `web_fetch` tool.")
+    web_search: WebSearchSettings = Field(default_factory=WebSearchSettings, description="The `web_search` tool.")
+    command: CommandSettings = Field(default_factory=CommandSettings, description="The `command` tool.")
     teams: bool = Field(
         False,
         description="Whether there are teams of agents: `team_create`, `send_message`, `team_delete` (docs/agents.md).",
     )
-    tasks: TasksSettings = Field(
-        default_factory=TasksSettings.model_construct, description="Commands in the background."
-    )
+    tasks: TasksSettings = Field(default_factory=TasksSettings, description="Commands in the background.")
 
     @field_validator("sets")
     @classmethod

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, GetCoreSchemaHandler, SecretStr, ValidationError
 from pydantic_core import CoreSchema
 
-from goclaw.config.section import Later, Section
+from goclaw.config.section import Section, Sections
 
 
 class Inner(Section):
@@ -23,12 +23,12 @@ class Inner(Section):
         return handler(source)
 
 
-class Outer(Section):
+class Outer(Sections):
     """Has the other in every way that the configuration has."""
 
-    one: Later[Inner] = Field(default_factory=Inner.model_construct)
-    named: Later[dict[str, Inner]] = Field(default_factory=dict)
-    listed: Later[tuple[Inner, ...]] = ()
+    one: Inner = Field(default_factory=Inner)
+    named: dict[str, Inner] = Field(default_factory=dict)
+    listed: tuple[Inner, ...] = ()
 
 
 @pytest.fixture(autouse=True)
