@@ -6,6 +6,22 @@ _WORDING = "goclaw/approvals/question_messages.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a run of tildes is tried at each of its lengths",
+        "GoClaw before 2026-11: 10,000 tildes stopped the daemon",
+        "goclaw/channels/telegram/render.py",
+        r'(?P<fence>`{3,}+(?![^\n]*`)|~{3,}+)[^\n]*+\n"',
+        r'(?P<fence>`{3,}(?![^\n]*`)|~{3,})[^\n]*\n"',
+        "tests/channels/telegram/test_render.py::test_half_a_million_marks_are_looked_through_once",
+    ),
+    bug(
+        "lists that are nested a thousand deep are converted",
+        "GoClaw before 2026-11: the conversion took eight seconds",
+        "goclaw/channels/telegram/render.py",
+        "    if _TOO_DEEP.search(markdown):",
+        "    if False:",
+        "tests/channels/telegram/test_render.py::test_lists_and_quotes_that_are_nested_too_deep_are_shown_as_written",
+    ),
+    bug(
         "a reaction that Telegram does not have is found when the daemon starts",
         "GoClaw before 2026-11: `config check` called it fine",
         "goclaw/config/schema.py",

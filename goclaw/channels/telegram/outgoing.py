@@ -46,8 +46,8 @@ CLOSED = (
     "not enough rights",
 )
 """Parts of Telegram's errors (all 400) for a chat that refuses messages of the bot; 403 always means that."""
-LONG_TEXT = 10_000
-"""Characters from which rendering (4 ms at worst) leaves the event loop for a thread."""
+LONG_TEXT = 2_000
+"""Characters from which rendering leaves the event loop for a thread: that many of prose take 1 ms, of headings 20."""
 
 
 @record

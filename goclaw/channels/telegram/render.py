@@ -25,18 +25,20 @@ MAX_CAPTION_UNITS = 1024
 MAX_ENTITIES = 100
 """Maximum entities in one message; later ones are shown without formatting, as Telegram itself does."""
 
-# Code spans and fenced blocks: nothing in them is escaped.
+# Code spans and fenced blocks: nothing in them is escaped. Runs of a mark are possessive: without that, each length
+# of a run of n marks is tried, and each try looks to the end of the line.
 _CODE = re.compile(
-    r"^[ \t]*(?:(?:[>*+-]|\d+[.)])[ \t]+)*(?P<fence>`{3,}(?![^\n]*`)|~{3,})[^\n]*\n"
+    r"^[ \t]*(?:(?:[>*+-]|\d+[.)])[ \t]+)*(?P<fence>`{3,}+(?![^\n]*`)|~{3,}+)[^\n]*+\n"
     r".*?(?:^[ \t>]*(?P=fence)[`~]*[ \t]*$|\Z)"
-    r"|(?<!`)(?P<ticks>`+)(?!`)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)",
+    r"|(?<!`)(?P<ticks>`++)(?:(?!\n[ \t]*\n).)+?(?<!`)(?P=ticks)(?!`)",
     re.DOTALL | re.MULTILINE,
 )
-# A tag or a comment (`<https://…>` is a link), a footnote, and a link that Telegram would refuse: a path, say.
+# A tag or a comment (`<https://…>` is a link), a footnote, and a link that Telegram would refuse: a path, say. Its
+# parts are bounded, because each of many brackets looks that far ahead.
 _DROPPED = re.compile(
     r"(?<!\\)(?:\\\\)*(?:<(?=[A-Za-z/!?])(?!https?://|mailto:)"
     r"|\[(?=\^)"
-    r"|\[(?=[^\[\]\n]*\]\((?!https?://|tg://|mailto:|tel:)[^)\n]*\))"
+    r"|\[(?=[^\[\]\n]{0,500}\]\((?!https?://|tg://|mailto:|tel:)[^)\n]{0,500}\))"
     r"|^ {0,3}\[(?=[^\]\n]+\]:))",
     re.MULTILINE,
 )
@@ -44,9 +46,12 @@ _DROPPED = re.compile(
 _LANGUAGE = r"[ \t]*[\w+#.-]*(?:[ \t]+(?:\{[^\n]*\}|\w+=\S+))*[ \t]*$"
 # A fence with other words behind it, which the conversion hides.
 _INFO = re.compile(
-    r"^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}(?![^\n]*`)|~{3,}))(?P<info>(?!" + _LANGUAGE + r")[^\n]+)$", re.MULTILINE
+    r"^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}+(?![^\n]*`)|~{3,}+))(?P<info>(?!" + _LANGUAGE + r")[^\n]+)$", re.MULTILINE
 )
 _WORD = re.compile(r"[^\W_]{2,}")
+MAX_NESTING = 10
+"""Lists and quotes within each other: the conversion's time and its text grow with the square of the depth."""
+_TOO_DEEP = re.compile(rf"^[ \t]*(?:(?:>|(?:[-+*]|\d{{1,9}}[.)])[ \t])[ \t]*){{{MAX_NESTING + 1}}}", re.MULTILINE)
 _LINKS = ("http://", "https://", "tg://", "mailto:", "tel:")
 _QUOTES = frozenset({"blockquote", "expandable_blockquote"})
 _CODES = frozenset({"code", "pre"})
@@ -112,7 +117,9 @@ def printable(text: str) -> str:
 
 
 def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
-    """Return the whole text and its spans, as Telegram accepts them."""
+    """Return the whole text and its spans, as Telegram accepts them; what is nested too deep stays as written."""
+    if _TOO_DEEP.search(markdown):
+        return markdown, []
     text, entities = convert(escape(markdown), latex_escape=False, config=_CONFIG)
     if loses_words(markdown, text, entities):
         # Markdown may hide what was written (a link's title, words behind a fence); the reader gets it unformatted.

@@ -5,7 +5,17 @@ import random
 
 import pytest
 
-from goclaw.channels.telegram.render import MAX_UNITS, EntitySpan, Mark, plain, render, tidy, units
+from goclaw.channels.telegram.render import (
+    MAX_NESTING,
+    MAX_UNITS,
+    EntitySpan,
+    Mark,
+    escape,
+    plain,
+    render,
+    tidy,
+    units,
+)
 from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text
 from tests.lanes import repeats
@@ -242,3 +252,21 @@ def test_the_work_of_rendering_grows_as_the_answer_does() -> None:
 
     work(1)  # what is done once
     assert work(1_000) < 3 * work(500)
+
+
+@pytest.mark.parametrize("deeper", ["- ", "1. ", "> "])
+def test_lists_and_quotes_that_are_nested_too_deep_are_shown_as_written(deeper: str) -> None:
+    """Their conversion takes time by the square of the depth."""
+    [nested] = render(deeper * MAX_NESTING + "milk")
+    [too_deep] = render(f"**bread**\n\n{deeper * (MAX_NESTING + 1)}milk")
+
+    assert deeper * 2 not in nested.text and "milk" in nested.text
+    assert too_deep.text == f"**bread**\n\n{deeper * (MAX_NESTING + 1)}milk"
+
+
+@pytest.mark.parametrize("mark", ["~", "`", "[a]("])
+def test_half_a_million_marks_are_looked_through_once(mark: str) -> None:
+    """An expression that looks to the end of the line from each of them takes longer than pytest allows a test."""
+    line = mark * (500_000 // len(mark))
+
+    assert escape(line) == line
