@@ -1,5 +1,7 @@
 """Authorization of actors. `authorize` is called at every use; its answers are not cached, and doubt means no.
 
+Only the list of tools that a model is shown is kept, for as long as `Access.basis` is the same (`toolkit.registry`).
+
 The rules: a user listed in users.json may do what the roles of the entry allow together (`roles` of the configuration;
 without a word there, everything but what is an admin's). `allowedTools` narrows the tools further. Anyone else may do
 nothing. The owner of the state folder is admin without being listed; a listed key follows its entry. An actor on
@@ -147,6 +149,14 @@ class Access:
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""
         self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
+
+    @property
+    def basis(self) -> tuple[object, ...]:
+        """What decides besides the actor and the object: where these are the same objects, so are all decisions.
+
+        Besides, the tags of a tool count (`learn`).
+        """
+        return self._users.in_force, self.config
 
     def learn(self, spec: Callable[[str], ToolSpec | None]) -> None:
         """Set the function that finds a tool's spec by name: the registry is made later, as its tools come and go."""

@@ -5,7 +5,7 @@ import getpass
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,11 @@ class Users:
         self._missed = False
         self.problem: str | None = None
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
+
+    @property
+    def in_force(self) -> Mapping[str, User]:
+        """The entries by key; another object as soon as any of them has changed."""
+        return self._users
 
     def get(self, key: str) -> User | None:
         """Return the entry with exactly this key."""

@@ -11,6 +11,7 @@ bill, and nonsense in the usage must not make it fail.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -74,6 +75,12 @@ def estimate_text(text: str) -> int:
     return _tokens(text.encode(errors="replace"))
 
 
+@lru_cache(maxsize=32)
+def estimate_prompt(text: str) -> int:
+    """Estimate the tokens of a system prompt; cached, as the same one is sent with every request."""
+    return estimate_text(text)
+
+
 def estimate_message(message: Message) -> int:
     """Estimate the tokens of a message."""
     if isinstance(message, UserMessage):
@@ -103,7 +110,7 @@ def _estimate_tool(tool: ToolSpec) -> int:
 
 def estimate_request(request: Request) -> int:
     """Estimate the tokens of a whole prompt: system text, tools, messages and reminder."""
-    head = PER_MESSAGE + estimate_text(request.system) + estimate_tools(request.tools)
+    head = PER_MESSAGE + estimate_prompt(request.system) + estimate_tools(request.tools)
     return head + sum(map(estimate_message, request.messages)) + estimate_reminder(request.reminder)
 
 

@@ -7,12 +7,12 @@ what comes and goes (plan mode, servers of MCP) is in the index.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from goclaw.config.agents import AgentSettings
-from goclaw.config.schema import Config, ModelOptions
+from goclaw.config.schema import Config
 from goclaw.core.catalog import ALIASES
 from goclaw.core.records import record
 from goclaw.core.selection import SET, TAG, parsed
@@ -29,6 +29,8 @@ _FEW_WORDS = 56
 """Characters of what a line of the index says of a tool."""
 _CLAUSE = re.compile(r"(?<=.{16})[.:;,] ")
 """Ends the part of a sentence that stands in the index, if it says something by then."""
+MAX_OFFERINGS = 256
+"""Maximum offerings that are kept."""
 _INDEX = "More tools; search for one to learn its arguments:"
 
 
@@ -57,19 +59,22 @@ def profile_of(config: Config, agent: AgentSettings, model: str, window: int) ->
         model: `provider:name` of the model.
         window: tokens of its context window; 0: not known.
     """
-    of_model = config.models.options.get(model, ModelOptions()).tools_profile
-    chosen = agent.tools_profile or of_model or config.tools.profile
+    options = config.models.options.get(model)
+    chosen = agent.tools_profile or (options and options.tools_profile) or config.tools.profile
     if chosen != "auto":
         return chosen
     return "core" if 0 < window <= SMALL_WINDOW else "index"
 
 
 class Offerings:
-    """Makes offerings. The same tool in short form is the same object each time, so that wires encode it once."""
+    """Makes offerings. The same tools make the same offering, so that wires encode each tool once."""
 
     def __init__(self) -> None:
         self._short: dict[str, tuple[ToolSpec, ToolSpec]] = {}
         """By name: the tool, and its short form."""
+        self._made: dict[Hashable, tuple[Sequence[ToolSpec], Sequence[ToolSpec], Offering]] = {}
+        """By the identities of the tools and by the choice: these tools, so that no other gets their identity, and
+        the offering."""
 
     def of(
         self, usable: Sequence[ToolSpec], lasting: Sequence[ToolSpec], profile: Profile, own: Sequence[str] | None
@@ -82,6 +87,16 @@ class Offerings:
             profile: how much is shown.
             own: the agent's selection: what it names is its core.
         """
+        key = (tuple(map(id, usable)), tuple(map(id, lasting)), profile, own if own is None else tuple(own))
+        if key not in self._made:
+            if len(self._made) >= MAX_OFFERINGS:
+                self._made.clear()
+            self._made[key] = (usable, lasting, self._make(usable, lasting, profile, own))
+        return self._made[key][-1]
+
+    def _make(
+        self, usable: Sequence[ToolSpec], lasting: Sequence[ToolSpec], profile: Profile, own: Sequence[str] | None
+    ) -> Offering:
         core = named(own) or (SMALL_CORE if profile == "core" else CORE)
         itself = [spec for name in _ITSELF for spec in usable if spec.name == name]
         others = [spec for spec in usable if spec.name not in _ITSELF]

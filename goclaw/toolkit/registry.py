@@ -8,10 +8,10 @@ that is ambiguous stays as it is; an unknown one is left for the validation to r
 import asyncio
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import orjson
@@ -24,6 +24,9 @@ from goclaw.core.messages import ToolCall
 from goclaw.core.plugins import load
 from goclaw.specs import TOOL_CALL, ToolSpec
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
+
+MAX_SHOWN = 256
+"""Maximum lists of tools that are kept, one for each actor and selection."""
 
 
 class BuiltIn:
@@ -58,6 +61,9 @@ class Registry:
         self._listed: list[Sequence[Tool]] = []
         self._by_name: dict[str, Tool] = {}
         """Of `_listed`: read anew as soon as a source lists something else."""
+        self._shown: dict[Hashable, tuple[Tool, ...]] = {}
+        """By actor and selections: the tools that the actor may use, as judged under `_shown_under`."""
+        self._shown_under: list[object] = []
         access.learn(self.spec)
 
     async def ready(self) -> None:
@@ -94,7 +100,7 @@ class Registry:
     def named(self, name: str) -> Tool | None:
         """Return the tool of that name, regardless of rights; the first source that has one counts."""
         listed = [source.tools() for source in self._sources]
-        if not same(listed, self._listed) or not all(isinstance(tools, tuple) for tools in listed):
+        if not same(listed, self._listed) or not _is_fixed(listed):
             self._by_name = {tool.spec.name: tool for tools in reversed(listed) for tool in reversed(tools)}
             self._listed = listed
         return self._by_name.get(name)
@@ -124,11 +130,18 @@ class Registry:
         shown = (tool for tool in self._visible(actor, within) if tool.only_in in modes)
         return [tool.spec for tool in shown if not (tool.needs and tool.needs(self._access.config))]
 
-    def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Iterator[Tool]:
-        for tool in (tool for source in self._sources for tool in source.tools()):
-            name = tool.spec.name
-            if self._access.select(within, tool.spec) and self._access.authorize(actor, "tool.use", name).allowed:
-                yield tool
+    def _visible(self, actor: Actor, within: Sequence[Sequence[str] | None]) -> Sequence[Tool]:
+        """Return the tools to show, judged anew when anything has changed that decides. A call is judged by itself."""
+        listed = [source.tools() for source in self._sources]
+        under = [*self._access.basis, *listed]
+        if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) > MAX_SHOWN:
+            self._shown, self._shown_under = {}, under
+        key = (actor, *(None if selection is None else tuple(selection) for selection in within))
+        if key not in self._shown:
+            allowed = partial(self._access.authorize, actor, "tool.use")
+            tools = (tool for tools in listed for tool in tools if self._access.select(within, tool.spec))
+            self._shown[key] = tuple(tool for tool in tools if allowed(tool.spec.name).allowed)
+        return self._shown[key]
 
     def availability(self, tool: Tool) -> str:
         """When models are offered a tool, in words for people; empty: always."""
@@ -138,6 +151,11 @@ class Registry:
 def same(some: Sequence[object], others: Sequence[object]) -> bool:
     """Whether two lists hold the very same objects."""
     return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+def _is_fixed(listed: Sequence[Sequence[Tool]]) -> bool:
+    """Whether none of the lists can change while it is the same object."""
+    return all(isinstance(tools, tuple) for tools in listed)
 
 
 Input = dict[str, Any]

@@ -31,7 +31,7 @@ from goclaw.execution.compression.shortening import wants_compression
 from goclaw.execution.tasks.base import Owner
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import CachePoints, ChatModel, Finished, Looking
-from goclaw.llm.token_counts import estimate_reminder, estimate_text, estimate_tools
+from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.sessions.modes import SessionOptions
 from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.queueing import burst
@@ -153,7 +153,7 @@ class AgentServices(TurnServices):
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error
-        session.overhead = estimate_text(system) + estimate_tools(offering.tools)
+        session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
         session.remembered = await context.remembered(actor, session, offering.usable)
         return Opening(model, system, offering.tools, offering.deferred, agent_run.policy.rules.cache)
 

@@ -29,7 +29,7 @@ from goclaw.errors import StateError
 from goclaw.execution.tasks.base import Owner
 from goclaw.hooks.base import Hooks
 from goclaw.llm.base import ChatModel
-from goclaw.llm.token_counts import estimate_reminder, estimate_text, estimate_tools
+from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
 from goclaw.sessions.queueing import QueueModes
@@ -180,7 +180,7 @@ class TurnContext:
             return
         with suppress(StateError):  # a request would end with the error; a number need not
             system, offering = await self._next(session, actor, kind, model)
-            session.overhead = estimate_text(system) + estimate_tools(offering.tools)
+            session.overhead = estimate_prompt(system) + estimate_tools(offering.tools)
             session.window.scale = self.calibration.of(model.spec)
 
     async def budget(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> ContextBudget:
@@ -199,7 +199,7 @@ class TurnContext:
         window, scale = session.window, self.calibration.of(model.spec)
         window.scale = scale
         found = measured_budget(model.spec, model.context_window, system, offering, self.ports.config.compaction, scale)
-        said = window.tokens(estimate_text(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
+        said = window.tokens(estimate_prompt(system) + estimate_tools(offering.tools)) - int(scale * window.reminded)
         return replace(
             found,
             notes=int(scale * estimate_reminder(await self.remembered(actor, session, offering.usable))),

@@ -8,6 +8,22 @@ _INBOUND = "goclaw/channels/telegram/updates.py"
 
 BUGS: list[Bug] = [
     bug(
+        "the tools that a model is shown outlive a change of the users",
+        "class stale cache",
+        "goclaw/toolkit/registry.py",
+        "under = [*self._access.basis, *listed]",
+        "under = [*listed]",
+        "tests/toolkit/test_registry.py::test_what_an_actor_sees_is_judged_once_until_anything_changes_that_decides",
+    ),
+    bug(
+        "the tools that a model is shown are those of another entry point",
+        "class stale cache",
+        "goclaw/toolkit/registry.py",
+        "key = (actor, *(None",
+        "key = (actor.key, *(None",
+        "tests/toolkit/test_registry.py::test_what_an_actor_sees_is_judged_once_until_anything_changes_that_decides",
+    ),
+    bug(
         "a role gives tools that allowedTools leaves out",
         "class permission: narrowing that widens",
         _ACCESS,

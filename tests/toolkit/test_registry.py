@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.users import User, Users
 from goclaw.config.schema import Config
 from goclaw.core import catalog
-from goclaw.core.events import Actor
+from goclaw.core.events import Actor, Decision
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn, Registry
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
@@ -67,6 +68,61 @@ def test_a_source_is_live() -> None:
     assert known.find("look", OWNER) is None
     listed.append(acting("look", Trail().leave))
     assert known.find("look", OWNER)
+
+
+class Fixed:
+    """A source that lists a tuple, as those of the daemon do."""
+
+    def __init__(self, *names: str) -> None:
+        self._tools = tuple(acting(name, Trail().leave) for name in names)
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+
+class CountedAccess(Access):
+    """Counts what is judged."""
+
+    judged = 0
+
+    def authorize(self, actor: Actor, action: str, object: str, given: Mapping[str, Any] | None = None) -> Decision:
+        self.judged += 1
+        return super().authorize(actor, action, object, given)
+
+
+@pytest.mark.promise("P-users-live", "P-tools-per-user")
+async def test_what_an_actor_sees_is_judged_once_until_anything_changes_that_decides(tmp_path: Path) -> None:
+    file = tmp_path / "users.json"
+    file.write_text('{"users": {"telegram:1": {}, "telegram:2": {"allowedTools": ["look"]}}}')
+    users, sources = Users.read(file), [Fixed("look"), Fixed("touch")]
+    access = CountedAccess(users, Config())
+    known = Registry(sources, access)
+
+    def judged(actor: Actor, *within: Sequence[str] | None) -> int:
+        before = access.judged
+        known.offered_to(actor, *within, planning=False)
+        return access.judged - before
+
+    assert judged(ANNA) == 2 and judged(ANNA) == 0, "the same question"
+    assert judged(Actor("telegram:1", "socket")) == 2, "another entry point"
+    assert judged(Actor("telegram:1", "telegram", owner=True)) == 2, "the owner"
+    assert judged(Actor("telegram:1", "telegram", behalf=(BEN,))) == 2, "on behalf of another person"
+    assert judged(ANNA, ["look"]) == 1 and judged(ANNA, ["touch"]) == 1 and judged(ANNA, ["touch"]) == 0, "an agent's"
+    assert judged(BEN) == 2 and judged(ANNA) == 0, "another person"
+
+    sources.append(Fixed("listen"))
+    assert judged(ANNA) == 3, "a source more"
+    sources[0] = Fixed("look")
+    assert judged(ANNA) == 3, "a source that lists something else"
+    access.config = Config.model_validate({"tools": {"disabled": ["look"]}})
+    assert judged(ANNA) == 3 and "look" not in seen(known, ANNA), "another configuration"
+    file.write_text('{"users": {"telegram:1": {"allowedTools": ["touch"]}}}')
+    await users.refresh()
+    assert judged(ANNA) == 3 and seen(known, ANNA) == ["touch"], "another file of users"
+
+    before = access.judged
+    assert known.find("touch", ANNA) and known.find("touch", ANNA)
+    assert access.judged == before + 2, "a call is judged each time"
 
 
 async def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> None:
