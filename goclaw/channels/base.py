@@ -70,8 +70,8 @@ class Handover(Protocol):
         """The service is about to be asked to take the next part. On disk when this returns."""
         ...
 
-    async def arrived(self, message_id: str) -> None:
-        """The next part is there."""
+    async def arrived(self, message_id: str, *, last: bool = False) -> None:
+        """The next part is there. After the `last` one the channel returns at once: the receipt records it."""
         ...
 
 
@@ -85,7 +85,7 @@ class Unrecorded:
     async def sending(self) -> None:
         pass
 
-    async def arrived(self, message_id: str) -> None:
+    async def arrived(self, message_id: str, *, last: bool = False) -> None:
         self.parts, self.doubt = (*self.parts, message_id), Doubt.NONE
 
 

@@ -170,7 +170,7 @@ class MemoryChannel:
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         if not handover.parts:
             await handover.sending()
-            await handover.arrived(self._room._arrive(delivery, handover.doubt))
+            await handover.arrived(self._room._arrive(delivery, handover.doubt), last=True)
         return Receipt(handover.parts[0])
 
     async def fetch(self, attachment: Attachment) -> bytes:

@@ -1,10 +1,10 @@
 """The outbox: promised deliveries reach their chat, in order, once.
 
 A delivery is a row, committed together with the end of the turn that made it. The channel reports through a `Handover`
-when it sends a part and when the part arrived; both are in the row. The record on disk is never ahead of the chat, and
-behind it by one part at most: the one that is marked as being sent. A row found `sending` at start has one part that
-may or may not have arrived: that part is sent once more, and marked. This is the only window in which a message can
-arrive twice; a service without idempotency keys leaves no better way.
+when it sends a part and when the part arrived; both are in the row (that the last one arrived: with the receipt). The
+record on disk is never ahead of the chat, and behind it by one part at most: the one that is marked as being sent. A
+row found `sending` at start has one part that may or may not have arrived: that part is sent once more, and marked.
+This is the only window in which a message can arrive twice; a service without idempotency keys leaves no better way.
 """
 
 import asyncio
@@ -70,12 +70,18 @@ class DeliveryProgress:
             await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
             self._marked = True
 
-    async def arrived(self, message_id: str) -> None:
+    async def arrived(self, message_id: str, *, last: bool = False) -> None:
         # First in memory: should the disk refuse it, this run of the daemon still knows.
         self._parts = (*self._parts, message_id)
         self._doubt = Doubt.NONE
         self._marked = False
-        await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=_PARTS.to_json(self._parts)))
+        if not last:
+            await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=self.recorded))
+
+    @property
+    def recorded(self) -> str:
+        """The parts that are there, as the row has them."""
+        return _PARTS.to_json(self._parts)
 
     async def failed(self, *, maybe_arrived: bool) -> None:
         """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
@@ -117,7 +123,9 @@ _RECEIPT: Codec[Receipt] = Codec(Receipt)
 
 _INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
 _SENT = Statement(
-    update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="sent", receipt=bindparam("receipt"))
+    update(deliveries)
+    .where(deliveries.c.id == bindparam("of"))
+    .values(state="sent", receipt=bindparam("receipt"), progress=bindparam("arrived"))
 )
 _FAILED = Statement(
     update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
@@ -316,7 +324,7 @@ class Outbox:
                 return await self._fail(delivery, reason, tell=True)
             try:
                 directed = await self._directed(delivery)
-                return await self._settle(delivery, await self._channels[key[0]].deliver(directed, progress))
+                return await self._settle(progress, await self._channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
                     tell = error.permanent and not error.closed
@@ -343,9 +351,11 @@ class Outbox:
             raise DeliveryError("that message asks a person something and cannot be changed", permanent=True)
         return delivery
 
-    async def _settle(self, delivery: Delivery, receipt: Receipt) -> None:
+    async def _settle(self, progress: DeliveryProgress, receipt: Receipt) -> None:
+        delivery = progress.delivery
         self._unforeseen.pop(delivery.id, None)
-        await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt)))
+        arrived = progress.recorded if progress.parts else None
+        await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt), arrived=arrived))
         log.info("delivered to %s", delivery.address.channel)
         self._receive(delivery.id, receipt)
 

@@ -50,11 +50,12 @@ class Wire:
         if pace := self.paces.get(delivery.address.chat):
             self.pacing.set()
             await pace.wait()
-        for part in delivery.text.split("+")[len(handover.parts) :]:
-            await self._send(replace(delivery, text=part), handover)
+        parts = delivery.text.split("+")
+        for number in range(len(handover.parts), len(parts)):
+            await self._send(replace(delivery, text=parts[number]), handover, last=number == len(parts) - 1)
         return Receipt(handover.parts[0])
 
-    async def _send(self, delivery: Delivery, handover: Handover) -> None:
+    async def _send(self, delivery: Delivery, handover: Handover, *, last: bool) -> None:
         await handover.sending()
         self.asked.set()
         self.sending = delivery.text
@@ -64,7 +65,7 @@ class Wire:
             raise trouble
         self.arrived.append(delivery)
         self.doubts.append(handover.doubt)
-        await handover.arrived(str(len(self.arrived)))
+        await handover.arrived(str(len(self.arrived)), last=last)
 
     async def fetch(self, attachment: Attachment) -> bytes:
         raise DeliveryError("no files here", permanent=True)
@@ -236,6 +237,21 @@ async def test_after_a_day_it_is_given_up(post: Post, clock: SteppedClock) -> No
         clock.advance(GIVE_UP_SECONDS + 1)
         await outbox.flush(20)
         assert await post.states() == ["failed"]
+
+
+async def test_a_message_of_one_part_is_promised_marked_and_receipted_and_its_id_is_known(post: Post) -> None:
+    commits = 0
+
+    def written() -> None:
+        nonlocal commits
+        commits += 1
+
+    async with post.open() as outbox:
+        post.database.written = written
+        receipt = await outbox.send(Delivery("d1", Address("wire", "here"), "one"))
+        assert commits == 3
+        [found] = await outbox.sent_as(Address("wire", "here"), receipt.message_id or "")
+    assert (found.id, receipt.message_id) == ("d1", "1")
 
 
 async def test_what_may_have_arrived_is_sent_again_and_says_so(post: Post) -> None:

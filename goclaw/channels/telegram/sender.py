@@ -138,14 +138,16 @@ class Sender:
         if not handover.parts:
             # The receipt names the first part, so its buttons can be found again.
             if preview is not None and await self._fill(preview, parts[0], target, keyboard):
-                await handover.arrived(str(preview.message_id))
+                await handover.arrived(str(preview.message_id), last=len(parts) == 1)
             else:
                 stands = preview is None and self._live.may_stand(delivery.turn, parts[0])
-                await self._send_part(parts[0], target, keyboard, handover, stands=stands)
+                last = len(parts) == 1 and preview is None
+                await self._send_part(parts[0], target, keyboard, handover, stands=stands, last=last)
         if preview is not None and handover.parts[0] != str(preview.message_id):
             await self._live.remove(target, preview.message_id)
         for part in parts[len(handover.parts) :]:
-            await self._send_part(part, replace(target, reply_to=None), None, handover)
+            last = len(handover.parts) == len(parts) - 1
+            await self._send_part(part, replace(target, reply_to=None), None, handover, last=last)
         return Receipt(handover.parts[0])
 
     async def _fill(
@@ -179,9 +181,10 @@ class Sender:
                 raise DeliveryError("a message cannot become a file", permanent=True)
             await self._limiter.pace(target.chat)
             await self._edit_chunk(target.chat, message_id, parts[0], keyboard)
-            await handover.arrived(str(message_id))
+            await handover.arrived(str(message_id), last=len(parts) == 1)
         for part in parts[len(handover.parts) :]:
-            await self._send_part(part, replace(target, reply_to=None), None, handover)
+            last = len(handover.parts) == len(parts) - 1
+            await self._send_part(part, replace(target, reply_to=None), None, handover, last=last)
         return Receipt(str(message_id))
 
     async def _edit_chunk(
@@ -207,13 +210,14 @@ class Sender:
         handover: Handover,
         *,
         stands: bool = False,
+        last: bool = False,
     ) -> None:
         """Send the next part, with a note where it may be there already; `stands`: as a preview."""
         doubt = Doubt.SILENCE if stands and handover.doubt is Doubt.NONE else handover.doubt
-        *notes, last = with_note(part, NOTES[doubt])
+        *notes, noted = with_note(part, NOTES[doubt])
         for note in notes:
             await self._hand_over(note, target, None, handover)
-        await handover.arrived(str(await self._hand_over(last, target, keyboard, handover)))
+        await handover.arrived(str(await self._hand_over(noted, target, keyboard, handover)), last=last)
 
     async def _hand_over(
         self, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None, handover: Handover
