@@ -1,4 +1,4 @@
-"""Masking of secrets in text that leaves the process, and of control characters for terminals.
+"""Masking of secrets in text that leaves the process; removal of characters that no terminal or database takes.
 
 Known secrets are masked in any place, in any form of `disguises`; beyond them everything that has the shape of a
 token. This does not stop deliberate smuggling: there are more ways to write a secret. Against that, secrets are not
@@ -182,3 +182,8 @@ def revealed(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text without anything that a terminal would obey; line ends and tabs stay."""
     return text if text.isascii() and text.isprintable() else _CONTROLS.sub("", _SEQUENCES.sub("", text))
+
+
+def storable(text: str) -> str:
+    """Return the text with `?` for lone halves of surrogate pairs, which JSON has, and no database or UTF-8 file."""
+    return text if text.isascii() else text.encode(errors="replace").decode()

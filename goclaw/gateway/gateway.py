@@ -1,4 +1,4 @@
-"""Makes of a message a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
+"""Routes what comes in: a message is a slash command, an answer, a turn, or nothing. Implements `events.GatewayPort`.
 
 Commands never wait for the session's lane, so `/stop` and `/status` work whatever hangs.
 """
@@ -36,14 +36,14 @@ from goclaw.core.events import (
     TurnEvent,
 )
 from goclaw.core.records import BoundedDict
+from goclaw.core.redact import storable
 from goclaw.core.replay_buffer import Position
 from goclaw.engine.journal import Journal
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
-from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQueries
-from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
+from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQueries, MemoryQuery
 from goclaw.sessions.overheard import Overheard
 from goclaw.specs import MCP
 from goclaw.store.blobs import Blobs
@@ -63,14 +63,14 @@ COMMAND = re.compile(r"/([A-Za-z][A-Za-z0-9_]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL
 """`/name`, `/name@bot`, with or without arguments. `/etc/hosts` is no command."""
 STOP = "stop"
 ARTIFACT_SHOWN = 64 << 10
-"""Bytes of an artifact that a terminal gets: more than is read in a card, and a frame that holds up nothing."""
+"""Bytes of an artifact that a terminal gets: more than a person reads there, and little enough for one frame."""
 IGNORED_LOG_SECONDS = 60.0
-"""A stranger who writes is logged once in this time, however much he writes."""
+"""A stranger who writes is logged once in this time, however often."""
 
 
 @dataclass(eq=False)
 class Gateway:
-    """The one way in."""
+    """The one way in for messages, and for what clients ask."""
 
     ports: CommandPorts
     """The services of commands, some of which the gateway uses itself."""
@@ -80,7 +80,7 @@ class Gateway:
     """All commands, by name."""
     database: Database
     completion: Callable[[Actor, str], Awaitable[Sequence[str]]]
-    """Returns paths of an actor's workspace for what was begun to type."""
+    """Returns paths of an actor's workspace that begin as was typed."""
     for_agents: Collection[str]
     """Commands that an agent may give for the person it works for."""
     journal: Journal
@@ -118,8 +118,8 @@ class Gateway:
 
     async def _accept(self, inbound: Inbound) -> Acceptance:
         session = self.ports.access.session_for(inbound.actor, inbound.session)
-        text = _storable(inbound.text)
-        actor = replace(inbound.actor, name=_storable(inbound.actor.name))
+        text = storable(inbound.text)
+        actor = replace(inbound.actor, name=storable(inbound.actor.name))
         inbound = replace(inbound, session=session, text=text, actor=actor)
         decision = self.ports.access.authorize(inbound.actor, "session.write", session)
         if not decision.allowed:
@@ -227,7 +227,7 @@ class Gateway:
         health = self.ports.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
 
-    async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
+    async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return memory's entries, or its state.
 
         Raises:
@@ -236,7 +236,7 @@ class Gateway:
         """
         if self.queries is None:
             raise StateError(REFUSED_WHILE_OFF)
-        return await self.queries.answer(actor, question)
+        return await self.queries.answer(actor, query)
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:
         return await self.ports.questions.decide(actor, question, answer)
@@ -382,8 +382,3 @@ class Gateway:
             self._logged[key] = now
             log.warning("ignored a message from %s via %s: %s", key, inbound.actor.entry, rule)
             self.audit(AuditEntry("session.write", inbound.session, inbound.actor, allowed=False, rule=rule))
-
-
-def _storable(text: str) -> str:
-    """Replace lone halves of surrogate pairs, which are legal in JSON and in no text file or database."""
-    return text.encode(errors="replace").decode()

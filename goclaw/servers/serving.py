@@ -151,7 +151,7 @@ class ServingGateway(GatewayPort, Protocol):
         """Return the session's state beside its rows, and where its last `last` messages begin."""
         ...
 
-    async def memory(self, actor: Actor, question: MemoryQuery) -> Mapping[str, Any]:
+    async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
         """Return the answer to a query about memory; raises AccessDenied or StateError."""
         ...
 

@@ -21,7 +21,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.core.events import Actor, ToolFinished, ToolStarted
 from goclaw.core.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
-from goclaw.core.redact import mask, printable
+from goclaw.core.redact import mask, printable, storable
 from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
 from goclaw.execution.sandbox.select import settle
 from goclaw.health.stuck_tasks import UnresponsiveTasks
@@ -34,7 +34,7 @@ from goclaw.toolkit.consent import CallDenied, Consent
 from goclaw.toolkit.registry import Registry, unwrapped
 from goclaw.toolkit.results import Result, WrongResult, file_of
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
-from goclaw.toolkit.scope import CallScope, Watch, storable
+from goclaw.toolkit.scope import CallScope, Watch
 from goclaw.toolkit.services import Reminder
 from goclaw.toolkit.templates import hint
 
@@ -211,7 +211,7 @@ class Dispatcher:
         return f"{content[:RESULT_LIMIT]}\n[cut: {len(content) - RESULT_LIMIT:,} more characters; {spill.note}]"
 
     async def _run(self, watch: Watch) -> str:
-        """Everything up to the text that the model reads."""
+        """Do everything up to the text that the model reads, and return the text."""
         tool = self._known(watch)
         scope = watch.scope
         watch.call = await scope.services.complete(tool.spec, watch.call, scope.step)
@@ -334,7 +334,7 @@ class Dispatcher:
         """Ask a person for approval where the call needs it; None: it needs none.
 
         Raises:
-            Denied: the answer was no, or there was none.
+            CallDenied: the answer was no, or there was no answer.
         """
         risk = _risk(tool, arguments, context)
         if not self._must_ask(tool, risk, watch):

@@ -11,7 +11,7 @@ from goclaw.config.values import Mode
 from goclaw.core.events import Actor, Address, AgentProgress, Decision, TurnEvent
 from goclaw.core.messages import Image, Provenance, ToolCall
 from goclaw.core.records import record
-from goclaw.core.redact import mask, printable
+from goclaw.core.redact import mask, printable, storable
 from goclaw.errors import ToolError
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.base import Tool
@@ -157,8 +157,3 @@ class Watch:
         """Hand the value of the result over to programs."""
         if self.tool and not self.scope.hidden:
             self.scope.services.gave(self.tool.spec, self.tool.result, self.value)
-
-
-def storable(content: str) -> str:
-    """Half a surrogate pair, as in a file name that is no UTF-8, fits into no database."""
-    return content if content.isascii() else content.encode(errors="replace").decode()

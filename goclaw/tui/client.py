@@ -22,7 +22,7 @@ from goclaw.config.listening import is_loopback
 from goclaw.core.events import Acceptance, TurnEvent
 from goclaw.core.files import read_text, readable_by_others, shown_path
 from goclaw.core.records import record
-from goclaw.core.redact import remember
+from goclaw.core.redact import remember, storable
 from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.wire import (
     CLIENT_FRAME,
@@ -164,7 +164,7 @@ class Client:
             NotOpen: the session is not open to this person.
             Refusal: the daemon does not understand us.
         """
-        key = session.encode(errors="replace").decode()
+        key = storable(session)
         await self._send(Attach(key, after, limit, PROTOCOL, name, position.epoch, position.number))
         try:
             self.attached = await self._expect(Attached)
@@ -177,7 +177,7 @@ class Client:
     async def submit(self, text: str, message_id: str = "") -> str:
         """Send a message or a command without waiting; returns its id."""
         # Bytes of a command line that are no text stand for themselves as halves of characters.
-        frame = Send(message_id or uuid.uuid4().hex, text.encode(errors="replace").decode())
+        frame = Send(message_id or uuid.uuid4().hex, storable(text))
         await self._send(frame)
         return frame.id
 

@@ -11,19 +11,17 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 
-from goclaw.agent.context.repair import sound_text
 from goclaw.channels.base import Channel
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Delivery, Inbound
 from goclaw.core.messages import ToolCall
-from goclaw.core.redact import Masking
+from goclaw.core.redact import Masking, storable
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
 from goclaw.llm.base import Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
 from goclaw.store.database import BoundStatement
 
 log = logging.getLogger(__name__)
-
 
 MAX_A_MINUTE = 6
 SECONDS = 60.0
@@ -109,9 +107,9 @@ def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
     """
     match event:
         case TextDelta(text):
-            return TextDelta(said.next(sound_text(text)))
+            return TextDelta(said.next(storable(text)))
         case ThinkingDelta(text):
-            return ThinkingDelta(thought.next(sound_text(text)))
+            return ThinkingDelta(thought.next(storable(text)))
         case Restarted():
             said.rest()
             thought.rest()

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from goclaw.core.redact import MASK, Masking, disguises, mask, mask_end, remember
+from goclaw.core.redact import MASK, Masking, disguises, mask, mask_end, remember, storable
 
 TOKEN = "123456789:" + "Aa0-_" * 7
 
@@ -99,3 +99,8 @@ def test_half_a_secret_at_a_cut_is_masked() -> None:
     remember("plain-canary-at-the-cut")
     assert mask_end("see plain-canary-at") == f"see {MASK}"
     assert mask_end("see plain") == "see plain"
+
+
+def test_a_text_with_half_a_character_can_be_stored() -> None:
+    assert storable("a\ud800b \U0001f600") == "a?b \U0001f600"
+    assert storable("plain") == "plain"

@@ -40,7 +40,7 @@ from goclaw.core.events import (
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessage
 from goclaw.core.replay_buffer import Position
 from goclaw.errors import AccessDenied, StateError
-from goclaw.memory.memory_queries import MemoryQuery as MemoryQuestion
+from goclaw.memory.memory_queries import MemoryQuery
 from goclaw.servers.terminals import open_socket
 from goclaw.tui.app import DaemonPlace, Terminal
 from tests.tui.screen import PATIENCE as PATIENCE
@@ -144,8 +144,8 @@ class FakeGateway:
         text = self.artifacts.get(blob, "it is not kept any more")
         return text[:2_000], len(text) > 2_000
 
-    async def memory(self, actor: Actor, question: MemoryQuestion) -> Mapping[str, Any]:
-        return {"order": question.order}
+    async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:
+        return {"order": query.order}
 
     async def outline(self, session: str, last: int) -> Outline:
         return Outline(session, len(self.rows), shown_from=1)

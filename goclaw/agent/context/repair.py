@@ -14,6 +14,7 @@ from dataclasses import replace
 import orjson
 
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.redact import storable
 from goclaw.llm.base import INVALID_JSON
 
 INTERRUPTED = '{"error": "interrupted: this call has no recorded result"}'
@@ -22,6 +23,10 @@ NO_RESULT = "calls without a result"
 NO_CALL = "results without a call"
 EMPTY = "empty answers"
 NO_QUESTION = "answers before any question"
+MAX_NAME = 1_000
+"""Maximum characters of a call's name and id."""
+_LEVELS_AROUND = 10
+"""Levels by which arguments lie deeper in a journaled step than here."""
 
 
 def repaired(messages: Sequence[Message]) -> list[Message]:
@@ -78,21 +83,10 @@ def _results(answer: AssistantMessage, messages: Sequence[Message], start: int) 
     return [found.get(call.id) for call in answer.calls]
 
 
-MAX_NAME = 1_000
-"""Maximum characters of a call's name and id."""
-_LEVELS_AROUND = 10
-"""Levels by which arguments lie deeper in a journaled step than here."""
-
-
-def sound_text(text: str) -> str:
-    """Return the text with `?` for every lone half of a surrogate pair."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
-
-
 def sound(answer: AssistantMessage) -> AssistantMessage:
     """Return a storable answer. Arguments that cannot be stored are marked, so that the model can correct them."""
     native = answer.native if answer.native and _fits(answer.native.content) else None
-    return AssistantMessage(sound_text(answer.text), _apart(map(_sound_call, answer.calls)), native)
+    return AssistantMessage(storable(answer.text), _apart(map(_sound_call, answer.calls)), native)
 
 
 def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
@@ -107,8 +101,8 @@ def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 
 
 def _sound_call(call: ToolCall) -> ToolCall:
-    given = call.input if _fits(call.input) else {INVALID_JSON: sound_text(ascii(call.input)[:MAX_NAME])}
-    name, number = (sound_text(text[:MAX_NAME]) for text in (call.name, call.id))
+    given = call.input if _fits(call.input) else {INVALID_JSON: storable(ascii(call.input)[:MAX_NAME])}
+    name, number = (storable(text[:MAX_NAME]) for text in (call.name, call.id))
     return replace(call, id=number, name=name, input=given)
 
 
