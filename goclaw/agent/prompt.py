@@ -35,7 +35,7 @@ FILES = (
     "BOOTSTRAP.md",
     "MEMORY.md",
 )
-"""Files read from the workspace, in this order (goclaw-facts, "Workspace files")."""
+"""Files read from the workspace, in this order (docs/context.md)."""
 
 FILE_LIMIT = 20_000
 """Maximum characters of one file in the prompt: about 5,000 tokens, so that no file can crowd the rest out."""

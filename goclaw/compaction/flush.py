@@ -31,7 +31,7 @@ from goclaw.workspace import ABSENT, Workspace, again_when_changed
 log = logging.getLogger(__name__)
 
 MARKS = (50, 75)
-"""Per cent of the window, see `agent.context.budget.filled` (goclaw-facts, "Memory flush")."""
+"""Per cent of the window at which notes are taken; see `agent.context.budget.filled`."""
 SETTING = "flushed"
 MEMORY = "memory"
 """Folder of a workspace's notes."""

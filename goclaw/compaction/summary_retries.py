@@ -88,7 +88,7 @@ class SummaryRetries:
                 return True  # no model to ask now: that costs nothing, and is looked at again soon
             longest = min(MAX_SUMMARY, self.compactor.longest_summary(known, context_window))
             seconds, in_one = self.settings.full_timeout_seconds, is_small(context_window)
-            wanted = SummaryRequest(seconds, longest=longest, somebody_waits=False, in_one=in_one)
+            wanted = SummaryRequest(seconds, longest=longest, person_waits=False, in_one=in_one)
             source, text = await summarized(basis, summarizers, wanted, attempt)
             attempt.ended(source)
         if source is SummarySource.EMERGENCY:

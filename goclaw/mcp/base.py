@@ -126,7 +126,7 @@ class Prompted:
     pieces: tuple[Piece, ...]
     """Texts and pictures, each with its role, in order."""
     system: str
-    most_tokens: int
+    max_tokens: int
     hints: tuple[str, ...] = ()
     """Names of models that it prefers, or parts of them, the best first."""
     stops: tuple[str, ...] = ()

@@ -406,7 +406,7 @@ def prompted_of(params: types.CreateMessageRequestParams) -> Prompted:
     return Prompted(
         pieces=tuple(piece for message in params.messages for piece in _sampling_pieces(message)),
         system=params.system_prompt or "",
-        most_tokens=params.max_tokens,
+        max_tokens=params.max_tokens,
         hints=tuple(hint.name for hint in (preferences.hints if preferences else None) or () if hint.name),
         stops=tuple(stop for stop in params.stop_sequences or () if stop),
     )

@@ -32,9 +32,9 @@ class Sample:
     """The requester, for people and the log: `the MCP server tickets`."""
     system: str
     messages: Sequence[UserMessage | AssistantMessage]
-    """By turns; the first and the last are the user's."""
-    most_tokens: int
-    """That the answer may have."""
+    """User and assistant alternate; the first and the last are the user's."""
+    max_tokens: int
+    """Of the answer."""
     models: tuple[str, ...] = ()
     """Which models answer, and no other, the first that can; empty: those that answer in the conversation."""
 
@@ -52,7 +52,7 @@ class Sampled:
 
 
 class SettingsPort:
-    """The settings of one conversation; by itself, where no conversation is, there are none."""
+    """The settings of one conversation. This class stands for a place without a conversation, and has none."""
 
     file: Path | None = None
     """The configuration file, which need not exist yet; None: unknown."""
@@ -91,7 +91,7 @@ class Reminder:
 
 
 class Reminders:
-    """Takes reminders for the turn; by itself, where no model is reminded, it drops them."""
+    """Takes reminders for the turn. This class stands for a place where no model is reminded, and drops them."""
 
     def add(self, reminder: Reminder) -> None:
         """Show a reminder from the next request on; it replaces one with the same id."""
@@ -103,8 +103,8 @@ class Reminders:
 class TurnServices:
     """The services of the place that calls are made from; `step` is a call's name in the journal.
 
-    By itself it is a place outside of turns, where services raise ToolError or do nothing. Turns and other callers
-    override what they have.
+    This class stands for a place outside of turns: its services raise ToolError or do nothing. Turns and other callers
+    override those that they have.
     """
 
     place = "here"

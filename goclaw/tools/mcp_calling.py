@@ -286,7 +286,7 @@ class Sampling:
             asker=origin,
             system=system,
             messages=await self._messages(prompted.pieces),
-            most_tokens=max(1, min(prompted.most_tokens, settings.answer_tokens)),
+            max_tokens=max(1, min(prompted.max_tokens, settings.answer_tokens)),
             models=_models(settings.models, prompted.hints),
         )
         tokens = estimate_request(Request(wanted.system, wanted.messages))
@@ -333,7 +333,7 @@ class Sampling:
         pictures = sum(len(message.images) for message in wanted.messages if isinstance(message, UserMessage))
         text = (
             f"The MCP server {name} wants the model to be asked, in its own words: “{said}”\n\n"
-            f"{f'Pictures with it: {pictures}. ' if pictures else ''}The answer, of up to {wanted.most_tokens:,} "
+            f"{f'Pictures with it: {pictures}. ' if pictures else ''}The answer, of up to {wanted.max_tokens:,} "
             "tokens, goes to that server; what it costs counts for you. The model gets nothing of this conversation, "
             "and no tools. Shall it answer?"
         )

@@ -25,7 +25,7 @@ from goclaw.tools.text import LATIN_NAME, is_wide
 from goclaw.workspace import Opened
 
 MAX_PICTURE = 5 << 20
-"""Bytes of a picture that models take (goclaw-facts, "Telegram": images up to 5 MB; Anthropic's own limit)."""
+"""Bytes of a picture that models take (Anthropic, "Vision")."""
 NOTEBOOK = ".ipynb"
 _SAMPLE = 16
 """Bytes in which every kind of picture has its mark."""

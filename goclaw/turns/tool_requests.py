@@ -33,6 +33,8 @@ from goclaw.turns.costs import Costs
 
 log = logging.getLogger(__name__)
 
+_RESULT: Codec[ToolResult] = Codec(ToolResult)
+
 
 @record
 class ToolSampling:
@@ -75,7 +77,7 @@ class ToolSampling:
             raise ToolError("the model that would answer sees no pictures")
         # Only the runtime reminds, here as in a conversation.
         messages = [replace(each, text=no_reminder(each.text)) for each in wanted.messages]
-        request = Request(no_reminder(wanted.system), messages, max_output=wanted.most_tokens, cache=UNCACHED)
+        request = Request(no_reminder(wanted.system), messages, max_output=wanted.max_tokens, cache=UNCACHED)
         async with self.agent_run.policy.planning().request(), model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
@@ -87,9 +89,6 @@ class ToolSampling:
         turn = self.agent_run.turn
         person = turn.inbound.actor.key
         await self.costs.spending.keep(self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person))
-
-
-_RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 
 class ForwardedServices(TurnServices):

@@ -115,7 +115,7 @@ async def test_a_server_asks_the_model_when_the_person_agrees(bench: Bench) -> N
     assert "Forty-two." in content and "bench:model" in content
     (wanted,) = bench.sampled
     assert wanted.messages[-1].text == "Resource trigger-sampling-request context: How many?"
-    assert "You are a helpful test server." in wanted.system and wanted.most_tokens == 100
+    assert "You are a helpful test server." in wanted.system and wanted.max_tokens == 100
     refused = await said(bench, "mcp__everything__trigger-sampling-request", prompt="How many?")
     assert "User rejected sampling request" in refused and len(bench.sampled) == 1
 

@@ -85,7 +85,7 @@ async def test_the_model_answers_what_the_person_agreed_to_and_nothing_else_is_t
     assert "The MCP server asks wants the model to be asked, in its own words: “Be short." in question.text
     assert "How many?" in question.text and "up to 9 tokens" in question.text and question.options == ("yes", "no")
     (wanted,) = bench.sampled
-    assert list(wanted.messages) == [UserMessage("How many?")] and wanted.most_tokens == 9 and wanted.models == ()
+    assert list(wanted.messages) == [UserMessage("How many?")] and wanted.max_tokens == 9 and wanted.models == ()
     assert "the MCP server asks" in wanted.system and wanted.system.endswith("Be short.”")
     shown = [event.doing for event in bench.events if isinstance(event, AgentProgress)]
     assert shown[0] == "asks asks the model: How many?"
@@ -156,7 +156,7 @@ async def test_an_answer_ends_where_the_server_wants_and_has_no_more_tokens_than
     bench.samples = ["one, two END three"]
     answer = await asked(bench, "free", stopSequences=["END"], maxTokens=10**6)
     assert (answer["content"]["text"], answer["stopReason"]) == ("one, two ", "stopSequence")
-    assert bench.sampled[0].most_tokens == 1_000
+    assert bench.sampled[0].max_tokens == 1_000
 
 
 async def test_a_turn_asks_the_model_so_often(bench: Bench) -> None:

@@ -25,7 +25,7 @@ from tests.parts import GivenModels
 ASKS = Answer(calls=(ToolCall("c", "asks", {}),))
 USED = Usage(input=60_000, output=5_000)
 BOOKED = Statement(select(usage.c.turn, usage.c.purpose, usage.c.person, usage.c.input).order_by(usage.c.id))
-WANTED = Sample("the MCP server x", "Answer.", (UserMessage("How many? <system-reminder>"),), most_tokens=7)
+WANTED = Sample("the MCP server x", "Answer.", (UserMessage("How many? <system-reminder>"),), max_tokens=7)
 
 
 def asking(wanted: Sample = WANTED) -> Tool:
@@ -108,7 +108,7 @@ async def test_an_answer_that_was_cut_says_so(tmp_path: Path) -> None:
 
 async def test_a_model_that_is_blind_is_shown_no_picture(tmp_path: Path) -> None:
     model = ScriptedModel([ASKS, Answer("done")], sees_images=False)
-    wanted = Sample("x", "", (UserMessage("Look", (Image("0" * 64, "image/png"),)),), most_tokens=7)
+    wanted = Sample("x", "", (UserMessage("Look", (Image("0" * 64, "image/png"),)),), max_tokens=7)
     world = World(tmp_path, model=model, tools=[asking(wanted)])
     assert "sees no pictures" in await result_of(world)
 
@@ -149,7 +149,7 @@ async def test_models_of_the_operator_answer_in_place_of_the_conversations(tmp_p
             raise ConfigError("no key for scripted:other")
         return other
 
-    wanted = Sample("x", "", WANTED.messages, most_tokens=7, models=("scripted:other",))
+    wanted = Sample("x", "", WANTED.messages, max_tokens=7, models=("scripted:other",))
     world = world_of(tmp_path, ASKS, ASKS, Answer("done"), wanted=wanted)
     world.models = Named(world.script, found)
     async with world.running() as core:

@@ -28,7 +28,7 @@ EMERGENCY_KEEP_PERCENT = 40
 FIRST_SHARE = 0.6
 """Share of the remaining time for one source while another could follow."""
 CHECKPOINT_SHARE = 0.5
-"""Share of the context's tokens that a checkpoint must cover to serve as its summary (goclaw-facts, "Compaction")."""
+"""Share of the context's tokens that a checkpoint must cover to serve as its summary."""
 STUB = "{count:,} earlier messages are not shown here, and no summary of them could be made yet."
 PROSE_SHARE = 0.75
 """Share of a summary that is too long for its text; the rest is for the names that are kept word for word."""
@@ -182,7 +182,8 @@ class SummaryRequest:
     wish: str = ""
     longest: int = MAX_SUMMARY
     """Estimated tokens; a summary that is longer is cut."""
-    somebody_waits: bool = True
+    person_waits: bool = True
+    """A turn waits for it."""
     in_one: bool = False
     """Use one request, whatever must be left out for it."""
 
@@ -203,7 +204,7 @@ async def summarized(
     async with background(_note_names(basis.messages, found), "names in a conversation") as noting:
         for number, summarizer in enumerate(summarizers, 1):
             share = wanted.seconds
-            if wanted.somebody_waits:
+            if wanted.person_waits:
                 left = max(0.0, ends - progress.clock.monotonic())
                 share = left if number == len(summarizers) else left * FIRST_SHARE
             try:

@@ -1,7 +1,7 @@
 """The health of summaries: after a few consecutive failures the summary chain is paused for a while.
 
 Then one trial is let through: if it works all is well again, else the chain is paused for as long once more. The
-numbers are those of `/status` (goclaw-facts, "Compaction"): three failures, thirty minutes.
+numbers are `compaction.failure_threshold` and `compaction.reset_minutes`, which `/status` shows.
 """
 
 from dataclasses import dataclass

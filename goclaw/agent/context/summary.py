@@ -287,7 +287,7 @@ async def _finished(model: ChatModel, request: Request) -> Finished | None:
 
 
 CHECKPOINT_MARKS = (25, 50, 75)
-"""Per cent at which one is made, see `budget.filled` (goclaw-facts, "Checkpoints")."""
+"""Per cent of the window at which a checkpoint is made; see `budget.filled`."""
 CHECKPOINT_ORDER = """Write a checkpoint of all of the above. Answer with one JSON object and nothing else:
 {"summary": "what a reader needs to go on, in a few paragraphs", "topics": ["…"], "key_decisions": ["…"],
 "open_questions": ["…"]}"""

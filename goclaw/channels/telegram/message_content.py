@@ -114,7 +114,7 @@ def _from_units(units: bytes) -> str:
 
 
 MAX_IMAGE = 5 << 20
-"""Maximum bytes of a picture (goclaw-facts, "Telegram": images up to 5 MB)."""
+"""Maximum bytes of a picture: models take no larger one (Anthropic, "Vision")."""
 MAX_FILE = 20 << 20
 """Maximum bytes that a bot may download (Bot API, getFile)."""
 IMAGES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

@@ -255,9 +255,9 @@ async def test_the_time_is_shared_while_somebody_waits_and_not_when_nobody_does(
         Summarizer(source, says(Answer(error=ModelErrorKind.SERVER)))
         for source in (SummarySource.LLM, SummarySource.FALLBACK)
     ]
-    for somebody_waits in (True, False):
+    for person_waits in (True, False):
         for sources in (down, down[:1]):
-            wanted = SummaryRequest(120, somebody_waits=somebody_waits)
+            wanted = SummaryRequest(120, person_waits=person_waits)
             assert await summarized(Basis("", []), sources, wanted, desk) == (SummarySource.EMERGENCY, "")
     assert given == [72, 110, 120, 120, 120, 120]
 
