@@ -49,11 +49,13 @@ from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Sources
-from goclaw.toolkit.tool_docs import NAME, ListedTool, ToolListing, write_quickstart
+from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 from goclaw.turns.stuck import StuckTurns
 from goclaw.workspace import Workspace
 
 log = logging.getLogger(__name__)
+
+_QUICKSTART_OWNER = Actor("", "quickstart", owner=True)
 
 
 async def as_it_is(workspace: Workspace) -> None:
@@ -205,9 +207,6 @@ class App:
     """The state of the listener for MCP clients."""
 
 
-_QUICKSTART_OWNER = Actor("", "quickstart", owner=True)
-
-
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:
     """Write the quickstart into a workspace that is used for the first time since the start."""
     if not foundation.config.agents.quickstart:
@@ -215,9 +214,9 @@ async def write_missing_quickstart(foundation: Foundation, listing: ToolListing,
     try:
         if await write_quickstart(workspace, quickstart_tools(workspace.root, foundation, listing)):
             with bound_contextvars(turn="", session=""):  # no part of the story of the turn that came first
-                log.info("wrote %s into %s", NAME, workspace.root)
+                log.info("wrote %s into %s", QUICKSTART, workspace.root)
     except ToolError as error:
-        log.warning("%s is not written into %s: %s", NAME, workspace.root, error)
+        log.warning("%s is not written into %s: %s", QUICKSTART, workspace.root, error)
 
 
 def quickstart_tools(root: Path, foundation: Foundation, listing: ToolListing) -> Sequence[ListedTool]:

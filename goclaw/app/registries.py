@@ -17,6 +17,9 @@ from goclaw.toolkit.sources import SETTLED_SECONDS
 
 log = logging.getLogger(__name__)
 
+SYNC_AFTER_SECONDS = 1.0
+"""Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
+
 
 async def keep_published(app: App) -> None:
     """Update registries about published items, until cancelled. Without the MCP server it only reports why not."""
@@ -51,10 +54,6 @@ def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
         app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
     else:
         app.foundation.alerts.clear(f"publishing {what}")
-
-
-SYNC_AFTER_SECONDS = 1.0
-"""Seconds after the start: no one waits for a catalogue, and earlier fetched ones are there already."""
 
 
 async def keep_registries(app: App) -> None:

@@ -52,7 +52,6 @@ from goclaw.workspace import PathCompleter
 
 log = logging.getLogger(__name__)
 
-
 PRUNE_SECONDS = 24 * 3600.0
 OWNER = Actor("tui:start", "start", owner=True)
 """The actor for whom the room in the model's window is measured at the start: one with all tools."""
@@ -60,6 +59,12 @@ TOOLS_AFTER = 1.0
 """Seconds: two threads share one interpreter, and the channels' first look outside comes first."""
 SPILL_SECONDS = 7 * 24 * 3600.0
 """Seconds for which a long output can be opened again."""
+GRACE_SECONDS = 10.0
+"""Seconds for running turns and deliveries to end at shutdown; the rest resumes at the next start."""
+FLUSH_SECONDS = 3.0
+"""Seconds of these that are kept for deliveries."""
+_MAX_LABEL = 200
+"""Maximum characters of a task's label in the notice of its end."""
 
 
 async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None:
@@ -227,12 +232,6 @@ async def _prune(app: App) -> None:
         await app.foundation.clock.sleep(PRUNE_SECONDS)
 
 
-GRACE_SECONDS = 10.0
-"""Seconds for running turns and deliveries to end at shutdown; the rest resumes at the next start."""
-FLUSH_SECONDS = 3.0
-"""Seconds of these that are kept for deliveries."""
-
-
 async def wind_down(app: App, gateway: Gateway) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.begin_no_more()
@@ -246,9 +245,6 @@ async def wind_down(app: App, gateway: Gateway) -> None:
         log.warning("not finished, taken up at the next start: the turns of %d session(s)", left)
     if not await app.outbox.flush(max(FLUSH_SECONDS, GRACE_SECONDS - (clock.monotonic() - began))):
         log.warning("%d deliveries are left for the next start", app.outbox.waiting())
-
-
-_MAX_LABEL = 200
 
 
 async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork | Job) -> None:

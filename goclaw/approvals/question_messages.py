@@ -23,6 +23,19 @@ from goclaw.toolkit.consent import ApprovalRequest
 
 NOBODY = "You may not answer this, and nobody who may can be written to: an admin has to, in a terminal."
 OTHERS = "You may not answer this. Asked instead: {names}."
+SHOWN_INPUT = 3_000
+"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
+MAX_SHOWN = 100_000
+"""Maximum characters of a call's arguments in a terminal: more is not read."""
+_NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
+"""The form of an option's number; Python refuses to read a number of thousands of digits."""
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
+"""The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
+MAX_BUTTONS = 6
+KEPT_TEXT = 1_500
+"""Characters of a question that stay in its message after the decision."""
+_LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
+_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
 
 
 @record
@@ -124,21 +137,6 @@ class QuestionMessages:
         """Return all listed people with their private chats: with a bot it has the person's own number."""
         found = [(user.key, *user.key.partition(":")[::2]) for user in self._users.all()]
         return [(key, Address(channel, chat)) for key, channel, chat in found if channel in self._channels and chat]
-
-
-SHOWN_INPUT = 3_000
-"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
-MAX_SHOWN = 100_000
-"""Maximum characters of a call's arguments in a terminal: more is not read."""
-_NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
-"""The form of an option's number; Python refuses to read a number of thousands of digits."""
-_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
-"""The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
-MAX_BUTTONS = 6
-KEPT_TEXT = 1_500
-"""Characters of a question that stay in its message after the decision."""
-_LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
-_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
 
 
 @record

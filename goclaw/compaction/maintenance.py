@@ -32,6 +32,16 @@ from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
 
+MAX_DUE = 20
+"""Maximum conversations that wait for notes after a compaction: each holds all of its messages in memory."""
+MAX_WAITING = 1_000
+"""Maximum sessions that wait; beyond that the work is dropped: a checkpoint is a convenience."""
+QUIET_SECONDS = 5.0
+"""Pause after a turn: a person who writes again at once should not find the model busy."""
+BESIDE = "beside"
+"""The session's setting with the row, and the purpose, of the last background request to a model."""
+SUMMARY, NOTES = "summary", "notes"
+
 
 @record
 class Checkpoints:
@@ -84,17 +94,6 @@ class Checkpoints:
         await self.store.add(session.key, StoredCheckpoint(covers_to, tokens, CHECKPOINT.to_json(written), now))
         log.info("checkpoint of %s at %d tokens", session.key, tokens)
         return True
-
-
-MAX_DUE = 20
-"""Maximum conversations that wait for notes after a compaction: each holds all of its messages in memory."""
-MAX_WAITING = 1_000
-"""Maximum sessions that wait; beyond that the work is dropped: a checkpoint is a convenience."""
-QUIET_SECONDS = 5.0
-"""Pause after a turn: a person who writes again at once should not find the model busy."""
-BESIDE = "beside"
-"""The session's setting with the row, and the purpose, of the last background request to a model."""
-SUMMARY, NOTES = "summary", "notes"
 
 
 @dataclass(slots=True, eq=False)

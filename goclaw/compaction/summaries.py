@@ -28,6 +28,7 @@ HEALTH = "summary_health"
 
 Book = Callable[[str, Purpose, Finished], Awaitable[None]]
 """Books an answer of a model to a session."""
+_NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
 
 
 class SummaryAttempt:
@@ -163,6 +164,3 @@ class SummaryAttempt:
     async def spent(self, finished: Finished) -> None:
         """Book an answer to the session."""
         await self._book(self._session, self._purpose, finished)
-
-
-_NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}

@@ -4,6 +4,11 @@ import asyncio
 import time
 from typing import Protocol
 
+_WITH_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux counts a machine's sleep in a clock of its own; elsewhere the monotonic one does."""
+MINUTE = 60
+"""Seconds; of less than that people say that it was just now."""
+
 
 class Clock(Protocol):
     """A source of time."""
@@ -23,10 +28,6 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds` of this clock's time, in which the machine was awake."""
         ...
-
-
-_WITH_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Linux counts a machine's sleep in a clock of its own; elsewhere the monotonic one does."""
 
 
 class RealClock:
@@ -108,10 +109,6 @@ class Backoff:
     def reset(self) -> None:
         """Begin with the first pause again, after a try that succeeded."""
         self._last = 0.0
-
-
-MINUTE = 60
-"""Seconds; of less than that people say that it was just now."""
 
 
 def ago(seconds: float) -> str:

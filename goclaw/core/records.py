@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 _UNSET: Any = object()
 """Stands for what a field's factory makes."""
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -110,10 +112,6 @@ def _restore(self: object, state: tuple[None, Mapping[str, Any]]) -> None:
     """Restore the state for `copy` and `pickle`, which otherwise set one attribute after the other."""
     for name, value in state[1].items():
         object.__setattr__(self, name, value)
-
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 
 class BoundedDict(OrderedDict[K, V]):

@@ -24,7 +24,6 @@ from goclaw.store.forgetting import Extent, Forgetting, PendingDeletion, Retenti
 
 log = logging.getLogger(__name__)
 
-
 DAY = 24 * 3600.0
 CODE_SECONDS = 5 * 60.0
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"

@@ -39,6 +39,7 @@ PLANNING = Reminder(
     max_per_run=None,
 )
 """The reminder for the model with every request in plan mode."""
+QUEUE, MODE_SETTING = "session.queue_mode", "session.mode"
 
 
 class Modes:
@@ -115,9 +116,6 @@ def _planned(session: Session) -> int:
     window, planned = session.window, session.planned
     is_cleared = not window.summary and all(entry.row > planned for entry in window.entries[:1])
     return 0 if is_cleared else planned
-
-
-QUEUE, MODE_SETTING = "session.queue_mode", "session.mode"
 
 
 @record

@@ -18,6 +18,18 @@ from goclaw.engine.base import Turn
 from goclaw.sessions.state import QUEUE_MODE, Contexts, Session
 from goclaw.store.settings import Settings
 
+MEANINGS: Mapping[QueueMode, str] = {
+    "queue": "it waits and gets an answer of its own",
+    "collect": "it waits; what one person wrote in a row meanwhile is answered together",
+    "steer": "it joins the turn before the model is asked the next time",
+    "interrupt": "it stops the turn and takes its place",
+}
+"""Each mode's effect on a message, in words."""
+BURST_SECONDS = 1.0
+"""Seconds within which a message continues the one before it: people send one thought in several messages."""
+MAX_JOINED = 3
+"""Maximum messages that join a turn this way; each costs a withdrawn request."""
+
 
 class Withdrawn(Exception):
     """The request was taken back before the model had begun to answer it."""
@@ -65,21 +77,6 @@ class Withdrawal:
     def _close(self) -> None:
         self.is_open = False
         self._turn.watch(None)
-
-
-MEANINGS: Mapping[QueueMode, str] = {
-    "queue": "it waits and gets an answer of its own",
-    "collect": "it waits; what one person wrote in a row meanwhile is answered together",
-    "steer": "it joins the turn before the model is asked the next time",
-    "interrupt": "it stops the turn and takes its place",
-}
-"""Each mode's effect on a message, in words."""
-
-
-BURST_SECONDS = 1.0
-"""Seconds within which a message continues the one before it: people send one thought in several messages."""
-MAX_JOINED = 3
-"""Maximum messages that join a turn this way; each costs a withdrawn request."""
 
 
 def burst(turn: Turn, joined: Sequence[Inbound]) -> Sequence[Inbound]:

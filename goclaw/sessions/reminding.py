@@ -20,6 +20,12 @@ from goclaw.workspace import Workspace
 
 MAX_CHARACTERS = 4_000
 """Maximum characters of one reminder: it comes on top of the conversation, and is never shortened later."""
+MEMENTO_TOOL = "memento"
+"""Tool whose permission mementos require."""
+MAX_SHOWN_MEMENTOS = 20
+MAX_MEMENTO_CHARACTERS = 3_000
+"""Maximum characters of all mementos together: they are sent with every request."""
+MEMENTO_ORIGIN = "your own mementos, which the tool memento reads"
 
 
 class SessionReminders(Reminders):
@@ -116,14 +122,6 @@ def of_task(ended: TaskInfo) -> Reminder:
 
 def _bounded(text: str) -> str:
     return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]} [cut]"
-
-
-MEMENTO_TOOL = "memento"
-"""Tool whose permission mementos require."""
-MAX_SHOWN_MEMENTOS = 20
-MAX_MEMENTO_CHARACTERS = 3_000
-"""Maximum characters of all mementos together: they are sent with every request."""
-MEMENTO_ORIGIN = "your own mementos, which the tool memento reads"
 
 
 async def remembered(workspace: Workspace, key: str, markers: ContentMarkers, *, own: bool) -> str:

@@ -12,6 +12,18 @@ from goclaw.core.records import record
 from goclaw.errors import ToolError
 from goclaw.workspace import Workspace
 
+LEAD = "lead"
+"""How members call the agent that made the team."""
+ALL = "all"
+"""The address of all other members, the lead included."""
+TEAM_CREATE, SEND_MESSAGE, TEAM_DELETE = "team_create", "send_message", "team_delete"
+AGENT = "agent"
+"""The tool that a person must be allowed to use for a team, because members are agents."""
+NO_TEAM = (
+    "you have no such team in this conversation: none was made, or it has ended (with its last member, its deletion, "
+    "or a restart of the daemon)"
+)
+
 
 @record
 class KeptWorktree:
@@ -112,15 +124,6 @@ class AgentPort(Protocol):
         ...
 
 
-LEAD = "lead"
-"""How members call the agent that made the team."""
-ALL = "all"
-"""The address of all other members, the lead included."""
-TEAM_CREATE, SEND_MESSAGE, TEAM_DELETE = "team_create", "send_message", "team_delete"
-AGENT = "agent"
-"""The tool whose right is needed to make a team, because members are agents."""
-
-
 @record
 class NewMember:
     """A member as the lead wants it."""
@@ -144,16 +147,10 @@ class StartedMember:
     """`output:<id>`: where what it says is kept."""
 
 
-NO_TEAM = (
-    "you have no such team in this conversation: none was made, or it has ended (with its last member, its deletion, "
-    "or a restart of the daemon)"
-)
-
-
 class TeamPort:
-    """The team as one agent reaches it; by itself, where no conversation is, there is none.
+    """The team as one agent reaches it. This class stands for a place without a conversation, and refuses everything.
 
-    Everything raises ToolError where it may not be, or there is no such team.
+    Each method raises ToolError where the agent has no such team, or may not do that.
     """
 
     async def create(self, name: str, members: Sequence[NewMember], step: str) -> Sequence[StartedMember]:

@@ -41,24 +41,25 @@ from goclaw.toolkit.services import CallPort, Reminders, Sample, Sampled, Settin
 from goclaw.toolkit.templates import check
 from goclaw.workspace import Workspace
 
-
-@record
-class LivePrompt:
-    """One prompt, live."""
-
-    name: str
-    """The command: `mcp__<server>__<prompt>`, in small letters, digits and `_`."""
-    summary: str
-    """One line for menus and /help."""
-    say: Callable[[str], Awaitable[tuple[Piece, ...]]]
-    """From what stands behind the command to the text of the message that it stands for: pieces, each with its origin
-    (empty: the person's own words). Raises ToolError, also with how it is used where something is missing."""
-
-
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
 _MAX_TEXT = 2_000
-"""Characters of a template for a question or a denial."""
+"""Maximum characters of a template for a question or a denial."""
+
+
+@record
+class LivePrompt:
+    """A prompt of an MCP server, as a command."""
+
+    name: str
+    """Of the command: `mcp__<server>__<prompt>`, in small letters, digits and `_`."""
+    summary: str
+    """One line for menus and /help."""
+    say: Callable[[str], Awaitable[tuple[Piece, ...]]]
+    """Return the message for the text behind the command, as pieces with their origins (empty: the person's own words).
+
+    Raises ToolError; where something is missing the error says how the command is used.
+    """
 
 
 class ToolEnvironment(Protocol):
@@ -133,7 +134,7 @@ class ToolContext:
         await self.port.services.keep_todos(todos)
 
     def authorize(self, action: str, target: str) -> Decision:
-        """May the acting person do `action` to `target`? Asked for what arguments reach beyond the tool itself."""
+        """Return whether the acting person may do `action` to `target`: for what arguments reach beyond the tool."""
         return self.port.authorize(action, target)
 
     def agreed_by(self, action: str, target: str) -> Actor | None:
@@ -289,19 +290,19 @@ class ToolSource(Protocol):
 
 @runtime_checkable
 class LateSource(ToolSource, Protocol):
-    """A source whose tools take their time to come."""
+    """A source whose tools take long to load."""
 
     async def ready(self) -> None:
-        """Have them there; asked earlier, `tools` gets them itself and holds up the event loop meanwhile."""
+        """Load the tools; without this `tools` loads them itself, and holds up the event loop meanwhile."""
         ...
 
 
 @runtime_checkable
 class ConnectingSource(ToolSource, Protocol):
-    """A source that goes on in the background when it is open."""
+    """A source that connects in the background once it is open."""
 
     async def settled(self, seconds: float) -> None:
-        """Wait until everything in it was tried once, or so long."""
+        """Wait until every connection was tried once, at most so long."""
         ...
 
 
@@ -390,7 +391,7 @@ def check_spec(spec: ToolSpec, arguments: type[BaseModel], result: ResultType, d
     """Check that a declaration is consistent.
 
     Raises:
-        ValueError: it does not; the message names the tool and what is at fault.
+        ValueError: it is not; the message names the tool and the fault.
     """
     check_name(spec.name)
     names = set(arguments.model_fields)
@@ -409,7 +410,7 @@ def check_name(name: str) -> None:
     """Check that a name is valid for a tool.
 
     Raises:
-        ValueError: it may not.
+        ValueError: it is not.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r}: a tool's name has up to 64 letters, digits, _ and -")

@@ -53,7 +53,7 @@ class ApprovalRequest:
     labels: tuple[str, ...] = ()
 
 
-def _for_ever() -> str:
+def _never_lapses() -> str:
     return ""
 
 
@@ -67,7 +67,7 @@ class Consent:
     """Why not."""
     by: Actor | None = None
     """The person who approved this call; None: a rule did, or the person is unknown."""
-    lapsed: Callable[[], str] = _for_ever
+    lapsed: Callable[[], str] = _never_lapses
     """Asked right before the call runs: why the consent holds no more; empty: it does."""
 
 

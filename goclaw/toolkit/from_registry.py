@@ -20,12 +20,12 @@ from goclaw.registries.catalog_store import FILE, CatalogStore
 from goclaw.registries.resolving import Resolved, resolve
 
 LOOK_SECONDS = 5.0
-"""Between two looks whether the catalogue store has changed: by the daemon itself, or by `goclaw registry sync`."""
+"""Seconds between two looks whether the catalogue store was changed, by the daemon or by `goclaw registry sync`."""
 _HTTPS, _HTTP = 443, 80
 
 
 class RegistryFinder:
-    """One line. Implements `Finder`."""
+    """Finds the server of one entry of `tools.from_registry`. Implements `Finder`."""
 
     def __init__(self, name: str, settings: FromRegistrySettings, config: Config, clock: Clock) -> None:
         self.place = f"tools.from_registry.{name}"
@@ -35,8 +35,8 @@ class RegistryFinder:
         self._wanted = settings
         self._registry = config.registries.get(settings.registry)
         self._guard = UrlGuard(config.tools.network.allow, config.tools.network.deny)
-        self._store = CatalogStore(config.state_dir / FILE)
         self._file = config.state_dir / FILE
+        self._store = CatalogStore(self._file)
         self._clock = clock
         self._seen: tuple[int, int] = (0, 0)
 
@@ -44,7 +44,7 @@ class RegistryFinder:
         """Return the location of the server from the last fetched entry.
 
         Raises:
-            RegistryError: it is nowhere, or where nothing may be called.
+            RegistryError: it has no location, or one that may not be called.
             StateError: the catalogue store cannot be used.
         """
         self._seen = await asyncio.to_thread(_stamp, self._file)

@@ -19,6 +19,37 @@ from pydantic_core import SchemaError
 
 from goclaw.toolkit.results import BoundedResult, Result
 
+STRICT = ConfigDict(extra="forbid", strict=True)
+"""Strict: "5" is not 5. A model that confuses them gets a sentence to learn from instead of a guess."""
+_TYPES: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": NoneType}
+_BOUNDS = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "minItems": "min_length",
+    "maxItems": "max_length",
+    "pattern": "pattern",
+}
+"""Keywords that say what a value must be, in pydantic's words."""
+_BOUND_OF: Mapping[str, tuple[str, ...]] = {
+    "string": ("minLength", "maxLength", "pattern"),
+    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    "array": ("minItems", "maxItems"),
+}
+"""The keywords of `_BOUNDS` that a type takes."""
+_STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
+_NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
+"""Keywords for readers."""
+FieldPath = tuple[str | int, ...]
+"""The names and indices that lead to a value in the arguments."""
+_MAX_REFERENCES = 8
+"""References followed in a row: a foreign schema may refer to itself."""
+
 
 class Injected:
     """Marks an argument that the model neither sees nor may give: `Annotated[str, Injected()]`. Hooks fill it in."""
@@ -33,10 +64,6 @@ class Takes(StrEnum):
     """All in one pydantic model: its only parameter, positional-only."""
     VALUE = "value"
     """One plain value, positional-only; models send it as the field `value`."""
-
-
-STRICT = ConfigDict(extra="forbid", strict=True)
-"""Strict: "5" is not 5. A model that confuses them gets a sentence to learn from instead of a guess."""
 
 
 def arguments_of(function: Callable[..., Any]) -> tuple[type[BaseModel], Takes, frozenset[str]]:
@@ -107,7 +134,10 @@ def schema_of(arguments: type[BaseModel], injected: frozenset[str] = frozenset()
 
 
 def without_titles(node: Any, *, names: bool = False) -> Any:
-    """`names`: the keys of this mapping are field names, of which `title` may be one."""
+    """Return a part of a JSON Schema without titles.
+
+    `names`: the keys of this mapping are field names, of which `title` may be one.
+    """
     match node:
         case dict():
             return {
@@ -121,31 +151,6 @@ def without_titles(node: Any, *, names: bool = False) -> Any:
             return node
 
 
-_TYPES: Mapping[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": NoneType}
-_BOUNDS = {
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusiveMinimum": "gt",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-    "minItems": "min_length",
-    "maxItems": "max_length",
-    "pattern": "pattern",
-}
-"""Keywords that say what a value must be, in pydantic's words."""
-_BOUND_OF: Mapping[str, tuple[str, ...]] = {
-    "string": ("minLength", "maxLength", "pattern"),
-    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("minItems", "maxItems"),
-}
-_STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
-_NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
-"""Keywords for readers."""
-
-
 def model_of(schema: Mapping[str, Any], name: str, where: str) -> type[BaseModel]:
     """Return the Pydantic model of a tool's arguments.
 
@@ -157,7 +162,7 @@ def model_of(schema: Mapping[str, Any], name: str, where: str) -> type[BaseModel
 
 
 def result_of(schema: Mapping[str, Any], name: str, where: str, *, bounded: bool = False) -> type[Result]:
-    """The model of a tool's result; a bounded one has the fields that say how much of the whole it is.
+    """Return the model of a tool's result; a bounded one has the fields that say how much of the whole it is.
 
     Raises:
         ValueError: as `model_of` does.
@@ -221,7 +226,7 @@ def _type_of(kind: str, node: Mapping[str, Any], where: str, name: str) -> Any:
         case "array":
             return _generic(list, _kind(node["items"], f"{where}[]", f"{name}_item") if "items" in node else Any)
         case "object" if "properties" in node:
-            return _model(node, name, where, {"__config__": ConfigDict(extra="forbid", strict=True)})
+            return _model(node, name, where, {"__config__": STRICT})
         case "object":
             inner = node.get("additionalProperties", True)
             return _generic(dict, Any if isinstance(inner, bool) else _kind(inner, f"{where}.*", f"{name}_value"))
@@ -233,11 +238,6 @@ def _type_of(kind: str, node: Mapping[str, Any], where: str, name: str) -> Any:
 def _generic(outer: Any, inner: Any) -> Any:
     """`list[X]` or `dict[str, X]` of a type that is only known now."""
     return outer[inner] if outer is list else outer[str, inner]
-
-
-FieldPath = tuple[str | int, ...]
-_DEEPEST = 8
-"""References followed in a row: a foreign schema may refer to itself."""
 
 
 class Shape:
@@ -262,7 +262,7 @@ class Shape:
             nodes = [child for node in self._opened(nodes) for child in _children(node, part)]
         return list(self._opened(nodes))
 
-    def _opened(self, nodes: Iterable[Mapping[str, Any]], depth: int = _DEEPEST) -> Iterator[Mapping[str, Any]]:
+    def _opened(self, nodes: Iterable[Mapping[str, Any]], depth: int = _MAX_REFERENCES) -> Iterator[Mapping[str, Any]]:
         """Yield the nodes with references and alternatives resolved."""
         for node in nodes if depth else ():
             if "$ref" in node:

@@ -37,7 +37,7 @@ class ToolsetPart:
     name: str
     description: str = ""
     tools: tuple[Tool, ...] = ()
-    """Its own."""
+    """Tools of its own."""
     also: tuple[str, ...] = ()
     """A selection of tools that are there already."""
     tags: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class ToolsetPart:
     publish: PublishSettings | None = None
     """The settings for publishing it to registries; None: not published."""
     registries: tuple[RegistryPart, ...] = ()
-    """Those that the two name."""
+    """The registries that `origin` and `publish` name."""
 
     @property
     def members(self) -> tuple[str, ...]:

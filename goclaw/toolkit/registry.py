@@ -27,15 +27,17 @@ from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
 MAX_SHOWN = 256
 """Maximum lists of tools that are kept, one for each actor and selection."""
+Input = dict[str, Any]
+"""The arguments of a call."""
+_MILLISECONDS = 1_000
+"""In a second; a time limit from here on is taken for milliseconds, because seconds end at 600."""
 
 
 class BuiltIn:
-    """The tools of the catalogue, loaded when they are first asked for.
-
-    `gates`: those whose tools are there, too.
-    """
+    """The tools of the catalogue, loaded when they are first asked for."""
 
     def __init__(self, gates: Iterable[str] = ()) -> None:
+        """`gates`: the open ones of `catalog.GATED_TOOLS`."""
         self._gates = tuple(gates)
 
     @cached_property
@@ -105,10 +107,6 @@ class Registry:
             self._listed = listed
         return self._by_name.get(name)
 
-    def names(self) -> list[str]:
-        """Return every tool's name, regardless of rights."""
-        return [tool.spec.name for source in self._sources for tool in source.tools()]
-
     def find(self, name: str, actor: Actor) -> Tool | None:
         """Return the tool, if it exists and `actor` may use it; None does not reveal which of the two failed."""
         tool = self._called(name)
@@ -158,12 +156,6 @@ def _is_fixed(listed: Sequence[Sequence[Tool]]) -> bool:
     return all(isinstance(tools, tuple) for tools in listed)
 
 
-Input = dict[str, Any]
-
-_MILLISECONDS = 1_000
-"""A time limit from here on is one in milliseconds: seconds end at 600."""
-
-
 def meant(call: ToolCall, tool: str) -> ToolCall:
     """Return the call under the name of its tool, resolved from an alias."""
     if call.name == tool:
@@ -202,7 +194,7 @@ def _in_seconds(given: Input, most: int) -> Input:
     timeout = given.get("timeout")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= _MILLISECONDS:
         return given
-    return {**given, "timeout": most if timeout >= most * _MILLISECONDS else math.ceil(timeout / 1_000)}
+    return {**given, "timeout": most if timeout >= most * _MILLISECONDS else math.ceil(timeout / _MILLISECONDS)}
 
 
 def _bash(given: Input) -> Input:

@@ -12,8 +12,7 @@ from goclaw.core.messages import Image
 from goclaw.core.records import record
 
 BOUNDS = ("returned", "total", "truncated", "refinement_hint")
-
-
+"""The fields of a bounded result."""
 _ANY: TypeAdapter[Any] = TypeAdapter(Any)
 
 

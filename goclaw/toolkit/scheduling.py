@@ -17,7 +17,6 @@ from goclaw.workspace import Workspace
 
 Category = Literal["", "shell", "network", "memory"]
 
-
 EVERYTHING = "/"
 """In `ResourceUse.reads`: whatever there is."""
 
@@ -53,7 +52,6 @@ class ResourceUse:
 
 Access = ResourceUse
 """The name of `ResourceUse` until 2026-11, for tools that were written then."""
-
 
 _NOTHING = ResourceUse()
 _UNDECLARED = {

@@ -55,7 +55,7 @@ class SourcePart:
 
 @record
 class Named:
-    """One source, and where it is from."""
+    """One source, and its origin."""
 
     origin: str
     source: ToolSource

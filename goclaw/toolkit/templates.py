@@ -14,6 +14,10 @@ from goclaw.core.records import record
 
 Rendered = Callable[..., str]
 """From values by name to text; raises ValueError where it cannot be made of them."""
+HINT_LENGTH = 140
+"""Characters of a hint's template, and of its rendered text (Goa-AI, CallHintTemplate)."""
+_ARGUMENT_LENGTH = 2_000
+"""Characters of one value that a hint may look at."""
 
 
 @record
@@ -23,12 +27,6 @@ class TemplateEngine:
     names: Callable[[str], set[str]]
     """Return the names that a template uses; raises ValueError for an invalid one."""
     compiled: Callable[[str], Rendered]
-
-
-HINT_LENGTH = 140
-"""Characters of a hint's template, and of its rendered text (Goa-AI, CallHintTemplate)."""
-_ARGUMENT_LENGTH = 2_000
-"""Characters of one value that a hint may look at."""
 
 
 def check(text: str, names: Collection[str], where: str, longest: int = HINT_LENGTH) -> str:

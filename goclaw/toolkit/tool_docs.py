@@ -37,6 +37,36 @@ one, `goclaw tool run NAME --input JSON` runs it without an agent. Who may use w
 [users-and-rights.md](users-and-rights.md), what runs and what asks on [configuration.md](configuration.md); how to make
 one of your own is on [writing-tools.md](writing-tools.md).
 """
+_KINDS = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "nothing",
+    "object": "object",
+    "array": "list",
+}
+"""JSON's types, for people."""
+_ANSWERS = {"run": "runs", "ask": "asks", "refuse": "is refused"}
+"""What becomes of a call in a permission mode."""
+_MAX_OF_A_DEFAULT = 80
+"""Maximum characters of an argument's default."""
+QUICKSTART = "AGENTS_QUICKSTART.md"
+_MAX_QUICKSTART = 1 << 20
+"""Bytes. No generated quickstart is larger, so a larger file is the user's own."""
+_QUICKSTART_MARK = re.compile(r"<!-- written by GoClaw, sha256:(?P<digest>[0-9a-f]{64})[^\n]*-->\n\Z")
+_QUICKSTART_HEAD = """\
+# Quickstart for agents
+
+GoClaw works in this folder. These are its tools, for an agent that works here and for a person who looks around. Not
+everybody may use each of them: `/tools` in the chat lists yours.
+
+- An agent calls a tool by its name with a JSON object. Paths count from this folder.
+- In a shell: `goclaw tool run NAME --input JSON`, and `goclaw tool list`.
+- All about one tool, with examples, rights and risk: `/tools NAME` in the chat, `goclaw tool describe NAME` in a shell.
+- What needs a person's yes is asked for; what is refused should not be tried in another way.
+- `AGENTS.md` and the other files with names in capitals are what the agent is told at the beginning.
+"""
 
 
 @record
@@ -120,7 +150,7 @@ def _harm(tool: Tool) -> str:
 
 
 def in_brackets(shown: ListedTool) -> str:
-    """Behind what a tool does: when models are offered it; empty: always."""
+    """Return when models are offered a tool, to stand behind its sentence; empty: always."""
     return f" ({shown.availability})" if shown.availability else ""
 
 
@@ -140,19 +170,6 @@ def tools_page(listed: Sequence[ListedTool]) -> str:
         for shown in inside:
             lines += ["", details(shown.tool, shown.origin, "###")]
     return "\n".join(lines) + "\n"
-
-
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "nothing",
-    "object": "object",
-    "array": "list",
-}
-_SAYS = {"run": "runs", "ask": "asks", "refuse": "is refused"}
-_MAX_OF_A_DEFAULT = 80
 
 
 def details(tool: Tool, origin: str, heading: str = "#") -> str:
@@ -218,7 +235,7 @@ def rights(tool: Tool) -> str:
     answers: dict[str, list[str]] = {}
     for mode in get_args(Mode):
         answer = consent(mode, spec.risk, confirm=spec.confirm is not None)
-        answers.setdefault(_SAYS[answer], []).append(f"`{mode}`")
+        answers.setdefault(_ANSWERS[answer], []).append(f"`{mode}`")
     modes = "; ".join(f"{answer} in {', '.join(named)}" for answer, named in answers.items())
     worst = " At its highest risk a call" if tool.risk else " A call"
     sure = " A person has to agree to every call." if spec.confirm else ""
@@ -291,25 +308,6 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-NAME = "AGENTS_QUICKSTART.md"
-_MAX_BYTES = 1 << 20
-"""Bytes. No generated page is larger, so a larger file is the user's own."""
-_QUICKSTART_MARK = re.compile(r"<!-- written by GoClaw, sha256:(?P<digest>[0-9a-f]{64})[^\n]*-->\n\Z")
-
-_QUICKSTART_HEAD = """\
-# Quickstart for agents
-
-GoClaw works in this folder. These are its tools, for an agent that works here and for a person who looks around. Not
-everybody may use each of them: `/tools` in the chat lists yours.
-
-- An agent calls a tool by its name with a JSON object. Paths count from this folder.
-- In a shell: `goclaw tool run NAME --input JSON`, and `goclaw tool list`.
-- All about one tool, with examples, rights and risk: `/tools NAME` in the chat, `goclaw tool describe NAME` in a shell.
-- What needs a person's yes is asked for; what is refused should not be tried in another way.
-- `AGENTS.md` and the other files with names in capitals are what the agent is told at the beginning.
-"""
-
-
 def quickstart_page(listed: Sequence[ListedTool]) -> str:
     """Return the whole file, with its mark."""
     lines = [_QUICKSTART_HEAD]
@@ -325,33 +323,33 @@ def quickstart_page(listed: Sequence[ListedTool]) -> str:
 
 
 def is_untouched(content: str) -> bool:
-    """Whether a file is still what `page` made, of whatever tools."""
+    """Whether a file is still as `quickstart_page` made it, of whatever tools."""
     mark = _QUICKSTART_MARK.search(content)
     return mark is not None and mark["digest"] == _digest(content[: mark.start()])
 
 
 async def write_quickstart(workspace: Workspace, listed: Sequence[ListedTool]) -> bool:
-    """Write the page to the workspace, unless the user has an own file of its name. Returns whether it was written.
+    """Write the page to the workspace, unless the user has a file of that name. Return whether it was written.
 
     Raises:
         ToolError: the workspace takes no file.
     """
     wanted = quickstart_page(listed)
-    if await workspace.has_link(NAME):
+    if await workspace.has_link(QUICKSTART):
         return False
-    if not await workspace.exists(NAME):
-        await workspace.keep_bytes(NAME, wanted.encode())  # replaces nothing, whatever appears meanwhile
+    if not await workspace.exists(QUICKSTART):
+        await workspace.keep_bytes(QUICKSTART, wanted.encode())  # replaces nothing, whatever appears meanwhile
         return True
     try:
         found, version = await workspace.use(
-            NAME, lambda opened: (opened.file.read(_MAX_BYTES + 1), opened.stat.version)
+            QUICKSTART, lambda opened: (opened.file.read(_MAX_QUICKSTART + 1), opened.stat.version)
         )
     except ToolError:
         return False  # no regular file: the user's own
     content = found.decode(errors="replace")
     if content == wanted or not is_untouched(content):
         return False
-    await workspace.write_bytes(NAME, wanted.encode(), unless_changed=version)
+    await workspace.write_bytes(QUICKSTART, wanted.encode(), unless_changed=version)
     return True
 
 

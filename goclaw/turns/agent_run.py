@@ -24,6 +24,8 @@ from goclaw.sessions.state import Session
 from goclaw.store.database import BoundStatement
 from goclaw.workspace import Workspace
 
+T = TypeVar("T")
+
 
 @record
 class SharedRun:
@@ -133,9 +135,6 @@ class AgentRun:
         while agent_run is not None:
             yield agent_run
             agent_run = agent_run.parent
-
-
-T = TypeVar("T")
 
 
 @record

@@ -26,7 +26,6 @@ from goclaw.toolkit.registry import Registry
 
 log = logging.getLogger(__name__)
 
-
 INBOX = "inbox"
 """Folder of the workspace for received files."""
 WRITE = "write"
@@ -46,6 +45,34 @@ _KINDS: Mapping[str, str] = {
     "animation": "Animation",
 }
 HOW_TO_TRANSCRIBE = "no transcriber is configured (media.transcriber in config.yaml)"
+MAX_NAME_BYTES = 120
+"""Maximum bytes of a name, of the 255 that file systems allow: a number may follow."""
+MAX_NAME_ENDING = 20
+"""Maximum bytes of the ending that a name keeps when it is cut."""
+_KEPT_IN_NAMES = frozenset("._- ()+,=")
+_SOUND_ENDINGS = {
+    "audio/ogg": ".ogg",
+    "audio/mpeg": ".mp3",
+    "audio/mp4": ".m4a",
+    "audio/x-m4a": ".m4a",
+    "audio/wav": ".wav",
+    "audio/x-wav": ".wav",
+    "audio/flac": ".flac",
+    "audio/webm": ".webm",
+    "video/mp4": ".mp4",
+}
+"""The endings that transcribers know (OpenAI's API reference, "Create transcription")."""
+_BYTE_ORDER_MARKS = (
+    # The longer mark first: it begins with the shorter one.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROLS = bytes(sorted(frozenset(range(0x20)) - frozenset(b"\t\n\r\f\x1b")))
+"""Control characters that no text contains, except ESC, which logs with colours do."""
+_OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".srt", ".html", ".htm", ".xml", ".sql"})
 
 
 @record
@@ -200,24 +227,6 @@ def in_words(size: int) -> str:
     return f"{size / (1 << 10):.0f} KB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MB"
 
 
-MAX_NAME_CHARACTERS = 120
-"""Maximum bytes of a name, of the 255 that file systems allow: a number may follow."""
-MAX_NAME_ENDING = 20
-_KEPT_IN_NAMES = frozenset("._- ()+,=")
-_SOUND_ENDINGS = {
-    "audio/ogg": ".ogg",
-    "audio/mpeg": ".mp3",
-    "audio/mp4": ".m4a",
-    "audio/x-m4a": ".m4a",
-    "audio/wav": ".wav",
-    "audio/x-wav": ".wav",
-    "audio/flac": ".flac",
-    "audio/webm": ".webm",
-    "video/mp4": ".mp4",
-}
-"""The endings that transcribers know (OpenAI's API reference, "Create transcription")."""
-
-
 def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
     """Return a file's name without folders, marks of shells, control characters, and a dot or dash in front.
 
@@ -230,7 +239,7 @@ def safe_name(name: str, mime: str, unnamed: str = "document") -> str:
         return f"{unnamed}{mimetypes.guess_extension(mime) or ''}"
     path = PurePosixPath(kept)
     ending = path.suffix if len(path.suffix.encode()) <= MAX_NAME_ENDING else ""
-    stem = kept.removesuffix(ending).encode()[:MAX_NAME_CHARACTERS].decode(errors="ignore")
+    stem = kept.removesuffix(ending).encode()[:MAX_NAME_BYTES].decode(errors="ignore")
     return stem.rstrip(". ") + ending
 
 
@@ -249,19 +258,6 @@ def picture_name(blob: str, mime: str) -> str:
     return f"picture-{blob[:8]}{mimetypes.guess_extension(mime) or ''}"
 
 
-_MARKS = (
-    # The longer mark first: it begins with the shorter one.
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-)
-_CONTROLS = bytes(sorted(frozenset(range(0x20)) - frozenset(b"\t\n\r\f\x1b")))
-"""Control characters that no text contains, except ESC, which logs with colours do."""
-_OF_TEXT = frozenset({".txt", ".csv", ".tsv", ".log", ".md", ".ini", ".cfg", ".srt", ".html", ".htm", ".xml", ".sql"})
-
-
 def sound_type(data: bytes) -> str | None:
     """Return the media type of a recording, where its first bytes say."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
@@ -274,7 +270,7 @@ def sound_type(data: bytes) -> str | None:
 
 def text_of(data: bytes, name: str, mime: str) -> str | None:
     """Decode a file as text; None if it is binary. Takes 0.1 s for 20 MB: do not call it on the event loop."""
-    for mark, encoding in _MARKS:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return _decoded(data, encoding)
     if len(data.translate(None, _CONTROLS)) != len(data):

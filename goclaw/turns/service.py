@@ -35,6 +35,12 @@ SCALES = "token_scales"
 """The stored fact that keeps the calibration over a restart."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
+MAX_FILES = 3
+"""The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
+DIFF_TYPE = "text/x-diff"
+"""The media type of a file's diff."""
+MAX_ARTIFACT_BYTES = 10 << 20
+"""Maximum bytes of one artifact: a size that telephones open."""
 
 
 @record
@@ -202,14 +208,6 @@ def _taken_for_stop(turn: Turn) -> bool:
         return False
     task.uncancel()
     return True
-
-
-MAX_FILES = 3
-"""The latest artifacts of one turn to send: more would flood the chat, and the transcript has all."""
-DIFF_TYPE = "text/x-diff"
-"""The media type of a file's diff."""
-MAX_ARTIFACT_BYTES = 10 << 20
-"""Maximum bytes of one artifact: a size that telephones open."""
 
 
 def files_of(

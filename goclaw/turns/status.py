@@ -43,6 +43,14 @@ FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "To
 
 Counts of other people's memories are in `memory.memory_queries`.
 """
+LOOK_SECONDS = 0.5
+"""Seconds for which a command waits while the model is still being looked for."""
+SETUP = "`goclaw setup`"
+"""The command that adds what the greeting misses."""
+NO_MODEL = "Model: demo. No AI is connected."
+NO_TELEGRAM = "Telegram: not connected."
+NO_USERS = "Telegram: nobody is listed in users.json, so nobody is answered."
+NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
 
 
 @record
@@ -224,10 +232,6 @@ def _until(seconds: float) -> str:
     return f"{left} s" if left < MINUTE else _minutes(seconds)
 
 
-LOOK_SECONDS = 0.5
-"""Seconds for which a command waits while the model is still being looked for."""
-
-
 @record
 class SessionInspection:
     """Looks at sessions, and changes nothing."""
@@ -321,13 +325,6 @@ class SessionInspection:
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
         """Return the share of the daily budget used by the session's current user, at first its own person."""
         return await self.context.costs.lines(session.person or session.key, self.context.agents_for.main.rules)
-
-
-SETUP = "`goclaw setup`"
-NO_MODEL = "Model: demo. No AI is connected."
-NO_TELEGRAM = "Telegram: not connected."
-NO_USERS = "Telegram: nobody is listed in users.json, so nobody is answered."
-NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
 
 
 def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:

@@ -29,7 +29,7 @@ async def test_broken_plugins_are_named_and_the_daemon_runs(
     async with asyncio.timeout(30):
         with caplog.at_level(logging.WARNING):
             async with open_app(config, SteppedClock()) as app:
-                assert app.registry.names() == list(catalog.TOOLS)
+                assert [spec.name for spec in app.registry.specs()] == list(catalog.TOOLS)
                 faults = app.sources.faults
     assert sorted(faults) == [
         "plugin tool_sources.bad (bad-tools 1.0)",

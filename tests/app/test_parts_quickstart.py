@@ -9,7 +9,7 @@ from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor
-from goclaw.toolkit.tool_docs import NAME
+from goclaw.toolkit.tool_docs import QUICKSTART
 
 OWNER = Actor("tui:me", "cli", owner=True)
 CLI = {"count_lines": {"command": "wc", "description": "Count lines."}}
@@ -27,18 +27,18 @@ async def used(folder: Path, users: str = '{"users": {}}', *, key: str = "", **s
 
 
 async def test_it_is_there_when_a_workspace_is_used(tmp_path: Path) -> None:
-    text = ((await used(tmp_path, tools={"cli": CLI, "disabled": ["edit"]})) / NAME).read_text()
+    text = ((await used(tmp_path, tools={"cli": CLI, "disabled": ["edit"]})) / QUICKSTART).read_text()
     assert "- `read(path" in text and "- `count_lines(args?)`: Count lines." in text
     assert "`edit(" not in text
 
 
 async def test_it_can_be_switched_off(tmp_path: Path) -> None:
-    assert not ((await used(tmp_path, agents={"quickstart": False})) / NAME).exists()
+    assert not ((await used(tmp_path, agents={"quickstart": False})) / QUICKSTART).exists()
 
 
 @pytest.mark.promise("P-quickstart-own")
 async def test_it_is_replaced_after_a_restart_and_never_when_it_was_changed(tmp_path: Path) -> None:
-    file = (await used(tmp_path)) / NAME
+    file = (await used(tmp_path)) / QUICKSTART
     assert "count_lines" not in file.read_text()
     await used(tmp_path, tools={"cli": CLI})
     assert "count_lines" in file.read_text()
@@ -53,6 +53,6 @@ async def test_a_tool_of_the_operators_own_is_told_where_everybody_may_use_it(
 ) -> None:
     own = "" if shared else f', "workspace": "{tmp_path}/guests"'
     users = f'{{"users": {{"telegram:1": {{}}, "telegram:2": {{"allowedTools": ["read"]{own}}}}}}}'
-    text = ((await used(tmp_path, users, key="telegram:1", tools={"cli": CLI})) / NAME).read_text()
+    text = ((await used(tmp_path, users, key="telegram:1", tools={"cli": CLI})) / QUICKSTART).read_text()
     assert ("count_lines" in text) is told
     assert "`exec(" in text

@@ -42,7 +42,7 @@ def test_everyone_sees_what_is_theirs() -> None:
         [],
         ["look", "touch"],
     )
-    assert known.names() == ["look", "touch"]
+    assert [spec.name for spec in known.specs()] == ["look", "touch"]
 
 
 @pytest.mark.promise("P-tools-per-user")

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, tool
-from goclaw.toolkit.tool_docs import NAME, ListedTool, is_untouched, quickstart_page, write_quickstart
+from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, is_untouched, quickstart_page, write_quickstart
 from goclaw.workspace import Workspace
 
 
@@ -43,10 +43,10 @@ def test_it_says_what_there_is_how_it_is_called_and_where_more_is_said() -> None
 
 async def test_it_is_written_once_and_anew_when_the_tools_change(workspace: Workspace, tmp_path: Path) -> None:
     assert await write_quickstart(workspace, [COUNT])
-    assert (tmp_path / NAME).read_text() == quickstart_page([COUNT])
+    assert (tmp_path / QUICKSTART).read_text() == quickstart_page([COUNT])
     assert not await write_quickstart(workspace, [COUNT])
     assert await write_quickstart(workspace, [COUNT, LAUNCH])
-    assert (tmp_path / NAME).read_text() == quickstart_page([COUNT, LAUNCH])
+    assert (tmp_path / QUICKSTART).read_text() == quickstart_page([COUNT, LAUNCH])
 
 
 @pytest.mark.promise("P-quickstart-own")
@@ -64,22 +64,22 @@ async def test_it_is_written_once_and_anew_when_the_tools_change(workspace: Work
     ids=["other", "empty", "changed", "longer", "without mark", "large", "no text"],
 )
 async def test_a_file_of_somebodys_own_stays(own: str, workspace: Workspace, tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(own)
+    (tmp_path / QUICKSTART).write_text(own)
     assert not await write_quickstart(workspace, [LAUNCH])
-    assert (tmp_path / NAME).read_text() == own
+    assert (tmp_path / QUICKSTART).read_text() == own
 
 
 @pytest.mark.promise("P-quickstart-own")
 async def test_what_is_no_file_stays(workspace: Workspace, tmp_path: Path) -> None:
-    (tmp_path / NAME).mkdir()
+    (tmp_path / QUICKSTART).mkdir()
     assert not await write_quickstart(workspace, [LAUNCH])
-    (tmp_path / NAME).rmdir()
+    (tmp_path / QUICKSTART).rmdir()
     (tmp_path / "elsewhere").write_text(quickstart_page([COUNT]))
-    (tmp_path / NAME).symlink_to("elsewhere")
+    (tmp_path / QUICKSTART).symlink_to("elsewhere")
     assert not await write_quickstart(workspace, [LAUNCH])
-    assert (tmp_path / NAME).is_symlink() and (tmp_path / "elsewhere").read_text() == quickstart_page([COUNT])
-    (tmp_path / NAME).unlink()
-    (tmp_path / NAME).symlink_to("nowhere")
+    assert (tmp_path / QUICKSTART).is_symlink() and (tmp_path / "elsewhere").read_text() == quickstart_page([COUNT])
+    (tmp_path / QUICKSTART).unlink()
+    (tmp_path / QUICKSTART).symlink_to("nowhere")
     assert not await write_quickstart(workspace, [LAUNCH])
     assert not (tmp_path / "nowhere").exists()
 
