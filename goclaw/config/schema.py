@@ -283,12 +283,12 @@ class MediaSettings(Section):
 
 
 class QueueSettings(Section):
-    """The handling of a message that comes while a turn of its session runs;`/queue` chooses it per session."""
+    """The handling of a message that arrives during a turn of its session; `/queue` chooses it per session."""
 
     mode: QueueMode = Field(
         "queue",
-        description="`queue`: it waits and gets an answer of its own; `collect`: what one person wrote in a row "
-        "meanwhile is answered together; `steer`: it joins the turn before the model is asked the next time; "
+        description="`queue`: it waits and gets an answer of its own; `collect`: it waits; consecutive messages of "
+        "one person are answered together; `steer`: it joins the turn before the next request to the model; "
         "`interrupt`: it stops the turn and takes its place. The last two only for the person whose turn it is.",
     )
 

@@ -318,7 +318,7 @@ class Memory:
 
     def _details(self) -> Iterator[str]:
         if self._remaking or self._remake.is_set():
-            yield "the index is being made anew; the old one serves until then"
+            yield "the index is being rebuilt; the old one serves until then"
         if not self._config.memory.transcripts:
             yield "conversations are not searched: memory.transcripts is false"
 

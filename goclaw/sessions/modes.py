@@ -22,10 +22,10 @@ from goclaw.store.settings import Settings
 from goclaw.toolkit.services import Reminder, ReminderTier, SettingsPort
 
 MEANINGS: Mapping[Mode, str] = {
-    "default": "what is risky asks first",
-    "accept-edits": "the same; changes of files in the workspace are accepted",
-    "plan": "nothing may be changed until a plan is approved",
-    "bypass": "nothing asks; for admins, where policy.allow_bypass is set",
+    "default": "risky calls ask first",
+    "accept-edits": "like default, but changes to files in the workspace do not ask",
+    "plan": "nothing may change until a plan is approved",
+    "bypass": "nothing asks; only for admins, where policy.allow_bypass is set",
 }
 """Each mode's rule, in words."""
 

@@ -20,8 +20,8 @@ from goclaw.store.settings import Settings
 
 MEANINGS: Mapping[QueueMode, str] = {
     "queue": "it waits and gets an answer of its own",
-    "collect": "it waits; what one person wrote in a row meanwhile is answered together",
-    "steer": "it joins the turn before the model is asked the next time",
+    "collect": "it waits; consecutive messages of one person are answered together",
+    "steer": "it joins the turn before the next request to the model",
     "interrupt": "it stops the turn and takes its place",
 }
 """Each mode's effect on a message, in words."""

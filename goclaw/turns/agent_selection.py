@@ -65,7 +65,7 @@ class AgentSelector:
             return self.main, f"none. {error}"
         chosen, line = await self.chosen(session), f"{found.kind.name} ({found.why})" if found.why else ""
         if chosen and chosen != found.kind.name:
-            line = f"{found.kind.name}; {chosen}, which /agent chose, is not there or not for you"
+            line = f"{found.kind.name}; {chosen}, chosen with /agent, no longer exists or is not available to you"
         return found.kind, line
 
     async def model(self, session: str, kind: Kind) -> ChatModel:
@@ -115,8 +115,8 @@ class AgentSelector:
                 return SelectedAgent(kind, BY_ROUTE)
         if not self.may(actor, MAIN):
             raise AccessDenied(
-                f"No agent may answer you here: {MAIN} is not among those of your role (roles.<name>.agents). An admin "
-                "can change that, or name one for you in agents.routes."
+                f"No agent is available to you here: {MAIN} is not among those of your role (roles.<name>.agents). "
+                "An admin can change that, or name one for you in agents.routes."
             )
         return SelectedAgent(self._named(MAIN, BY_DEFAULT))
 

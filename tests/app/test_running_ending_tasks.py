@@ -54,7 +54,10 @@ async def test_it_outlives_its_turn_and_its_end_is_told_to_people_and_to_the_mod
         await core.settled()
         assert here.texts() == ["It runs."]
 
-        assert await core.command("/stop") == "Nothing is running.\n1 background task goes on; `/stop tasks` ends that."
+        assert (
+            await core.command("/stop")
+            == "Nothing is running.\n1 background task is still running; `/stop tasks` stops it."
+        )
         (here.root / "go").touch()
         line = await told(core)
         task = line.split()[2]
@@ -74,8 +77,8 @@ async def test_stop_tasks_ends_them_and_says_so(tmp_path: Path, sandbox: Sandbox
     async with here.running() as core:
         await core.say("start it")
         await core.settled()
-        assert await core.command("/stop tasks") == "Stopped in the background: 1."
-        assert await core.command("/stop tasks") == "Nothing of yours runs in the background here."
+        assert await core.command("/stop tasks") == "Background tasks stopped: 1."
+        assert await core.command("/stop tasks") == "You have no background tasks running here."
         assert await core.command("/stop") == "Nothing is running."
 
 

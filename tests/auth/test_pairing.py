@@ -337,9 +337,9 @@ async def test_over_telegram_a_stranger_is_let_in_by_an_admin_and_by_nobody_else
         assert told.startswith("I do not know you.") and "GoClaw" not in told
         await world.say(f"/pair approve {code}", user=CARL)  # the stranger himself
         await world.say(f"/pair approve {code}", user=6)  # a user, no admin
-        assert await said_to(telegram, 6, 1) == "Only an admin can let people in."
+        assert await said_to(telegram, 6, 1) == "Only admins can manage pairing requests."
         await world.say(f"/pair@claw_bot approve {code}", user=BOSS, chat=-100)  # where others read
-        assert (await said_to(telegram, -100, 1)).startswith("Others read here")
+        assert (await said_to(telegram, -100, 1)).startswith("Other people can read this chat")
         assert str(CARL) not in users.read_text()
         await world.say("/pair list", user=BOSS)
         assert f"{code}  telegram:{CARL}, calls itself 'Carl'" in await said_to(telegram, BOSS, 1)
@@ -362,7 +362,7 @@ async def test_over_telegram_nobody_gets_a_code_in_a_group(tmp_path: Path) -> No
         await telegram.world.say("@claw_bot ping", user=6, chat=-100)
         await telegram.wait_sent(-100, 1)
         await telegram.world.say("/pair list", user=BOSS)
-        assert await said_to(telegram, BOSS, 1) == "Nobody asks to be let in."
+        assert await said_to(telegram, BOSS, 1) == "There are no pairing requests."
         assert len(telegram.sent(-100)) == 1 and telegram.sent(CARL) == []
 
 

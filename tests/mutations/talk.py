@@ -193,6 +193,14 @@ BUGS: list[Bug] = [
         "tests/gateway/commands/test_people_help.py::test_help_shows_what_is_for_admins_to_admins_alone",
     ),
     bug(
+        "/help leaves out the commands of agents",
+        "class words: a command without a heading",
+        "goclaw/gateway/commands/people.py",
+        "        blocks.append([OTHER, *lines.values()])",
+        "        pass",
+        "tests/gateway/commands/test_people_help.py::test_help_shows_commands_of_agents_under_a_heading_of_their_own",
+    ),
+    bug(
         "goclaw send prints the last answer alone",
         "the answer of a model that then calls a tool was lost",
         "goclaw/cli/send.py",

@@ -47,12 +47,12 @@ async def test_a_paused_turn_waits_before_its_next_request_and_goes_on_where_it_
     async with world.running() as core:
         await in_the_tool(core, trail)
         assert (await core.command("/pause")).startswith("Paused")
-        assert (await core.command("/pause")).startswith("It is paused already")
+        assert (await core.command("/pause")).startswith("The turn is already paused")
         trail.gate.set()
         assert await held(core)
         assert "This turn: paused; /resume goes on with it" in await core.command("/status")
         assert len(world.script.requests) == 1, "nobody asked the model"
-        assert await core.command("/resume") == "Going on."
+        assert await core.command("/resume") == "Resumed."
         await core.settled()
         assert await core.command("/resume") == "Nothing is paused."
         assert "paused" not in await core.command("/status")
@@ -175,7 +175,7 @@ async def test_only_who_may_stop_a_turn_may_pause_it(tmp_path: Path) -> None:
         refused = [await core.command(text, actor=Actor("memory:anna", "memory")) for text in ("/pause", "/resume")]
         trail.gate.set()
         await core.settled()
-    assert all(reply.startswith("You may not stop what runs here") for reply in refused)
+    assert all(reply.startswith("You are not allowed to stop or pause") for reply in refused)
     assert world.texts().count("done") == 1
 
 
@@ -205,7 +205,7 @@ async def test_a_kill_at_any_write_loses_neither_the_turn_nor_what_was_ordered(t
                 await core.say("go", message_id="1")
                 if await held(core):
                     ordered += 1
-                    assert await core.command("/resume") == "Going on."
+                    assert await core.command("/resume") == "Resumed."
                 await core.settled()
             done = [heard for heard in world.room.all if heard.delivery.text == "done"]
             assert done and sum(heard.doubt is Doubt.NONE for heard in done) <= 1

@@ -49,9 +49,9 @@ from tests.tui.unseen import Unseen, open_unseen
 
 SESSION = "tui:me"
 COMMANDS = [
-    CommandInfo("help", "List the commands"),
+    CommandInfo("help", "Show available commands"),
     CommandInfo("status", "Show session status and compaction health"),
-    CommandInfo("stop", "Stop the answer that is being worked on"),
+    CommandInfo("stop", "Stop the current turn"),
 ]
 
 

@@ -107,8 +107,8 @@ async def test_agent_chooses_for_the_session_and_the_choice_survives_a_restart(t
     [
         (ANNA, ANNA, "/agent", "clerk answers here (by agents.routes)."),
         (ANNA, ANNA, "/agent cok", "There is no agent 'cok' for you. Did you mean cook?"),
-        (GUEST, GUEST, "/agent cook", "There is no agent 'cook' for you. There are: clerk."),
-        (GUEST, GUEST, "/agent", "No agent may answer you here: main is not among those of your role"),
+        (GUEST, GUEST, "/agent cook", "There is no agent 'cook' for you. Available: clerk."),
+        (GUEST, GUEST, "/agent", "No agent is available to you here: main is not among those of your role"),
         (BOB, BOB, "/agent main", "main answers in this conversation from the next message on."),
         (GUEST, GUEST, "/agents", "- clerk: Files letters.\n\n"),
         (ANNA, ANNA, "/agents", "- clerk: Files letters. (answers here)\n- cook: Cooks. (/cook)"),
@@ -125,7 +125,7 @@ async def test_nobody_chooses_for_the_conversation_of_another_person(tmp_path: P
     world.users._users[BOB] = User(BOB, roles=frozenset({"steerer"}))
     async with world.running() as core:
         said_to = await core.command("/agent cook", actor=Actor(BOB, "memory"), session=ANNA)
-        assert "Only the person whose conversation this is" in said_to
+        assert "Only the owner of this conversation" in said_to
         await core.command("/agent cook", actor=Actor(CHEF, "memory"), session=ANNA)
         await said(core, ANNA)
     assert who(world) == "the cook."
@@ -135,7 +135,7 @@ async def test_whoever_has_no_agent_is_told_so_and_no_model_is_asked(tmp_path: P
     world = world_of(tmp_path)
     async with world.running() as core:
         await said(core, GUEST)
-    assert "No agent may answer you here" in world.texts()[0] and world.script.requests == []
+    assert "No agent is available to you here" in world.texts()[0] and world.script.requests == []
 
 
 async def test_a_choice_that_became_impossible_is_said_and_routes_hold_again(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_choice_that_became_impossible_is_said_and_routes_hold_again(tmp
     reconfigure(world, agents={**AGENTS, "kinds": {"clerk": AGENTS["kinds"]["clerk"]}})
     async with world.running() as core:
         await said(core, ANNA)
-        assert "clerk; cook, which /agent chose, is not there" in await core.command(
+        assert "clerk; cook, chosen with /agent, no longer exists" in await core.command(
             "/status", actor=anna, session=ANNA
         )
     assert who(world) == "the clerk."
@@ -283,7 +283,7 @@ async def test_a_turn_whose_agent_is_not_for_the_person_any_more_is_not_taken_up
     world.users._users[BOB] = User(BOB, roles=frozenset({"guest"}))
     async with world.running() as core:
         await core.settled()
-    assert "No agent may answer you here" in world.texts()[0] and len(world.script.requests) == 1
+    assert "No agent is available to you here" in world.texts()[0] and len(world.script.requests) == 1
 
 
 async def test_where_main_answers_the_choice_costs_no_write(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ async def _agents(context: CommandContext) -> Reply:
     agents_for = context.ports.agents_for
     listed = agents_for.listed(context.actor)
     if not listed:
-        return Reply("No agent may answer you.")
+        return Reply("No agent is available to you.")
     try:
         here = (await agents_for.of(context.actor, context.session)).kind.name
     except (AccessDenied, ConfigError):
@@ -40,14 +40,14 @@ async def _agents(context: CommandContext) -> Reply:
         about = " ".join(kind.settings.description.split())
         line = f"- {kind.name}: {about}" if about else f"- {kind.name}"
         lines.append(f"{line} ({', '.join(notes)})" if notes else line)
-    return Reply("\n".join([*lines, "", "/agent NAME lets one answer in this conversation."]))
+    return Reply("\n".join([*lines, "", "/agent NAME switches this conversation to one of them."]))
 
 
-AGENTS = Command("agents", "List the agents that can answer you", _agents)
+AGENTS = Command("agents", "List the agents available to you", _agents)
 
 
 DEFAULT_AGENT = "default"
-AGENT_NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose who answers in it."
+AGENT_NOT_YOURS = "Only the owner of this conversation or an admin can choose its agent."
 
 
 async def _agent(context: CommandContext) -> Reply:
@@ -62,11 +62,11 @@ async def _agent(context: CommandContext) -> Reply:
     except AccessDenied as error:
         known = [kind.name for kind in agents_for.listed(context.actor)]
         meant = closest(wanted[:40], known)
-        hint = f" Did you mean {meant}?" if meant else f" There are: {', '.join(known) or 'none'}."
+        hint = f" Did you mean {meant}?" if meant else f" Available: {', '.join(known) or 'none'}."
         return Reply(f"{error}{hint}")
     if name:
         return Reply(
-            f"{name} answers in this conversation from the next message on. /agent {DEFAULT_AGENT} takes that back."
+            f"{name} answers in this conversation from the next message on. /agent {DEFAULT_AGENT} undoes this."
         )
     return Reply(f"This conversation follows the configuration again. {await _agent_here(context)}")
 
@@ -81,15 +81,15 @@ async def _agent_here(context: CommandContext) -> str:
     why = f" ({found.why})" if found.why else ""
     lines = [f"{found.kind.name} answers here{why}."]
     if chosen and chosen != found.kind.name:
-        lines.append(f"{chosen}, which /agent chose, is not there or not for you.")
-    return " ".join([*lines, "/agents lists all, /agent NAME chooses."])
+        lines.append(f"{chosen}, chosen with /agent, no longer exists or is not available to you.")
+    return " ".join([*lines, "/agents lists all of them, /agent NAME switches."])
 
 
-AGENT = Command("agent", "Show or choose the agent that answers: /agent [NAME]", _agent)
+AGENT = Command("agent", "Show or switch the agent: /agent [NAME]", _agent)
 
 
 DEFAULT_MODEL = "default"
-MODEL_NOT_YOURS = "Only the person whose conversation this is, or an admin, can choose its model."
+MODEL_NOT_YOURS = "Only the owner of this conversation or an admin can choose its model."
 MAX_MODELS = 30
 
 
@@ -112,15 +112,13 @@ async def _model(context: CommandContext) -> Reply:
         return Reply(f"{error}{_model_hint(wanted, choices)}")
     if not wanted:
         return Reply(f"This conversation follows the configuration again. {models.sentence}")
-    return Reply(
-        f"{wanted} answers in this conversation from the next request on. /model {DEFAULT_MODEL} takes that back."
-    )
+    return Reply(f"{wanted} answers in this conversation from the next request on. /model {DEFAULT_MODEL} undoes this.")
 
 
 async def _model_here(context: CommandContext) -> str:
     models, session = context.ports.models, context.session
     chosen = await models.chosen(session)
-    lines = [f"{chosen} was chosen for this conversation by /model." if chosen else models.sentence]
+    lines = [f"{chosen} was chosen for this conversation with /model." if chosen else models.sentence]
     if refusal := models.refusal(chosen):
         lines.append(f"It cannot be opened: {refusal}")
     try:
@@ -128,16 +126,16 @@ async def _model_here(context: CommandContext) -> str:
     except ConfigError:
         return "\n".join(lines)
     if chosen and agent.spec != chosen:
-        lines.append(f"{agent.spec} answers in its place.")
+        lines.append(f"{agent.spec} answers instead.")
     choices, keyed = await models.choices()
     if behind := [spec for spec in await models.behind(session) if spec != agent.spec]:
         lines.append(f"If it fails: {', then '.join(behind)}.")
     is_admin = context.ports.access.authorize(context.actor, "command.admin", "model").allowed
     others = [choice for choice in choices if choice.spec != agent.spec and (choice.configured or is_admin)]
     if others:
-        lines += ["", "Others that could answer:", *(f"- {each.spec} ({each.why})" for each in others[:MAX_MODELS])]
+        lines += ["", "Other available models:", *(f"- {each.spec} ({each.why})" for each in others[:MAX_MODELS])]
     if keyed and is_admin:
-        lines += ["", f"There are keys for {', '.join(keyed)}: name a model as provider:name."]
+        lines += ["", f"API keys are set for {', '.join(keyed)}: name any of their models as provider:name."]
     back = f", back with /model {DEFAULT_MODEL}" if chosen else ""
     return "\n".join([*lines, "", f"Choose with /model PROVIDER:NAME{back}."])
 
@@ -154,10 +152,10 @@ def _model_hint(wanted: str, choices: Sequence[AvailableModel]) -> str:
     return f" Did you mean {close[0]}?" if close else ""
 
 
-MODEL = Command("model", "Show or choose the model that answers: /model [NAME]", _model)
+MODEL = Command("model", "Show or switch the model: /model [NAME]", _model)
 
 
-LEGEND = "In brackets: how much harm a call can do. /tools NAME tells all about one, and when it asks first."
+LEGEND = "In brackets: the risk of a call. /tools NAME describes a tool, and when it asks for approval."
 
 
 async def _tools(context: CommandContext) -> Reply:
@@ -167,7 +165,7 @@ async def _tools(context: CommandContext) -> Reply:
         return Reply(_all_about(found, context), markdown=True) if found else Reply(_unknown_tool(context))
     # By these two a model finds the others; a person has the whole list here.
     listed = [shown for shown in listing.of(context.actor) if shown.name not in (TOOL_SEARCH, TOOL_CALL)]
-    blocks = [overview(listed), LEGEND] if listed else ["You may use no tools."]
+    blocks = [overview(listed), LEGEND] if listed else ["No tools are available to you."]
     # Faults are for people who can mend them, and in a group others read along.
     alone = context.inbound.address.reply_to is None
     oversees = context.ports.access.authorize(context.actor, "command.admin", "tools").allowed
@@ -179,7 +177,7 @@ async def _tools(context: CommandContext) -> Reply:
 def _all_about(shown: ListedTool, context: CommandContext) -> str:
     fixed = context.ports.access.authorize(context.actor, "tool.use", shown.name).input or {}
     lines = [f"- `{name}` is always `{mask(json.dumps(value, ensure_ascii=False))}`" for name, value in fixed.items()]
-    yours = ["\n".join(["Fixed for you, whatever is asked for:", "", *lines])] if lines else []
+    yours = ["\n".join(["Fixed for you in every call:", "", *lines])] if lines else []
     offered = [f"It is {shown.availability}."] if shown.availability else []
     return "\n\n".join([details(shown.tool, shown.origin), *offered, *yours])
 
@@ -190,7 +188,7 @@ def _unknown_tool(context: CommandContext) -> str:
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 
 
-TOOLS = Command("tools", "Show what I can do for you, or all about one tool: /tools read", _tools)
+TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools)
 
 
 async def _tool(context: CommandContext) -> Reply:
@@ -205,4 +203,4 @@ async def _tool(context: CommandContext) -> Reply:
     return Reply(turn=context.inbound.id)
 
 
-TOOL = Command("tool", 'Run a tool: /tool read {"path": "AGENTS.md"} (demo model only)', _tool)
+TOOL = Command("tool", 'Run a tool directly (demo model only): /tool read {"path": "AGENTS.md"}', _tool)

@@ -2,7 +2,7 @@
 
 - `/approve ID [always]`: let a tool call run that waits for it, and its like from now on.
 - `/deny ID`: keep a tool call from running, or leave a question without an answer.
-- `/approvals`: what was allowed for good with `always`; `/approvals remove N` has it asked again.
+- `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
 - `/mode [NAME]`: what the agent may do in this session without asking. See `sessions.modes`.
 """
 
@@ -20,26 +20,26 @@ from goclaw.store.approvals import ApprovalRule
 async def _approve(context: CommandContext) -> Reply:
     question, _, more = context.arguments.partition(" ")
     if not question or more.strip().lower() not in ("", ALWAYS):
-        return Reply("Say which: /approve ID, as in the question; /approve ID always, where that is offered.")
+        return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
     answer = ALWAYS if more else ALLOW
     return Reply(await context.ports.questions.decide(context.actor, question.lower(), answer))
 
 
-APPROVE = Command("approve", "Let a tool call run: /approve ID, or /approve ID always", _approve)
+APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve)
 
 
 async def _deny(context: CommandContext) -> Reply:
     if not context.arguments:
-        return Reply("Say which: /deny ID, as in the question.")
+        return Reply("Which one? Send /deny ID with the ID from the question.")
     questions = context.ports.questions
     return Reply(await questions.decline(context.actor, context.arguments.lower()))
 
 
-DENY = Command("deny", "Refuse a tool call, or leave a question open: /deny ID", _deny)
+DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny)
 
 
-NO_RULES = "Nothing is allowed for good: every call that has to be asked for is asked for."
-APPROVALS_USAGE = "/approvals lists what runs unasked; /approvals remove NUMBER has it asked again."
+NO_RULES = "There are no permanent approvals: every call that needs approval asks for it."
+APPROVALS_USAGE = "/approvals lists permanent approvals; /approvals remove NUMBER removes one."
 MAX_NUMBER = 19
 
 
@@ -47,14 +47,16 @@ async def _approvals(context: CommandContext) -> Reply:
     action, _, number = context.arguments.partition(" ")
     if not action or (action.lower() == "list" and not number):
         rules = await _visible_rules(context)
-        return Reply("\n".join(["Runs unasked:", *map(_rule_line, rules), "", APPROVALS_USAGE]) if rules else NO_RULES)
+        return Reply(
+            "\n".join(["Permanent approvals:", *map(_rule_line, rules), "", APPROVALS_USAGE]) if rules else NO_RULES
+        )
     number = number.strip().removeprefix("#")
     if action.lower() != "remove" or not (number.isdecimal() and number.isascii() and len(number) <= MAX_NUMBER):
         return Reply(APPROVALS_USAGE)
     if not any(rule.id == int(number) for rule in await _visible_rules(context)):
-        return Reply(f"There is no rule {number}. {APPROVALS_USAGE}")
+        return Reply(f"There is no approval {number}. {APPROVALS_USAGE}")
     await context.ports.rules.remove(int(number))
-    return Reply(f"Removed: what rule {number} allowed is asked for again.")
+    return Reply(f"Approval {number} removed: such calls ask again.")
 
 
 async def _visible_rules(context: CommandContext) -> list[ApprovalRule]:
@@ -69,7 +71,7 @@ def _rule_line(rule: ApprovalRule) -> str:
     return printable(f"{rule.id}. {rule.tool} for {rule.holder}: {rule.label} (by {rule.made_by}, {made})")
 
 
-APPROVALS = Command("approvals", "What runs unasked: /approvals, or /approvals remove NUMBER", _approvals)
+APPROVALS = Command("approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals)
 
 
 CONFIGURED = "configured"
@@ -84,7 +86,7 @@ async def _mode(context: CommandContext) -> Reply:
         return Reply(f"There is no permission mode {wanted!r}. Send one of: {', '.join(names)}.")
     decision = await modes.choose(context.session, names[wanted], context.actor)
     if not decision.allowed:
-        return Reply(f"The permission mode stays as it is: {decision.rule}.")
+        return Reply(f"The permission mode is unchanged: {decision.rule}.")
     chosen = names[wanted] or modes.configured
     origin = "" if names[wanted] else ", as configured (policy.mode)"
     return Reply(f"Permission mode: {chosen}{origin}: {MEANINGS[chosen]}.")
@@ -99,4 +101,4 @@ async def _mode_overview(context: CommandContext, modes: Modes) -> str:
     return "\n".join([head, *lines, f"  /mode {CONFIGURED}: as configured ({modes.configured})"])
 
 
-MODE = Command("mode", "Choose what runs without asking in this session", _mode)
+MODE = Command("mode", "Show or change the permission mode: /mode [NAME]", _mode)

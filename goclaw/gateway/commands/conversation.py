@@ -2,10 +2,10 @@
 
 - `/start`: sent by Telegram when a person opens the chat for the first time.
 - `/clear`, `/new`: start an empty context. The transcript keeps everything. Other bots use the name `/new`.
-- `/cleartool`: leave what tools were asked and answered out of the context.
+- `/cleartool`: remove tool calls and their results from the context.
 - `/compact [instructions]`: make room in the context now; while a turn runs, before its next request.
-- `/context`: what the next request to the model holds, part by part, and what would help where it is too much.
-- `/forget`: delete this conversation forever. A person says it twice, the second time with a code.
+- `/context`: what fills the context window, part by part, and how to make room.
+- `/forget`: delete this conversation forever. A person sends it twice, the second time with a code.
 - `/sessions`: the conversations that the sender may read.
 """
 
@@ -29,7 +29,7 @@ async def _start(context: CommandContext) -> Reply:
 START = Command("start", "Say hello", _start)
 
 
-CLEARED = "The conversation was cleared: what stands above is not known to the agent any more."
+CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
 
 
 async def clear(context: CommandContext) -> Reply:
@@ -37,9 +37,9 @@ async def clear(context: CommandContext) -> Reply:
     running = context.ports.engine.running(context.session) or ""
     await context.ports.contexts.clear(context.session, running)
     context.ports.bus.publish(Notice(context.session, CLEARED, context.inbound.id))
-    text = "Conversation cleared. I start afresh; the transcript keeps what was said."
+    text = "Conversation cleared. The transcript keeps the old messages."
     if running:
-        text += " The turn that is running goes on without it."
+        text += " The running turn continues without them."
     return Reply(text)
 
 
@@ -51,14 +51,14 @@ NEW = Command("new", "Start a new conversation", clear)
 
 async def _cleartool(context: CommandContext) -> Reply:
     if context.ports.engine.running(context.session):
-        return Reply("A turn is running and needs its tools. Wait for its end, or send /stop first.")
+        return Reply("A turn is running and needs its tools. Wait until it ends, or send /stop first.")
     count = await context.ports.contexts.clear_tools(context.session)
     if not count:
         return Reply("There are no tool messages in the context.")
-    return Reply(f"{count} messages of tools are left out of the context from now on; the transcript keeps them.")
+    return Reply(f"{count} tool messages were removed from the context; the transcript keeps them.")
 
 
-CLEARTOOL = Command("cleartool", "Remove tool messages from the context", _cleartool)
+CLEARTOOL = Command("cleartool", "Remove tool calls and results from the context", _cleartool)
 
 
 async def _compact(context: CommandContext) -> Reply:
@@ -73,7 +73,7 @@ async def _compact(context: CommandContext) -> Reply:
             await context.gateway.report(context.inbound, text)
 
         session.compact_request = CompactRequest(context.arguments, report)
-        return Reply("Compaction will run before the next request of the turn that is running.")
+        return Reply("Compaction will run before the next request of the running turn.")
     await ports.engine.submit(replace(context.inbound, text=context.arguments), "compact")
     return Reply(turn=context.inbound.id)
 
@@ -85,24 +85,24 @@ async def _context(context: CommandContext) -> Reply:
     try:
         found = await context.ports.inspection.budget(context.session, context.actor)
     except (ConfigError, StateError) as error:
-        return Reply(f"No request can be made now: {error}")
+        return Reply(f"No request is possible now: {error}")
     except TimeoutError:
-        return Reply("The model is still being looked for; ask again in a moment.")
+        return Reply("The model has not been found yet; try again in a moment.")
     return Reply(found.text(), aligned=True)
 
 
-CONTEXT = Command("context", "Show what the next request to the model holds", _context)
+CONTEXT = Command("context", "Show what fills the context window", _context)
 
 
-FORGET_NOT_YOURS = "Only the person whose conversation this is, or an admin, can have it forgotten."
+FORGET_NOT_YOURS = "Only the owner of this conversation or an admin can delete it."
 BUSY = (
-    "Something of this conversation is still under way: a message that is not answered yet, or an answer that has not "
-    "arrived. Wait for it or /stop it, then send /forget again."
+    "This conversation is still busy: a message has no answer yet, or an answer has not been delivered. Wait or send "
+    "/stop, then send /forget again."
 )
 KEPT = (
-    "Not touched: memory notes and other files in the workspace, remembered values and mementos among them (the tools "
-    "memory_delete and memento delete those), backups, what was typed at a terminal, and what the chat itself shows "
-    "(delete that there)."
+    "Not deleted: memory notes and other files in the workspace, including remembered values and mementos (the tools "
+    "memory_delete and memento delete those), backups, the input history of a terminal, and the messages in the chat "
+    "itself (delete those there)."
 )
 
 
@@ -115,27 +115,27 @@ async def _forget(context: CommandContext) -> Reply:
         return Reply(await _forgetting_explained(context))
     forgetter = ports.forgetter
     if not forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
-        return Reply("That is not the code, or its time is over. Nothing was deleted. Send /forget for a new one.")
+        return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
     with ports.engine.alone(session) as alone:
         if not alone or await forgetter.unfinished(session):
             return Reply(BUSY)
         rows, complete = await forgetter.forget(session)
-    later = "" if complete else " Some files could not be cleaned up yet; that is tried again at least once a day."
-    return Reply(f"Forgotten: {_count(rows)} are deleted. We begin anew.{later}")
+    later = "" if complete else " Some files could not be removed yet; this is retried at least once a day."
+    return Reply(f"Forgotten: {_count(rows)} were deleted.{later}")
 
 
 async def _forgetting_explained(context: CommandContext) -> str:
     forgetter = context.ports.forgetter
     extent = await forgetter.extent(context.session)
     if not extent.rows:
-        return "There is nothing to forget: nothing has been said here yet."
+        return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
     code = forgetter.codes.give(context.actor.key, context.session)
     return (
-        f"This deletes for ever what was said in this conversation: {_count(extent.rows)}{since}, summaries, todos, "
-        "the settings made here, pictures and long outputs that no other conversation has. What it cost stays in the "
-        f"sums, without its name.\n\n{KEPT}\n\nIf only I should start afresh, /clear does that and deletes nothing.\n\n"
-        f"To delete it, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
+        f"This deletes this conversation forever: {_count(extent.rows)}{since}, summaries, todos, the settings made "
+        "here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, without "
+        f"its name.\n\n{KEPT}\n\nTo start over without deleting anything, send /clear.\n\n"
+        f"To confirm, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
     )
 
 
@@ -143,7 +143,7 @@ def _count(rows: int) -> str:
     return f"{rows:,} messages (tool calls included)"
 
 
-FORGET = Command("forget", "Delete this conversation for ever (asks first)", _forget)
+FORGET = Command("forget", "Delete this conversation forever (asks for confirmation)", _forget)
 
 
 MAX_SESSIONS = 20
@@ -152,7 +152,7 @@ _MAX_TITLE = 60
 
 async def _sessions(context: CommandContext) -> Reply:
     if context.inbound.address.reply_to is not None:
-        return Reply("Others read here, too. Ask me for your sessions in our private chat.")
+        return Reply("Other people can read this chat. Send /sessions in our private chat.")
     found = await context.gateway.sessions(context.actor)
     if not found:
         return Reply("No session has any messages yet.")
@@ -160,7 +160,7 @@ async def _sessions(context: CommandContext) -> Reply:
     lines = [_session_line(info, now, is_current=info.key == context.session) for info in found[:MAX_SESSIONS]]
     if len(found) > MAX_SESSIONS:
         lines.append(f"and {len(found) - MAX_SESSIONS} more")
-    return Reply("\n".join(["Sessions, the latest first:", *lines]))
+    return Reply("\n".join(["Sessions, latest first:", *lines]))
 
 
 def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
@@ -171,4 +171,4 @@ def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
     return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
 
 
-SESSIONS = Command("sessions", "List the conversations that you may read", _sessions)
+SESSIONS = Command("sessions", "List the conversations you can read", _sessions)

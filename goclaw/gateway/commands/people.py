@@ -1,22 +1,42 @@
 """Commands about people and their rights.
 
 - `/help`: the commands that the sender may use.
-- `/whoami`: who the gateway takes the sender for, and with which rights.
-- `/pair list|approve CODE|deny CODE`: strangers who asked to be let in (see `auth.pairing`). For admins, in private.
+- `/whoami`: the sender's identity and rights.
+- `/pair list|approve CODE|deny CODE`: the pairing requests of strangers (see `auth.pairing`). For admins, in private.
 """
+
+from collections.abc import Mapping, Sequence
 
 from goclaw.auth.pairing import PairingRefused, shown
 from goclaw.gateway.commands.base import Command, CommandContext, Reply
 
 FIRST_COMMANDS = ("help", "status", "stop", "clear", "compact", "model")
-"""The commands that people need most, in this order; all others follow as the catalogue has them."""
+"""The commands that people need most, in this order: they stand first in `/help`, without a heading."""
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Conversation": ("start", "new", "cleartool", "context", "sessions", "forget"),
+    "Running turn": ("pause", "resume", "queue"),
+    "Approvals": ("mode", "approve", "deny", "approvals"),
+    "Agents and tools": ("agent", "agents", "tools", "tool"),
+    "Information": ("usage", "memory", "whoami"),
+    "Administration": ("pair",),
+}
+"""The headings of `/help` and the commands below each."""
+
+OTHER = "Other"
+"""The heading of the commands that have no other: prompts of MCP servers, and agents with a command of their own."""
 
 
 async def _help(context: CommandContext) -> Reply:
-    visible = {info.name: info for info in context.gateway.commands(context.actor)}
-    ordered = {name: visible[name] for name in FIRST_COMMANDS if name in visible} | visible
-    lines = [f"/{info.name} - {info.summary}" for info in ordered.values()]
-    return Reply("\n".join(["Available commands:", *lines]))
+    lines = {info.name: f"/{info.name} - {info.summary}" for info in context.gateway.commands(context.actor)}
+    blocks: list[list[str]] = []
+    for heading, names in {"Available commands:": FIRST_COMMANDS, **GROUPS}.items():
+        found = [lines.pop(name) for name in names if name in lines]
+        if found or not blocks:
+            blocks.append([heading, *found])
+    if lines:
+        blocks.append([OTHER, *lines.values()])
+    return Reply("\n\n".join("\n".join(block) for block in blocks))
 
 
 HELP = Command("help", "Show available commands", _help)
@@ -27,13 +47,13 @@ async def _whoami(context: CommandContext) -> Reply:
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
 
 
-WHOAMI = Command("whoami", "Show who I take you for, and what you may do", _whoami)
+WHOAMI = Command("whoami", "Show your identity and permissions", _whoami)
 
 
-PAIR_USAGE = "Say /pair list, /pair approve CODE or /pair deny CODE."
-PAIRING_OFF = "Pairing is off: strangers are not answered. `pairing.enabled` in the configuration switches it on."
-PAIR_NOT_YOURS = "Only an admin can let people in."
-PAIR_ELSEWHERE = "Others read here, too. Tell me in our private chat."
+PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
+PAIRING_OFF = "Pairing is off: strangers get no answer. `pairing.enabled` in the configuration turns it on."
+PAIR_NOT_YOURS = "Only admins can manage pairing requests."
+PAIR_ELSEWHERE = "Other people can read this chat. Send /pair in our private chat."
 
 
 async def _pair(context: CommandContext) -> Reply:
@@ -51,7 +71,7 @@ async def _pair(context: CommandContext) -> Reply:
             case "list" | "":
                 waiting = [shown(each, ports.clock.now()) for each in await pairing.list()]
                 return Reply(
-                    "\n".join(["These ask to be let in:", *waiting]) if waiting else "Nobody asks to be let in."
+                    "\n".join(["Pairing requests:", *waiting]) if waiting else "There are no pairing requests."
                 )
             case "approve" if code:
                 asking = await pairing.approve(actor, code)
@@ -65,4 +85,4 @@ async def _pair(context: CommandContext) -> Reply:
     return Reply(PAIR_USAGE)
 
 
-PAIR = Command("pair", "Let strangers in by their code: /pair list|approve|deny (admins)", _pair, for_admins=True)
+PAIR = Command("pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True)

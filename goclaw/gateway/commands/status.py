@@ -1,7 +1,7 @@
 """Commands that show how the gateway is doing.
 
 - `/status`: the session's size and how compaction is doing.
-- `/usage [day|week|month|all]`: what models were asked here and what it cost; admins also see everything.
+- `/usage [day|week|month|all]`: the requests to models here and their cost; for admins those of all conversations.
 - `/memory [reindex]`: the state of the memory; for admins the sizes of all users, and rebuilding of the index.
 """
 
@@ -41,7 +41,7 @@ MAX_SESSIONS = 20
 async def _usage(context: CommandContext) -> Reply:
     period = context.arguments.lower() or "all"
     if period not in PERIODS:
-        return Reply(f"/usage knows {', '.join(PERIODS)}; without one of them it means all.")
+        return Reply(f"Send /usage with one of: {', '.join(PERIODS)}. The default is all.")
     seconds, words = PERIODS[period]
     spending, now = context.ports.spending, context.ports.clock.now()
     since = max(0.0, now - seconds)
@@ -61,10 +61,10 @@ async def _usage(context: CommandContext) -> Reply:
 
 def _usage_block(title: str, per_model: Sequence[Spent]) -> str:
     if not per_model:
-        return f"{title}: no model was asked."
+        return f"{title}: no requests."
     lines = [f"{title}:", *(f"- {spent.model}: {_sums(spent)}" for spent in per_model)]
     if len(per_model) > 1:
-        lines.append(f"In all: {_sums(_total(per_model))}")
+        lines.append(f"Total: {_sums(_total(per_model))}")
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def _total(per_model: Sequence[Spent]) -> Spent:
 
 def _sums(spent: Spent) -> str:
     requests = f"{spent.requests:,} {'request' if spent.requests == 1 else 'requests'}"
-    cached = f" ({spent.cache_read / spent.input:.0%} of it from the cache)" if spent.cache_read and spent.input else ""
+    cached = f" ({spent.cache_read / spent.input:.0%} cached)" if spent.cache_read and spent.input else ""
     return f"{requests}, {spent.input:,} tokens in{cached}, {spent.output:,} out, {_price(spent)}"
 
 
@@ -92,14 +92,12 @@ def _price(spent: Spent) -> str:
     return f"{dollars(spent.cost)}{unknown}"
 
 
-USAGE = Command("usage", "Show what was asked of models and what it cost: /usage [day|week|month|all]", _usage)
+USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage)
 
 
-MEMORY_USAGE = "Say /memory for how memory stands, or /memory reindex to have its index made anew (admins)."
-REINDEX_NOT_YOURS = "Only an admin can have the index of memory made anew."
-REINDEX_BEGUN = (
-    "The index is made anew in the background; searches go on with the old one until then. /memory says how it is."
-)
+MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
+REINDEX_NOT_YOURS = "Only admins can rebuild the memory index."
+REINDEX_BEGUN = "The index is being rebuilt; searches use the old one until then. /memory says when it is done."
 
 
 async def _memory(context: CommandContext) -> Reply:
@@ -118,8 +116,8 @@ async def _memory(context: CommandContext) -> Reply:
                 await memory.reindex()
                 return Reply(REINDEX_BEGUN)
     except StateError as error:
-        return Reply(f"Memory is out of order: {error}")
+        return Reply(f"Memory does not work: {error}")
     return Reply(MEMORY_USAGE)
 
 
-MEMORY = Command("memory", "Show how memory stands; admins: /memory reindex makes its index anew", _memory)
+MEMORY = Command("memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory)

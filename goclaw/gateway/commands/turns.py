@@ -2,8 +2,8 @@
 
 - `/stop`: end it. Works at any time, whatever hangs, and is answered at once. Background tasks go on, and the answer
   says so; `/stop tasks` ends the sender's tasks, and no turn.
-- `/pause`, `/resume`: hold it before its next request or tool call. For people who may `/stop` it.
-- `/queue [MODE]`: choose what becomes of a message that comes while it runs. See `sessions.queueing`.
+- `/pause`, `/resume`: pause it before its next request or tool call. For people who may `/stop` it.
+- `/queue [MODE]`: choose how messages that arrive while it runs are handled. See `sessions.queueing`.
 """
 
 from typing import get_args
@@ -24,14 +24,14 @@ async def _stop(context: CommandContext) -> Reply:
         return await _stop_tasks(context)
     reply = await _stop_turn(context)
     if running := context.ports.tasks.running(Owner(context.session, context.actor.key)):
-        tasks = "1 background task goes on" if running == 1 else f"{running} background tasks go on"
-        return Reply(f"{reply.text}\n{tasks}; `/stop tasks` ends that.")
+        are, them = ("task is", "it") if running == 1 else ("tasks are", "them")
+        return Reply(f"{reply.text}\n{running} background {are} still running; `/stop tasks` stops {them}.")
     return reply
 
 
 async def _stop_tasks(context: CommandContext) -> Reply:
     ended = await context.ports.tasks.stop_all(Owner(context.session, context.actor.key))
-    return Reply(f"Stopped in the background: {ended}." if ended else "Nothing of yours runs in the background here.")
+    return Reply(f"Background tasks stopped: {ended}." if ended else "You have no background tasks running here.")
 
 
 async def _stop_turn(context: CommandContext) -> Reply:
@@ -40,7 +40,7 @@ async def _stop_turn(context: CommandContext) -> Reply:
     if not await engine.cancel(session, ANSWER_SECONDS, context.inbound):
         return Reply(NOTHING_RUNS)
     if turn is not None and engine.running(session) == turn:
-        busy = "Stopping: everything was told to end, and the last of it is still busy with that."
+        busy = "Stopping: the turn has been told to end and is still finishing."
         return Reply(f"{busy}{_follows(waiting, 'then')}")
     return Reply(f"Stopped.{_follows(waiting, 'now')}")
 
@@ -51,11 +51,11 @@ def _follows(waiting: int, when: str) -> str:
     return f" 1 waiting message follows {when}." if waiting == 1 else f" {waiting} waiting messages follow {when}."
 
 
-STOP = Command("stop", "Stop the answer that is being worked on", _stop)
+STOP = Command("stop", "Stop the current turn", _stop)
 
 
-PAUSE_NOT_ALLOWED = "Turns of this agent cannot be paused ({key}). /stop ends the one that runs."
-MAY_NOT_STOP = "You may not stop what runs here, and so not pause it either."
+PAUSE_NOT_ALLOWED = "Turns of this agent cannot be paused ({key}). /stop ends the current one."
+MAY_NOT_STOP = "You are not allowed to stop or pause turns here."
 
 
 async def _pause(context: CommandContext) -> Reply:
@@ -68,11 +68,11 @@ async def _pause(context: CommandContext) -> Reply:
     if not rules.interrupts_allowed:
         return Reply(PAUSE_NOT_ALLOWED.format(key=f"{rules.place}.interrupts_allowed"))
     if not await ports.pauses.order(session, turn, context.actor.key):
-        return Reply("It is paused already. /resume goes on with it, /stop ends it.")
-    return Reply("Paused: what runs now may end, and nothing new begins. /resume goes on with it, /stop ends it.")
+        return Reply("The turn is already paused. /resume continues it, /stop ends it.")
+    return Reply("Paused: the current step may finish, nothing new starts. /resume continues, /stop ends the turn.")
 
 
-PAUSE = Command("pause", "Hold the answer that is being worked on", _pause)
+PAUSE = Command("pause", "Pause the current turn", _pause)
 
 
 async def _resume(context: CommandContext) -> Reply:
@@ -82,10 +82,10 @@ async def _resume(context: CommandContext) -> Reply:
         return Reply(MAY_NOT_STOP)
     if turn is None or not await ports.pauses.lift(session, turn, ports.engine.signal):
         return Reply("Nothing is paused.")
-    return Reply("Going on.")
+    return Reply("Resumed.")
 
 
-RESUME = Command("resume", "Go on with what /pause holds", _resume)
+RESUME = Command("resume", "Resume the paused turn", _resume)
 
 
 DEFAULT_MODE = "default"
@@ -98,7 +98,7 @@ async def _queue(context: CommandContext) -> Reply:
     for mode in get_args(QueueMode):
         if wanted == mode:
             await modes.set(context.session, mode)
-            return Reply(f"Queue mode: {mode}. When a message comes while I work, {MEANINGS[mode]}.")
+            return Reply(f"Queue mode: {mode}. When a message arrives while I work, {MEANINGS[mode]}.")
     if wanted != DEFAULT_MODE:
         return Reply(f"There is no queue mode {wanted!r}. Send one of: {', '.join((*MEANINGS, DEFAULT_MODE))}.")
     await modes.set(context.session, None)
@@ -107,8 +107,8 @@ async def _queue(context: CommandContext) -> Reply:
 
 def _queue_overview(current: QueueMode, default: QueueMode) -> str:
     lines = [f"  /queue {mode}: {meaning}" for mode, meaning in MEANINGS.items()]
-    head = f"Queue mode: {current}. When a message comes while I work:"
+    head = f"Queue mode: {current}. When a message arrives while I work:"
     return "\n".join([head, *lines, f"  /queue {DEFAULT_MODE}: as configured ({default})"])
 
 
-QUEUE = Command("queue", "Choose what becomes of a message that comes while a turn runs", _queue)
+QUEUE = Command("queue", "Choose how messages sent during a turn are handled: /queue [MODE]", _queue)

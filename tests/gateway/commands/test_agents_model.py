@@ -78,7 +78,7 @@ async def test_it_tells_who_answers_and_who_could(tmp_path: Path) -> None:
         assert told.splitlines() == [
             f"Model: scripted:{tmp_path}/first.json, as configured in `models.agent`.",
             "",
-            "Others that could answer:",
+            "Other available models:",
             f"- scripted:{tmp_path}/second.json (in `models.options`)",
             "",
             "Choose with /model PROVIDER:NAME.",
@@ -93,15 +93,13 @@ async def test_a_session_answers_with_its_own_model_also_after_a_restart_until_t
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am first."
         told = await core.command(f"/model {second}")
-        assert (
-            told == f"{second} answers in this conversation from the next request on. /model default takes that back."
-        )
+        assert told == f"{second} answers in this conversation from the next request on. /model default undoes this."
         assert await answer(core) == "I am second."
         assert await answer(core, session="memory:there", chat="there") == "I am first."
         status = await core.command("/status")
         assert f"  Model: {second} (set by /model)" in status and "/ 50,000 (" in status
         told = await core.command("/model")
-        assert f"{second} was chosen for this conversation by /model." in told
+        assert f"{second} was chosen for this conversation with /model." in told
         assert f"If it fails: scripted:{tmp_path}/first.json." in told and "back with /model default" in told
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am second."
@@ -126,7 +124,7 @@ async def test_a_chosen_model_that_fails_falls_back_along_the_configured_chain(t
             await core.command("/status")
         )
         told = await core.command("/model")
-        assert f"scripted:{tmp_path}/first.json answers in its place." in told
+        assert f"scripted:{tmp_path}/first.json answers instead." in told
 
 
 @pytest.mark.parametrize(
@@ -161,7 +159,7 @@ async def test_a_model_that_is_gone_at_the_next_start_is_said_to_be(tmp_path: Pa
     async with choosing(tmp_path) as core:
         assert await answer(core) == "I am first."
         told = await core.command("/model")
-        assert f"It cannot be opened: {third}: cannot be read" in told and "answers in its place" in told
+        assert f"It cannot be opened: {third}: cannot be read" in told and "answers instead" in told
         script(tmp_path, "third")
         await core.command(f"/model {third}")
         assert await answer(core) == "I am third."
@@ -182,7 +180,7 @@ async def test_a_user_chooses_among_the_configured_and_an_admin_among_all(tmp_pa
         assert await answer(core, **ANNAS) == "I am third."
         assert (await core.command("/model default", **ANNAS)).startswith("This conversation follows")
         for wish in (second, "default"):
-            assert (await core.command(f"/model {wish}", actor=ANNA, **GROUP)).startswith("Only the person whose")
+            assert (await core.command(f"/model {wish}", actor=ANNA, **GROUP)).startswith("Only the owner")
         assert "answers in this" in await core.command(f"/model {second}", actor=BOSS, **GROUP)
 
 
@@ -202,7 +200,7 @@ async def test_what_ollama_has_is_listed_for_admins_and_what_it_lacks_is_named(
         async with choosing(tmp_path) as core:
             told = await core.command("/model")
             assert "- ollama:qwen3:8b (" in told and "embedder" not in told
-            assert "There are keys for openrouter: name a model as provider:name." in told
+            assert "API keys are set for openrouter: name any of their models as provider:name." in told
             assert "qwen3" not in await core.command("/model", **ANNAS)
             lacking = await core.command("/model ollama:nothere")
             assert f"Ollama at {fake.url} has no such model; get it with `ollama pull nothere`" in lacking

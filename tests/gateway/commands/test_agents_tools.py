@@ -47,7 +47,7 @@ async def test_everyone_is_shown_their_own_by_toolset(world: World) -> None:
     async with world.running() as core:
         assert await core.command("/tools", **FROM_ANNA) == (
             "**Filesystem**\n\n- `count` (low): Count the words of a file.\n\n"
-            "In brackets: how much harm a call can do. /tools NAME tells all about one, and when it asks first."
+            "In brackets: the risk of a call. /tools NAME describes a tool, and when it asks for approval."
         )
         everything = await core.command("/tools", **FROM_BOSS)
     assert "**Shell**\n\n- `launch` (critical): Start something." in everything
@@ -102,7 +102,7 @@ async def test_what_a_role_fixes_is_shown_to_who_has_it(tmp_path: Path) -> None:
     trainee = User("telegram:5", roles=frozenset({"trainee"}))
     roles = {"trainee": {"inputs": {"count": {"limit": 10}}}}
     async with World(tmp_path, users=[trainee, USERS[1]], tools=[count], roles=roles).running() as core:
-        fixed = "Fixed for you, whatever is asked for:\n\n- `limit` is always `10`"
+        fixed = "Fixed for you in every call:\n\n- `limit` is always `10`"
         assert (await core.command("/tools count", **FROM_ANNA)).endswith(fixed)
         assert "Fixed for you" not in await core.command("/tools count", **FROM_BOSS)
 

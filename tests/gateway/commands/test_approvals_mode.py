@@ -68,7 +68,7 @@ async def test_the_status_tells_a_mode_that_is_not_the_usual_one(tmp_path: Path,
 
 
 async def test_bypass_needs_the_configuration_and_an_admin(tmp_path: Path) -> None:
-    refused = "The permission mode stays as it is: bypass is for admins, and needs policy.allow_bypass."
+    refused = "The permission mode is unchanged: bypass is for admins, and needs policy.allow_bypass."
     async with world(tmp_path / "strict").running() as core:
         assert await core.command("/mode bypass", actor=BOSS, session=GROUP) == refused
     async with world(tmp_path / "mild", allow_bypass=True).running() as core:

@@ -9,7 +9,7 @@ from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from tests.harness import PATIENCE, Answer, World
 from tests.parts import Trail, acting
 
-CLEARED = "Conversation cleared. I start afresh; the transcript keeps what was said."
+CLEARED = "Conversation cleared. The transcript keeps the old messages."
 
 
 @pytest.mark.promise("P-history-kept")
@@ -49,7 +49,7 @@ async def test_a_running_turn_goes_on_with_what_it_has(tmp_path: Path) -> None:
         await core.say("look")
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
-        assert await core.command("/clear") == f"{CLEARED} The turn that is running goes on without it."
+        assert await core.command("/clear") == f"{CLEARED} The running turn continues without them."
         trail.gate.set()
         await core.settled()
     asked = world.script.requests[-1].messages

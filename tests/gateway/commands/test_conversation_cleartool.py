@@ -17,7 +17,7 @@ async def test_tool_messages_leave_the_context_over_a_restart_and_stay_in_the_tr
         await core.settled()
         kept = len(await core.messages())
         assert await core.command("/cleartool") == (
-            "2 messages of tools are left out of the context from now on; the transcript keeps them."
+            "2 tool messages were removed from the context; the transcript keeps them."
         )
         assert await core.command("/cleartool") == "There are no tool messages in the context."
         assert len(await core.messages()) == kept == 4

@@ -89,7 +89,7 @@ async def test_while_a_turn_runs_it_happens_before_the_next_request(tmp_path: Pa
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
         promised = await core.command("/compact")
-        assert promised == "Compaction will run before the next request of the turn that is running."
+        assert promised == "Compaction will run before the next request of the running turn."
         trail.gate.set()
         await core.settled()
     assert SUMMARY in words(world.script.requests[-1])

@@ -1,4 +1,4 @@
-"""`/forget`: deleted for ever, after a code, by the one whose conversation it is, and never half."""
+"""`/forget`: deleted forever, after a code, by the one whose conversation it is, and never half."""
 
 import asyncio
 import re
@@ -39,19 +39,19 @@ async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path)
     async with world.running() as core:
         await said(core, "first")
         explained = await core.command("/forget")
-        assert explained.startswith("This deletes for ever what was said in this conversation: 2 messages (tool calls")
+        assert explained.startswith("This deletes this conversation forever: 2 messages (tool calls")
         assert "memory notes and other files in the workspace" in explained and "/clear" in explained
         for slip in ("/forget yes", "/forget now please", "/forget 000000"):
             assert await core.command(slip) == (
-                "That is not the code, or its time is over. Nothing was deleted. Send /forget for a new one."
+                "That code is wrong or has expired. Nothing was deleted. Send /forget for a new one."
             )
         assert len(await core.messages()) == 2
         code = await code_of(core)
         forgotten = await core.command(f"/forget {code.lower()}")
-        assert forgotten == "Forgotten: 2 messages (tool calls included) are deleted. We begin anew."
+        assert forgotten == "Forgotten: 2 messages (tool calls included) were deleted."
         assert await core.messages() == []
         assert core.seen.count(SessionForgotten("memory:here")) == 1
-        assert "not the code" in await core.command(f"/forget {code}"), "for one use"
+        assert "wrong or has" in await core.command(f"/forget {code}"), "for one use"
         await said(core, "hello")
     assert len(world.script.requests[-1].messages) == 1 and "first" not in str(world.script.requests[-1].messages)
     rows = [event.row for event in core.seen if isinstance(event, MessageStored)]
@@ -65,14 +65,14 @@ async def test_a_code_is_for_five_minutes_one_person_and_one_session(tmp_path: P
         await said(core, "here")
         await said(core, "there", chat="there")
         code = await code_of(core)
-        assert "not the code" in await core.command(f"/forget {code}", chat="there")
-        assert "not the code" in await core.command(f"/forget {code}", actor=Actor("tui:you", "memory", owner=True))
+        assert "wrong or has" in await core.command(f"/forget {code}", chat="there")
+        assert "wrong or has" in await core.command(f"/forget {code}", actor=Actor("tui:you", "memory", owner=True))
         world.clock.advance(301)
-        assert "not the code" in await core.command(f"/forget {code}")
+        assert "wrong or has" in await core.command(f"/forget {code}")
         first = await code_of(core)
         await code_of(core)
-        assert "not the code" in await core.command(f"/forget {first}"), "a new code makes the old one void"
-        assert "not the code" in await core.command(f"/forget {await code_of(core)} "[:-2]), "a wrong one does, too"
+        assert "wrong or has" in await core.command(f"/forget {first}"), "a new code makes the old one void"
+        assert "wrong or has" in await core.command(f"/forget {await code_of(core)} "[:-2]), "a wrong one does, too"
         assert len(await core.messages()) == 2
 
 
@@ -81,12 +81,12 @@ async def test_a_wrong_code_makes_the_right_one_void(tmp_path: Path) -> None:
         await said(core, "first")
         code = await code_of(core)
         await core.command("/forget AAAAAA")
-        assert "not the code" in await core.command(f"/forget {code}")
+        assert "wrong or has" in await core.command(f"/forget {code}")
 
 
 async def test_without_words_there_is_nothing_to_forget(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
-        assert (await core.command("/forget")).startswith("There is nothing to forget")
+        assert (await core.command("/forget")).startswith("There is nothing to delete")
 
 
 @pytest.mark.promise("P-sessions-are-private")
@@ -97,9 +97,9 @@ async def test_in_a_group_only_an_admin_may(tmp_path: Path) -> None:
         group = {"session": GROUP, "chat": "-100"}
         await said(core, "hello", actor=ANNA, **group)
         for person in (ANNA, BEN):
-            assert (await core.command("/forget", actor=person, **group)).startswith("Only the person whose")
+            assert (await core.command("/forget", actor=person, **group)).startswith("Only the owner")
         code = await code_of(core, actor=BOSS, **group)
-        assert (await core.command(f"/forget {code}", actor=ANNA, **group)).startswith("Only the person whose")
+        assert (await core.command(f"/forget {code}", actor=ANNA, **group)).startswith("Only the owner")
         await core.settled()
         assert (await core.command(f"/forget {code}", actor=BOSS, **group)).startswith("Forgotten: 2 messages")
         own = {"actor": ANNA, "session": "telegram:5", "chat": "5"}
@@ -112,7 +112,7 @@ async def test_whoever_acts_for_others_cannot(tmp_path: Path) -> None:
     async with World(tmp_path, [Answer("one")]).running() as core:
         await said(core, "first")
         helper = Actor("tui:here", "memory", owner=True, behalf=(HERE,))
-        assert (await core.command("/forget", actor=helper)).startswith("Only the person whose")
+        assert (await core.command("/forget", actor=helper)).startswith("Only the owner")
 
 
 async def test_a_turn_that_runs_or_waits_is_not_torn_apart(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_turn_that_runs_or_waits_is_not_torn_apart(tmp_path: Path) -> No
         async with asyncio.timeout(PATIENCE):
             await trail.begun.wait()
         answer = await core.command(f"/forget {await code_of(core)}")
-        assert answer.startswith("Something of this conversation is still under way")
+        assert answer.startswith("This conversation is still busy")
         trail.gate.set()
         await core.settled()
         assert len(await core.messages()) == 6
@@ -141,7 +141,7 @@ async def test_what_comes_in_meanwhile_is_answered_afterwards_with_nothing_of_be
         await asyncio.gather(core.command(f"/forget {code}"), core.say("next"))
         await core.settled()
         texts = [getattr(message, "text", "") for message in await core.messages()]
-        assert texts == ["next", "two"] or "still under way" in str(world.texts())
+        assert texts == ["next", "two"] or "still busy" in str(world.texts())
     if texts == ["next", "two"]:
         assert "secret" not in str(world.script.requests[-1].messages)
 

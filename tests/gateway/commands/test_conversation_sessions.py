@@ -30,7 +30,7 @@ async def test_the_latest_comes_first_and_the_own_one_is_marked(tmp_path: Path) 
         here.clock.advance(180)
         text = await core.command("/sessions", actor=CHIEF, session="telegram:7")
     assert text.splitlines() == [
-        "Sessions, the latest first:",
+        "Sessions, latest first:",
         "- telegram:5: 2 messages, 3 min ago · Short",
         "- telegram:7 (this one): 2 messages, 2 h ago · What is in the *notes*? " + "x" * 35 + "…",
     ]
@@ -54,7 +54,7 @@ async def test_an_admin_who_asks_in_a_group_does_not_show_the_list_to_everybody(
         await core.settled()
         group = Address("memory", "-100", reply_to="12")
         accepted = await core.gateway.accept(Inbound("1", CHIEF, "telegram:-100", "/sessions", group, 0.0))
-    assert accepted.text.startswith("Others read here, too.")
+    assert accepted.text.startswith("Other people can read this chat.")
 
 
 async def test_a_long_list_says_how_many_more_there_are(tmp_path: Path) -> None:

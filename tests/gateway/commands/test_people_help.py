@@ -1,5 +1,6 @@
 """`/help`, `/start`, `/whoami`, `/tool`: the small ones."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core import catalog
 from goclaw.core.events import Actor
+from goclaw.gateway.commands.people import GROUPS
 from goclaw.llm.demo import DemoModel
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import ToolContext, tool
@@ -25,9 +27,10 @@ async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None
     async with World(tmp_path).running() as core:
         head, *lines = (await core.command("/help")).splitlines()
     assert head == "Available commands:"
+    lines = [line for line in lines if line.startswith("/")]
     names = [line.split(" - ")[0][1:] for line in lines]
     assert names[:6] == ["help", "status", "stop", "clear", "compact", "model"]
-    assert names[6:] == [name for name in catalog.COMMANDS if name not in names[:6]]
+    assert sorted(names) == sorted(catalog.COMMANDS)
     summaries = dict(line.split(" - ", 1) for line in lines)
     # The words of the tools contract.
     assert summaries["/status"] == "Show session status and compaction health"
@@ -36,12 +39,29 @@ async def test_help_lists_every_command_of_the_catalogue(tmp_path: Path) -> None
     assert summaries["/help"] == "Show available commands"
 
 
+async def test_help_groups_the_commands_under_headings(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        first, *others = (await core.command("/help")).split("\n\n")
+    assert [block.splitlines()[0] for block in others] == list(GROUPS), "every command of the catalogue has its group"
+    assert first.count("\n/") == 6 and "Approvals\n/mode - Show or change the permission mode" in "\n".join(others)
+
+
+async def test_help_shows_commands_of_agents_under_a_heading_of_their_own(tmp_path: Path) -> None:
+    agents = {"kinds": {"poet": {"description": "Writes verse"}}, "routes": [{"agent": "poet", "command": "verse"}]}
+    async with World(tmp_path, agents=agents).running() as core:
+        assert (await core.command("/help")).endswith("\n\nOther\n/verse - Ask poet")
+
+
 async def test_help_names_only_what_this_person_may_use(tmp_path: Path) -> None:
     roles = {"guest": {"commands": ["help", "status", "whoami"]}}
     world = World(tmp_path, users=[User("telegram:5", roles=frozenset({"guest"}))], roles=roles)
     async with world.running() as core:
         text = await core.command("/help", actor=ANNA, session="telegram:5")
-    assert [line.split(" - ")[0] for line in text.splitlines()[1:]] == ["/help", "/status", "/whoami"]
+    assert re.findall("^/[a-z]+", text, re.MULTILINE) == [
+        "/help",
+        "/status",
+        "/whoami",
+    ]
 
 
 async def test_help_shows_what_is_for_admins_to_admins_alone(tmp_path: Path) -> None:

@@ -56,9 +56,9 @@ async def test_only_an_admin_has_the_index_made_anew(tmp_path: Path) -> None:
     world, standing = world_with(tmp_path, MemoryStatus(1, 0, 1, ""))
     async with world.running() as core:
         said = await core.command("/memory reindex", actor=ANNA, session="telegram:5", chat="5")
-        assert (said, standing.made_anew) == ("Only an admin can have the index of memory made anew.", 0)
+        assert (said, standing.made_anew) == ("Only admins can rebuild the memory index.", 0)
         said = await core.command("/memory reindex", actor=BOSS, session="telegram:7", chat="7")
-        assert said.startswith("The index is made anew in the background")
+        assert said.startswith("The index is being rebuilt")
         assert standing.made_anew == 1
 
 
@@ -72,7 +72,7 @@ async def test_where_memory_is_off_there_is_nothing_to_make_anew(tmp_path: Path)
 
 async def test_another_word_is_answered_with_the_words_there_are(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
-        assert (await core.command("/memory please")).startswith("Say /memory for")
+        assert (await core.command("/memory please")).startswith("Send /memory for")
 
 
 @pytest.mark.parametrize(

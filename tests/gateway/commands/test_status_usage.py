@@ -41,23 +41,23 @@ async def spent(world: World, database: Database) -> None:
             "day",
             [
                 "This conversation in the last 24 hours:",
-                "- acme:best: 1 request, 1,000 tokens in (75% of it from the cache), 200 out, $0.42",
+                "- acme:best: 1 request, 1,000 tokens in (75% cached), 200 out, $0.42",
             ],
         ),
         (
             "week",
             [
                 "This conversation in the last 7 days:",
-                "- acme:best: 2 requests, 2,000 tokens in (38% of it from the cache), 400 out, $0.92",
+                "- acme:best: 2 requests, 2,000 tokens in (38% cached), 400 out, $0.92",
             ],
         ),
         (
             "MONTH",
             [
                 "This conversation in the last 30 days:",
-                "- acme:best: 2 requests, 2,000 tokens in (38% of it from the cache), 400 out, $0.92",
+                "- acme:best: 2 requests, 2,000 tokens in (38% cached), 400 out, $0.92",
                 "- ollama:local: 1 request, 5,000 tokens in, 10 out, price unknown",
-                "In all: 3 requests, 7,000 tokens in (11% of it from the cache), 410 out, $0.92 and 1 of unknown price",
+                "Total: 3 requests, 7,000 tokens in (11% cached), 410 out, $0.92 and 1 of unknown price",
             ],
         ),
     ],
@@ -75,15 +75,15 @@ async def test_an_admin_sees_all_per_model_and_per_conversation(tmp_path: Path) 
         await spent(world, core.database)
         told = await core.command("/usage", actor=BOSS, session="telegram:7", chat="7")
         assert told.split("\n\n") == [
-            "This conversation since the beginning: no model was asked.",
+            "This conversation since the beginning: no requests.",
             "All conversations since the beginning:\n"
-            "- acme:best: 3 requests, 2,010 tokens in (37% of it from the cache), 402 out, $3.92\n"
+            "- acme:best: 3 requests, 2,010 tokens in (37% cached), 402 out, $3.92\n"
             "- ollama:local: 1 request, 5,000 tokens in, 10 out, price unknown\n"
             "- acme:small: 1 request, 7 tokens in, 7 out, $0.0010\n"
-            "In all: 5 requests, 7,017 tokens in (11% of it from the cache), 419 out, $3.92 and 1 of unknown price",
+            "Total: 5 requests, 7,017 tokens in (11% cached), 419 out, $3.92 and 1 of unknown price",
             "By conversation since the beginning:\n"
             "- telegram:-100: 1 request, 10 tokens in, 2 out, $3.00\n"
-            "- telegram:5: 3 requests, 7,000 tokens in (11% of it from the cache), 410 out, $0.92 and 1 of unknown "
+            "- telegram:5: 3 requests, 7,000 tokens in (11% cached), 410 out, $0.92 and 1 of unknown "
             "price\n"
             "- forgotten ones: 1 request, 7 tokens in, 7 out, $0.0010",
         ]
@@ -92,5 +92,5 @@ async def test_an_admin_sees_all_per_model_and_per_conversation(tmp_path: Path) 
 async def test_another_word_is_answered_with_the_words_there_are(tmp_path: Path) -> None:
     async with World(tmp_path).running() as core:
         assert await core.command("/usage yesterday") == (
-            "/usage knows day, week, month, all; without one of them it means all."
+            "Send /usage with one of: day, week, month, all. The default is all."
         )

@@ -12,7 +12,7 @@ async def test_it_says_what_is_in_force_and_what_can_be_chosen(tmp_path: Path) -
     async with world.running() as core:
         text = await core.command("/queue")
     first, *choices = text.splitlines()
-    assert first == "Queue mode: collect. When a message comes while I work:"
+    assert first == "Queue mode: collect. When a message arrives while I work:"
     assert [line.split(":")[0].strip() for line in choices] == [
         f"/queue {mode}" for mode in ("queue", "collect", "steer", "interrupt", "default")
     ]
@@ -24,8 +24,8 @@ async def test_a_choice_holds_for_its_session_and_over_restarts(tmp_path: Path) 
     async with world.running() as core:
         said = await core.command("/queue Steer ")
         assert said == (
-            "Queue mode: steer. When a message comes while I work, "
-            "it joins the turn before the model is asked the next time."
+            "Queue mode: steer. When a message arrives while I work, "
+            "it joins the turn before the next request to the model."
         )
     async with world.running() as core:
         assert (await core.command("/queue")).startswith("Queue mode: steer.")
