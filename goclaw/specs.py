@@ -7,6 +7,12 @@ from typing import Any
 
 from goclaw.core.records import record
 
+TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"
+"""The tools by which a model finds and runs those that are not in its request (`toolkit.offering`)."""
+
+MCP = "mcp__"
+"""Begins the names of tools that come from MCP servers."""
+
 
 class SideEffect(StrEnum):
     """Side effects of a tool (the classes of the Goat tool system)."""
@@ -44,13 +50,6 @@ RISK_OF = {
 
 TELLS_FOREIGN = frozenset({SideEffect.READ_ONLY, SideEffect.NETWORK, SideEffect.BLOCKING, SideEffect.SPAWNS})
 """Side effects whose tools read what others may have written, unless the declaration says otherwise."""
-
-
-TOOL_SEARCH, TOOL_CALL = "tool_search", "tool_call"
-"""The tools by which a model finds and runs those that are not in its request (`toolkit.offering`)."""
-
-MCP = "mcp__"
-"""Begins the names of tools that come from MCP servers."""
 
 
 @record

@@ -23,6 +23,21 @@ from goclaw.toolkit.consent import DENIED_MARK
 MAIN_POLICY = "agents.main.policy"
 """The configuration key of the main agent's policy."""
 
+MAX_DENIALS = 3
+"""Denials in a turn after which it ends: a model that goes on does not understand them."""
+MISSING = "missing required fields: "
+"""The first words of the error about missing arguments, where the policy handles it."""
+_MISSING_MARK = f'{{"error": "{MISSING}'
+ALIKE = 0.8
+"""Similarity from which two calls count as the same one in other words (`difflib`)."""
+_COMPARED = 2_000
+"""Maximum characters compared of a call."""
+_SHORT, _PIECE = 200, 5
+"""Maximum characters that are compared letter by letter, and the length of the pieces of longer texts.
+
+Letter by letter, longer texts can take many seconds.
+"""
+
 
 @record
 class Cap:
@@ -119,22 +134,6 @@ def in_words(seconds: float) -> str:
 def _first(*candidates: tuple[float | None, str]) -> Cap | None:
     """Return the first number that is set."""
     return next((Cap(number, key) for number, key in candidates if number is not None), None)
-
-
-MAX_DENIALS = 3
-"""Denials in a turn after which it ends: a model that goes on does not understand them."""
-MISSING = "missing required fields: "
-"""The first words of the error about missing arguments, where the policy handles it."""
-_MISSING_MARK = f'{{"error": "{MISSING}'
-ALIKE = 0.8
-"""Similarity from which two calls count as the same one in other words (`difflib`)."""
-_COMPARED = 2_000
-"""Maximum characters compared of a call."""
-_SHORT, _PIECE = 200, 5
-"""Maximum characters that are compared letter by letter, and the length of the pieces of longer texts.
-
-Letter by letter, longer texts can take many seconds.
-"""
 
 
 class RunPolicy:

@@ -62,6 +62,9 @@ _ROW: Mapping[Risk, Row] = {
     Risk.CRITICAL: "critical",
 }
 
+_EVERYTHING = RoleSettings.model_construct(sessions="all", approves="all")
+_NOTHING_SAID = RoleSettings.model_construct()
+
 
 def consent(
     mode: Mode,
@@ -117,10 +120,6 @@ class Person:
         """Return the refusal where no role allows it."""
         names = ", ".join(sorted(self.user.roles)) or USER
         return Decision(False, f"users.json {self.user.key}: roles.{names} {what}")
-
-
-_EVERYTHING = RoleSettings.model_construct(sessions="all", approves="all")
-_NOTHING_SAID = RoleSettings.model_construct()
 
 
 def is_group(session: str) -> bool:

@@ -38,6 +38,8 @@ _UNCHECKED = "`--unchecked` takes a full `provider:name` as it is"
 
 model_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
+_INDENT = orjson.OPT_INDENT_2
+
 
 @record
 class ListedModels:
@@ -211,9 +213,6 @@ def describe(context: typer.Context, name: str, json: AsJson = False) -> None:
         raise typer.Exit(1)
     routes = _routes(kinds, name)
     show(orjson.dumps(agent_as_json(kind, routes), option=_INDENT).decode() if json else agent_details(kind, routes))
-
-
-_INDENT = orjson.OPT_INDENT_2
 
 
 def _kinds(context: typer.Context) -> Kinds:

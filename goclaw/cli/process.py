@@ -39,6 +39,13 @@ LOOK_SECONDS = 0.05
 LAST_WORDS = 5
 """Lines that are shown of a daemon that did not start."""
 
+LAUNCH_FILE = "daemon.json"
+STATE_DIR_VARIABLE = "GOCLAW_STATE_DIR"
+KEY_SUFFIX = "_API_KEY"
+"""The suffix of environment variables in which providers' own tools look for a key."""
+CONNECTION = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"})
+"""Variables, in any case, that say how the internet is reached."""
+
 
 async def start_in_background(config: Config, given: Options) -> None:
     """Start a detached daemon with the same options and wait until one listens.
@@ -129,14 +136,6 @@ async def stop(config: Config) -> int | None:
             raise StateError(f"the daemon (pid {pid}) did not end within {STOP_SECONDS:g} s; `kill -9 {pid}` is safe")
         await asyncio.sleep(LOOK_SECONDS)
     return pid
-
-
-LAUNCH_FILE = "daemon.json"
-STATE_DIR_VARIABLE = "GOCLAW_STATE_DIR"
-KEY_SUFFIX = "_API_KEY"
-"""The suffix of environment variables in which providers' own tools look for a key."""
-CONNECTION = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"})
-"""Variables, in any case, that say how the internet is reached."""
 
 
 @record

@@ -36,6 +36,16 @@ log = logging.getLogger(__name__)
 LOG_FILE = "registry.log"
 """In `logs`, beside the daemon's: two processes must not write the same."""
 
+TITLE = "Look into, fetch from, publish to and serve registries."
+
+_INDENT = orjson.OPT_INDENT_2
+
+MAX_CHARACTERS = 100
+"""Characters of a description in a line."""
+MAX_WHOLE = 2_000
+MAX_VERSIONS = 20
+OWN_NAME = "(own)"
+
 
 def serve(context: typer.Context) -> None:
     """Serve this gateway's own registry until Ctrl-C or SIGTERM."""
@@ -112,14 +122,11 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
             loop.remove_signal_handler(number)
 
 
-TITLE = "Look into, fetch from, publish to and serve registries."
-
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True, help=TITLE)
 
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Kind = Annotated[EntryKind | None, typer.Option(help="Only entries of this kind.")]
 Own = Annotated[bool, typer.Option("--own", help="Only of this gateway's own registry.")]
-_INDENT = orjson.OPT_INDENT_2
 
 
 @app.command("list")
@@ -251,13 +258,6 @@ def _print_newest(kept: Sequence[StoredEntry], *, json: bool) -> None:
 
 def _print_json(content: Any) -> None:
     show(orjson.dumps(content, option=_INDENT).decode())
-
-
-MAX_CHARACTERS = 100
-"""Characters of a description in a line."""
-MAX_WHOLE = 2_000
-MAX_VERSIONS = 20
-OWN_NAME = "(own)"
 
 
 def summary(kept: StoredEntry) -> str:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 MAX_REFUSED = 20
 """Entries that are named which were left out."""
 
+OWNER_RULE = "owner of the state folder"
+
 
 @record
 class SyncResult:
@@ -98,9 +100,6 @@ def gaps(config: Config, catalog: CatalogStore, names: Sequence[str]) -> Iterato
         elif now - known.synced_at > settings.known_for:
             why = f": {known.problem}" if known.problem else ""
             yield f"{name} was fetched {ago(now - known.synced_at)}{why}"
-
-
-OWNER_RULE = "owner of the state folder"
 
 
 def publish(

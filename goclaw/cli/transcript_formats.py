@@ -24,6 +24,13 @@ from goclaw.core.redact import mask, printable
 ASSISTANT = "assistant"
 INDENT = "  "
 
+_TRACES = ("<", "![", "]:", "](")
+"""Without one of these a text holds nothing that has to be fenced: most texts need not be parsed."""
+_ACTIVE = frozenset({"html_block", "html_inline", "image"})
+_HARMLESS_LINK = re.compile(r"(?:https?|mailto):|[^:]*$", re.IGNORECASE)
+_LINE_ENDS = re.compile(r"\r\n?")
+_WHITE = re.compile(r"\s+")
+
 
 class PlainWriter:
     """A writer of plain text. Nothing in a message can look like the lines about sender and time.
@@ -82,14 +89,6 @@ def _compaction(record: CompactionRecord) -> str:
 
 def _indented(text: str) -> str:
     return textwrap.indent(mask(text), INDENT, lambda _: True) + "\n" if text else ""
-
-
-_TRACES = ("<", "![", "]:", "](")
-"""Without one of these a text holds nothing that has to be fenced: most texts need not be parsed."""
-_ACTIVE = frozenset({"html_block", "html_inline", "image"})
-_HARMLESS_LINK = re.compile(r"(?:https?|mailto):|[^:]*$", re.IGNORECASE)
-_LINE_ENDS = re.compile(r"\r\n?")
-_WHITE = re.compile(r"\s+")
 
 
 class MarkdownWriter:

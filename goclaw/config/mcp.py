@@ -27,6 +27,16 @@ _ORDINARY = re.compile(r"[~.]?/.*|[A-Za-z]{1,16}|[0-9.:]{1,16}")
 """Paths, single words, short numbers: no secret has that form, and masking them would spoil every text."""
 _PROTOCOLS_OWN = re.compile("mcp-.*|content-.*|accept|host|connection|transfer-encoding|last-event-id", re.IGNORECASE)
 
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""Revisions of the protocol that the library speaks, the oldest first."""
+OFFERED = ("-tag:conversation", "-tag:agents", "-tag:mcp")
+"""Leaves out tools that act in or for a conversation, as over MCP there is no conversation; and tools of other
+MCP servers, which clients reach by themselves, and which may include this one.
+"""
+PLACE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+"""A placeholder for an argument in a prompt's message: `{{ name }}`."""
+_PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
 
 class Variable(SecretStr):
     """A value for a server's environment: never shown, and masked in texts unless it is evidently no secret."""
@@ -185,17 +195,6 @@ class McpClientSettings(Section):
 
 
 McpServers = dict[ServerName, McpClientSettings]
-
-
-VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
-"""Revisions of the protocol that the library speaks, the oldest first."""
-OFFERED = ("-tag:conversation", "-tag:agents", "-tag:mcp")
-"""Leaves out tools that act in or for a conversation, as over MCP there is no conversation; and tools of other
-MCP servers, which clients reach by themselves, and which may include this one.
-"""
-PLACE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-"""A placeholder for an argument in a prompt's message: `{{ name }}`."""
-_PROMPT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def _check_version(value: str) -> str:

@@ -15,6 +15,36 @@ from goclaw.config.values import Duration, Environment, Folder, Host, Names, Por
 from goclaw.core import catalog
 from goclaw.core.selection import BUILT_IN, cycle
 
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
+"""Characters that `ssh` expands in file names."""
+
+FOR_PEOPLE_ONLY = (
+    "approvals",
+    "approve",
+    "clear",
+    "cleartool",
+    "compact",
+    "deny",
+    "forget",
+    "mode",
+    "new",
+    "pair",
+    "pause",
+    "resume",
+    "start",
+    "stop",
+    "tool",
+)
+"""They decide what the agent may do, or wait for the very turn that gives them."""
+
+MAX_NAME = 64
+"""Characters of a tool's name that every provider takes."""
+_CLI_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
+
+_SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
+
 
 class ReadSettings(Section):
     """The `read` tool."""
@@ -78,12 +108,6 @@ class WebSearchSettings(Section):
     timeout: Duration = Field(15, le=120, description="Seconds that a search may take.")
 
 
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
-_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_EXPANDED = re.compile(r"""[%$"'\\~#\s]""")
-"""Characters that `ssh` expands in file names."""
-
-
 def _not_expanded(path: Path) -> Path:
     if found := _EXPANDED.search(str(path)):
         raise ValueError(f"holds {found.group()!r}, which ssh reads as something else: choose another place")
@@ -140,26 +164,6 @@ class SshSettings(Section):
         return hosts
 
 
-FOR_PEOPLE_ONLY = (
-    "approvals",
-    "approve",
-    "clear",
-    "cleartool",
-    "compact",
-    "deny",
-    "forget",
-    "mode",
-    "new",
-    "pair",
-    "pause",
-    "resume",
-    "start",
-    "stop",
-    "tool",
-)
-"""They decide what the agent may do, or wait for the very turn that gives them."""
-
-
 class CommandSettings(Section):
     """The `command` tool."""
 
@@ -175,11 +179,6 @@ class CommandSettings(Section):
         if found := next((name for name in plain if name in FOR_PEOPLE_ONLY), ""):
             raise ValueError(f"`{found}` is for people only; it can never be allowed")
         return plain
-
-
-MAX_NAME = 64
-"""Characters of a tool's name that every provider takes."""
-_CLI_NAME = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_NAME - 1}}}")
 
 
 def _check_name(name: str) -> str:
@@ -269,9 +268,6 @@ class CliToolSettings(Section):
 
 
 CliTools = dict[Annotated[str, AfterValidator(_check_name)], CliToolSettings]
-
-
-_SET = re.compile(r"(?:[a-z][a-z0-9_-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class ExecSettings(Section):

@@ -33,6 +33,15 @@ STOPS = {
 PLAIN = frozenset({"text", "tool_use"})
 """Kinds of blocks that our own message type holds whole."""
 
+SEARCH_TOOL = b'{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"}'
+WITHOUT_SEARCH = re.compile(r"claude-([12]\b|3|instant|(opus|sonnet|haiku)-4-([01]\b|20))")
+"""Models before 4.5 do not know it."""
+UNKNOWN_SEARCH = re.compile(r"defer_loading|tool_search_tool_(bm25|regex)")
+"""In a rejection: the model, or a server that speaks the same protocol, does not know it."""
+STALE_SEARCH = re.compile(r"tool.?reference|server_tool_use|tool_search_tool_result", re.IGNORECASE)
+"""In a rejection: what was sent back names a tool that is gone since, or lost its other half to a compaction."""
+SEARCH_RESULT, SEARCH_CALL = "tool_search_tool_result", "server_tool_use"
+
 
 class AnthropicAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
@@ -149,16 +158,6 @@ class AnthropicAnswer:
             cache_write=written,
             reasoning=reported_tokens(details.get("thinking_tokens")),
         )
-
-
-SEARCH_TOOL = b'{"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"}'
-WITHOUT_SEARCH = re.compile(r"claude-([12]\b|3|instant|(opus|sonnet|haiku)-4-([01]\b|20))")
-"""Models before 4.5 do not know it."""
-UNKNOWN_SEARCH = re.compile(r"defer_loading|tool_search_tool_(bm25|regex)")
-"""In a rejection: the model, or a server that speaks the same protocol, does not know it."""
-STALE_SEARCH = re.compile(r"tool.?reference|server_tool_use|tool_search_tool_result", re.IGNORECASE)
-"""In a rejection: what was sent back names a tool that is gone since, or lost its other half to a compaction."""
-SEARCH_RESULT, SEARCH_CALL = "tool_search_tool_result", "server_tool_use"
 
 
 def knows_search(name: str) -> bool:

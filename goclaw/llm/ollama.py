@@ -60,6 +60,18 @@ log = logging.getLogger(__name__)
 PROVIDER_NAME = "ollama"
 NATIVE_SCHEMA = 1
 
+LOOK_LIMIT = 3.0
+"""Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
+ANSWER_SHARE = 4
+"""An answer is no longer than a quarter of the window, which is kept free for it: Ollama makes room for a longer one at
+the beginning of the conversation, without a word."""
+INEXACT = 32
+"""The size of a prompt is an estimate; it may be larger by one part in so many."""
+NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
+"""Errors of a request about a model where the server is not a working Ollama."""
+LEAST_OUTPUT = 512
+"""Tokens that must remain for an answer; with less, the conversation counts as too long."""
+
 
 class OllamaAnswer:
     """Takes the stream's JSON objects, one after the other; gives events, and the whole at the end.
@@ -120,19 +132,6 @@ def replayable(message: AssistantMessage) -> dict[str, Any]:
     if native is None or native.provider != PROVIDER_NAME or native.schema != NATIVE_SCHEMA:
         return {}
     return dict(native.content) if isinstance(native.content, dict) else {}
-
-
-LOOK_LIMIT = 3.0
-"""Seconds for all questions about a model: on a slow disk Ollama reads its header for more than one."""
-ANSWER_SHARE = 4
-"""An answer is no longer than a quarter of the window, which is kept free for it: Ollama makes room for a longer one at
-the beginning of the conversation, without a word."""
-INEXACT = 32
-"""The size of a prompt is an estimate; it may be larger by one part in so many."""
-NO_ANSWER = (TimeoutError, OSError, aiohttp.ClientError, ValueError, ConfigError)
-"""Errors of a request about a model where the server is not a working Ollama."""
-LEAST_OUTPUT = 512
-"""Tokens that must remain for an answer; with less, the conversation counts as too long."""
 
 
 class OllamaModel:

@@ -62,6 +62,23 @@ SHORT_ID = 9
 OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECASE)
 """Their models keep to their own order of roles wherever they are served."""
 
+NATIVE_SCHEMA = 1
+STOPS = {
+    "stop": Stop.END,
+    "eos": Stop.END,
+    "tool_calls": Stop.TOOLS,
+    "function_call": Stop.TOOLS,
+    "length": Stop.LENGTH,
+    "model_length": Stop.LENGTH,
+    "content_filter": Stop.REFUSAL,
+}
+"""Reasons of OpenAI, and `eos` (Together) and `model_length` (Mistral); others count as the end."""
+FAILED = "error"
+"""The reason that OpenRouter gives when the provider behind it failed."""
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+CALL_FIELDS = frozenset({"index", "id", "type", "function"})
+"""Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
+
 
 class OpenAIChatModel(KnownModel):
     """A `ChatModel` on one compatible server."""
@@ -217,24 +234,6 @@ def open_openai_chat(
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)
-
-
-NATIVE_SCHEMA = 1
-STOPS = {
-    "stop": Stop.END,
-    "eos": Stop.END,
-    "tool_calls": Stop.TOOLS,
-    "function_call": Stop.TOOLS,
-    "length": Stop.LENGTH,
-    "model_length": Stop.LENGTH,
-    "content_filter": Stop.REFUSAL,
-}
-"""Reasons of OpenAI, and `eos` (Together) and `model_length` (Mistral); others count as the end."""
-FAILED = "error"
-"""The reason that OpenRouter gives when the provider behind it failed."""
-REASONING_FIELDS = ("reasoning_content", "reasoning")
-CALL_FIELDS = frozenset({"index", "id", "type", "function"})
-"""Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
 
 
 @dataclass(slots=True)

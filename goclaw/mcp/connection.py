@@ -65,6 +65,17 @@ _TERMINATED = "Session terminated"
 T = TypeVar("T")
 _caller: ContextVar[CallOrigin | None] = ContextVar("mcp caller", default=None)
 
+USER_REJECTED = -1
+"""The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
+NOT_AGREED = "User rejected sampling request"
+MAX_SAMPLING_PARTS = 500
+"""Texts and pictures of one request: as many as fit a message would hold up the event loop for a second."""
+MAX_STOPS = 20
+"""Stop sequences of an answer: no provider takes more than half as many."""
+OUR_REFUSAL = {"refused": "goclaw"}
+"""Marks an error as ours: where it ends the call, the text must not blame the server."""
+_STOP_REASONS = {"end": "endTurn", "length": "maxTokens", "sequence": "stopSequence"}
+
 
 class LibraryLink:
     """A connection through the library. Implements `McpLink`."""
@@ -368,18 +379,6 @@ def _bytes(text: str) -> bytes:
 
 
 CLIENT = McpClient(connect)
-
-
-USER_REJECTED = -1
-"""The protocol's code for "User rejected sampling request" (2025-11-25, Sampling, Error Handling)."""
-NOT_AGREED = "User rejected sampling request"
-MAX_SAMPLING_PARTS = 500
-"""Texts and pictures of one request: as many as fit a message would hold up the event loop for a second."""
-MAX_STOPS = 20
-"""Stop sequences of an answer: no provider takes more than half as many."""
-OUR_REFUSAL = {"refused": "goclaw"}
-"""Marks an error as ours: where it ends the call, the text must not blame the server."""
-_STOP_REASONS = {"end": "endTurn", "length": "maxTokens", "sequence": "stopSequence"}
 
 
 def refusal(message: str, code: int = types.INVALID_REQUEST) -> types.ErrorData:

@@ -44,6 +44,14 @@ CONNECTIONS = 100
 SILENCE_SECONDS = 300.0
 """Seconds that a stream of events may be silent, at least: the library's own value."""
 
+INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""Variables of ours that a program gets: without them hardly any finds its parts."""
+GRACE_SECONDS = 1.0
+"""Seconds for a program to end by itself when its input ends, and again after the signal (the protocol, "Shutdown")."""
+_LARGE = 256 << 10
+"""Bytes of a message that is read in a thread."""
+_LAST_WORDS = 1_000
+
 
 class ResponseTooLarge(httpx2.StreamError):
     """A server's answer exceeds the bound."""
@@ -132,15 +140,6 @@ async def open_address(settings: McpClientSettings, environment: LinkEnvironment
             settings.url or "", http_client=client, max_sse_event_size=MAX_MESSAGE
         ) as streams:
             yield streams
-
-
-INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
-"""Variables of ours that a program gets: without them hardly any finds its parts."""
-GRACE_SECONDS = 1.0
-"""Seconds for a program to end by itself when its input ends, and again after the signal (the protocol, "Shutdown")."""
-_LARGE = 256 << 10
-"""Bytes of a message that is read in a thread."""
-_LAST_WORDS = 1_000
 
 
 @dataclass(slots=True)

@@ -56,6 +56,10 @@ answer in itself. Worth half a point of recall within 1,000 tokens."""
 SHORTNESS = 0.25
 """The exponent of a message's share of the usual length: "Thanks!" beside the right messages answers nothing itself."""
 
+_NEIGHBOURS = tuple((-distance, BEFORE / distance) for distance in range(1, REACH + 1)) + tuple(
+    (distance, AFTER / distance) for distance in range(1, REACH + 1)
+)
+
 
 @record
 class RankedPassage:
@@ -210,11 +214,6 @@ class _Similarities:
 
     def part(self, place: int) -> float:
         return max(0.0, self._hits.get(place, self._last)) / self._best if self._best > 0 else 0.0
-
-
-_NEIGHBOURS = tuple((-distance, BEFORE / distance) for distance in range(1, REACH + 1)) + tuple(
-    (distance, AFTER / distance) for distance in range(1, REACH + 1)
-)
 
 
 def _rarity(found: int, size: int) -> float:

@@ -44,6 +44,29 @@ NEAR = 0.25
 
 _WORD = re.compile(r"\w+")
 
+RANGES_ASKED = 16
+"""Up to this number of ranges are queried one by one; with more, a term is queried once and filtered by the scope."""
+PHRASE_DEPTH = 500
+"""Places of a phrase that are looked for: several times what any budget shows."""
+
+_POSTINGS = "SELECT rowid FROM {corpus}_{table} WHERE {corpus}_{table} MATCH ? AND rowid BETWEEN ? AND ?"
+_PASSAGES = """
+SELECT place, words, told, speaker, asks FROM {corpus}_passages WHERE place IN (SELECT value FROM json_each(?))
+"""
+_TEXTS = """
+SELECT place, row, first, last, told, speaker, heading, text FROM {corpus}_passages
+WHERE place IN (SELECT value FROM json_each(?))
+"""
+_MATCHING = """
+SELECT rowid, text FROM {corpus}_words WHERE {corpus}_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC
+"""
+# `instr` instead of LIKE, because a phrase may contain LIKE's wildcards.
+_CONTAINING = """
+SELECT place, text FROM {corpus}_passages WHERE instr(lower(text), ?) AND place BETWEEN ? AND ? ORDER BY place DESC
+"""
+_FILES = "SELECT id, path FROM note_documents WHERE id IN (SELECT value FROM json_each(?))"
+_SESSIONS = "SELECT id, session FROM talk_documents WHERE id IN (SELECT value FROM json_each(?))"
+
 
 def ranked_places(
     connection: sqlite3.Connection,
@@ -93,30 +116,7 @@ def _weighed_terms(connection: sqlite3.Connection, corpus: Corpus, query: str, s
     return weighed(found, scope.passages)
 
 
-RANGES_ASKED = 16
-"""Up to this number of ranges are queried one by one; with more, a term is queried once and filtered by the scope."""
-PHRASE_DEPTH = 500
-"""Places of a phrase that are looked for: several times what any budget shows."""
-
 Table = Literal["words", "parts"]
-
-_POSTINGS = "SELECT rowid FROM {corpus}_{table} WHERE {corpus}_{table} MATCH ? AND rowid BETWEEN ? AND ?"
-_PASSAGES = """
-SELECT place, words, told, speaker, asks FROM {corpus}_passages WHERE place IN (SELECT value FROM json_each(?))
-"""
-_TEXTS = """
-SELECT place, row, first, last, told, speaker, heading, text FROM {corpus}_passages
-WHERE place IN (SELECT value FROM json_each(?))
-"""
-_MATCHING = """
-SELECT rowid, text FROM {corpus}_words WHERE {corpus}_words MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC
-"""
-# `instr` instead of LIKE, because a phrase may contain LIKE's wildcards.
-_CONTAINING = """
-SELECT place, text FROM {corpus}_passages WHERE instr(lower(text), ?) AND place BETWEEN ? AND ? ORDER BY place DESC
-"""
-_FILES = "SELECT id, path FROM note_documents WHERE id IN (SELECT value FROM json_each(?))"
-_SESSIONS = "SELECT id, session FROM talk_documents WHERE id IN (SELECT value FROM json_each(?))"
 
 
 @record

@@ -24,6 +24,25 @@ from goclaw.workspace import ABSENT, FileStamp, GlobMatch, Workspace, again_when
 SHARED_FOLDER = "memory"
 """The folder shared by all users."""
 
+VALUES_FILE = "values.json"
+MAX_KEY, MAX_VALUE = 100, 10_000
+"""Characters: anything longer is a note, and belongs in a file."""
+MAX_VALUES = 500
+MAX_VALUES_BYTES = 256 << 10
+"""Bytes of one place's file, so that reading one value takes about a millisecond."""
+
+MEMENTOS_FOLDER, ENDING = "mementos", ".md"
+MAX_MEMENTO_NAME = 64
+MAX_MEMENTO_BYTES = 64 << 10
+"""Bytes of one memento: the most that the model may read at once."""
+MAX_MEMENTOS = 100
+"""Mementos of one place."""
+MAX_SUMMARY = 200
+_HEAD = 4_096
+"""Bytes at the beginning of a file that are searched for heading and first paragraph."""
+_MEMENTO_NAME = re.compile(r"[^\W_][\w .-]*")
+_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
+
 
 @record
 class MemoryFolder:
@@ -57,14 +76,6 @@ def place_of(workspace: Workspace, key: str, *, shared: bool) -> MemoryFolder:
     if key in ("", ".", "..") or "/" in key or "\0" in key:
         raise ToolError(f"nothing can be kept for {key or 'nobody'}: no folder can have that name; use shared")
     return MemoryFolder(workspace.seen_by(key), notes_folder(key))
-
-
-VALUES_FILE = "values.json"
-MAX_KEY, MAX_VALUE = 100, 10_000
-"""Characters: anything longer is a note, and belongs in a file."""
-MAX_VALUES = 500
-MAX_VALUES_BYTES = 256 << 10
-"""Bytes of one place's file, so that reading one value takes about a millisecond."""
 
 
 class KeyValueFile:
@@ -135,19 +146,6 @@ class KeyValueFile:
 def nearest_key(key: str, values: dict[str, str]) -> str:
     """Return the key that was probably meant; empty if none is near."""
     return next(iter(get_close_matches(key, values, 1)), "")
-
-
-MEMENTOS_FOLDER, ENDING = "mementos", ".md"
-MAX_MEMENTO_NAME = 64
-MAX_MEMENTO_BYTES = 64 << 10
-"""Bytes of one memento: the most that the model may read at once."""
-MAX_MEMENTOS = 100
-"""Mementos of one place."""
-MAX_SUMMARY = 200
-_HEAD = 4_096
-"""Bytes at the beginning of a file that are searched for heading and first paragraph."""
-_MEMENTO_NAME = re.compile(r"[^\W_][\w .-]*")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+(.+?)\s*#*\s*")
 
 
 @record

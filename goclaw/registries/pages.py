@@ -40,6 +40,22 @@ MAX_WHY = 300
 Wanted = Callable[[str], bool]
 """Whether an entry of this name is wanted."""
 
+OFFICIAL = "io.modelcontextprotocol.registry/official"
+"""The key of the registry's own data on a server, beside the publisher's."""
+_HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
+"""The end of the host that `npx` and `uvx` use; a package of the same name elsewhere is another one."""
+_HARMLESS = frozenset({"-y", "--yes"})
+"""Arguments of `npx` itself, which it gets anyway."""
+MAX_DEPTH = 100
+"""Nesting depth of a server's values: deeper ones have no meaning, and would exhaust the interpreter's stack."""
+MAX_KEY = 64
+"""Characters of a key that may be one of the format's."""
+MAX_FILLED_COUNT = 50
+MAX_FILLED = 2_000
+"""Templates in one text, and characters of it and of each value: a page of them would expand to gigabytes."""
+_TEMPLATE = re.compile(r"\{([^{}]*)\}")
+_CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
 
 @record
 class Wrapped:
@@ -209,23 +225,6 @@ def _stations(via: Any) -> tuple[str, ...]:
 def _seconds(value: Any) -> float:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if usable else 0.0
-
-
-OFFICIAL = "io.modelcontextprotocol.registry/official"
-"""The key of the registry's own data on a server, beside the publisher's."""
-_HOMES = {"npm": ["npmjs", "org"], "pypi": ["pypi", "org"]}
-"""The end of the host that `npx` and `uvx` use; a package of the same name elsewhere is another one."""
-_HARMLESS = frozenset({"-y", "--yes"})
-"""Arguments of `npx` itself, which it gets anyway."""
-MAX_DEPTH = 100
-"""Nesting depth of a server's values: deeper ones have no meaning, and would exhaust the interpreter's stack."""
-MAX_KEY = 64
-"""Characters of a key that may be one of the format's."""
-MAX_FILLED_COUNT = 50
-MAX_FILLED = 2_000
-"""Templates in one text, and characters of it and of each value: a page of them would expand to gigabytes."""
-_TEMPLATE = re.compile(r"\{([^{}]*)\}")
-_CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 class _Unusable(ValueError):

@@ -39,6 +39,14 @@ MADE_PREFIX = "content-"
 that of the letters: so the version published last is the newest."""
 _DIGITS = 12
 
+LOOK_SECONDS = 30.0
+"""Seconds between two looks at the tools."""
+ADDRESS_SECONDS = 1.0
+"""Seconds between two looks at whether the MCP server listens: it does a moment after the start."""
+FACT = "published"
+"""The name of the stored fact: `registry/kind/name` and the version published last."""
+_CONFLICT, _FORBIDDEN = 409, 403
+
 
 @record
 class OfferedDocument:
@@ -167,15 +175,6 @@ def _checked_document(place: str, **fields: Any) -> OfferedDocument:
 def _remote(address: str) -> Mapping[str, Any]:
     """Return the address of our MCP server, which requires a token."""
     return {"url": address, "headers": ["Authorization"]}
-
-
-LOOK_SECONDS = 30.0
-"""Seconds between two looks at the tools."""
-ADDRESS_SECONDS = 1.0
-"""Seconds between two looks at whether the MCP server listens: it does a moment after the start."""
-FACT = "published"
-"""The name of the stored fact: `registry/kind/name` and the version published last."""
-_CONFLICT, _FORBIDDEN = 409, 403
 
 
 class PublishClient(Protocol):

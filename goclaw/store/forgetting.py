@@ -93,6 +93,40 @@ _ALL_IMAGES = Statement(select(messages.c.images).where(messages.c.images.is_not
 _ALL_SENT = Statement(select(deliveries.c.body).where(func.instr(deliveries.c.body, HAS_MEDIA) > 0))
 _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done"))
 
+PREFERENCES = ("model", "queue_mode", "mode")
+"""Settings of a session that say nothing of what was said: they stay."""
+
+_BEGIN_OF_TURN = Statement(select(func.min(messages.c.id)).where(_of_session, messages.c.turn == bindparam("turn")))
+_ENDS = Statement(select(func.min(messages.c.id), func.max(messages.c.id)).where(_of_session))
+
+_CANCEL_RETRY = Statement(
+    # Nothing is left that a better summary could be made of.
+    update(compactions)
+    .where(compactions.c.session == bindparam("of_session"), compactions.c.first_kept <= bindparam("first_kept"))
+    .values(retry_owed=False)
+)
+_OLD_CHECKPOINTS = Statement(
+    delete(checkpoints).where(
+        checkpoints.c.session == bindparam("of_session"), checkpoints.c.created_at < bindparam("before")
+    )
+)
+_YOUNG_COMPACTIONS = Statement(
+    select(func.count())
+    .select_from(compactions)
+    .where(compactions.c.session == bindparam("of_session"), compactions.c.created_at >= bindparam("before"))
+)
+_OLD_SETTINGS = Statement(
+    delete(session_settings).where(
+        session_settings.c.session == bindparam("of_session"),
+        *(session_settings.c.name != name for name in PREFERENCES),
+    )
+)
+_OLD_INBOX = Statement(
+    update(inbox)
+    .where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before"), inbox.c.body != "")
+    .values(body="")
+)
+
 
 @record
 class PendingDeletion:
@@ -230,9 +264,6 @@ def _outputs(texts: Sequence[str]) -> set[str]:
     return {found for text in texts for found in _OUTPUT.findall(text)}
 
 
-PREFERENCES = ("model", "queue_mode", "mode")
-"""Settings of a session that say nothing of what was said: they stay."""
-
 _first = messages.alias()
 _first_at = (
     select(_first.c.created_at).where(_first.c.session == sessions.c.key).order_by(_first.c.id).limit(1)
@@ -245,8 +276,6 @@ _FIRST_YOUNG = Statement(
     .order_by(messages.c.id)
     .limit(1)
 )
-_BEGIN_OF_TURN = Statement(select(func.min(messages.c.id)).where(_of_session, messages.c.turn == bindparam("turn")))
-_ENDS = Statement(select(func.min(messages.c.id), func.max(messages.c.id)).where(_of_session))
 
 _start = select(sessions.c.context_start).where(sessions.c.key == bindparam("of_session")).scalar_subquery()
 _shown = select(func.max(compactions.c.id)).where(
@@ -260,33 +289,6 @@ _OLD_COMPACTIONS = Statement(
         compactions.c.created_at < bindparam("before"),
         *(compactions.c.id != func.coalesce(kept.scalar_subquery(), 0) for kept in (_shown, _real)),
     )
-)
-_CANCEL_RETRY = Statement(
-    # Nothing is left that a better summary could be made of.
-    update(compactions)
-    .where(compactions.c.session == bindparam("of_session"), compactions.c.first_kept <= bindparam("first_kept"))
-    .values(retry_owed=False)
-)
-_OLD_CHECKPOINTS = Statement(
-    delete(checkpoints).where(
-        checkpoints.c.session == bindparam("of_session"), checkpoints.c.created_at < bindparam("before")
-    )
-)
-_YOUNG_COMPACTIONS = Statement(
-    select(func.count())
-    .select_from(compactions)
-    .where(compactions.c.session == bindparam("of_session"), compactions.c.created_at >= bindparam("before"))
-)
-_OLD_SETTINGS = Statement(
-    delete(session_settings).where(
-        session_settings.c.session == bindparam("of_session"),
-        *(session_settings.c.name != name for name in PREFERENCES),
-    )
-)
-_OLD_INBOX = Statement(
-    update(inbox)
-    .where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before"), inbox.c.body != "")
-    .values(body="")
 )
 _old = (ended, deliveries.c.created_at < bindparam("before"))
 _OLD_SENT = Statement(select(deliveries.c.body).where(*_old, func.instr(deliveries.c.body, HAS_MEDIA) > 0))

@@ -53,6 +53,40 @@ _KEEPS = Statement(
     .limit(1)
 )
 
+FEED_ROWS = 32
+FEED_SIZE = 10_000
+"""Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
+neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag)."""
+RESULT_CHARACTERS = 4_000
+"""Maximum length of a tool's result; the rest is cut."""
+
+_GIVEN = messages.c.role != "tool_use"
+_FEED_PAGE = Statement(
+    select(
+        messages.c.id,
+        messages.c.session,
+        messages.c.turn,
+        messages.c.role,
+        case(
+            (messages.c.role == "tool_result", func.substr(messages.c.text, 1, RESULT_CHARACTERS)),
+            else_=messages.c.text,
+        ).label("text"),
+        messages.c.name,
+        messages.c.material,
+        messages.c.hint,
+        messages.c.call_hint,
+        messages.c.context,
+        messages.c.sender,
+        messages.c.created_at,
+    )
+    # The empty row that a deletion leaves belongs to no session.
+    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "")
+    .order_by(messages.c.id)
+    .limit(FEED_ROWS)
+)
+
+_AT = Statement(select(messages.c.created_at).where(messages.c.id == bindparam("row"), messages.c.session != ""))
+
 
 class TranscriptReader:
     """Questions about the rows of a session."""
@@ -124,42 +158,6 @@ def _record(row: sqlite3.Row) -> CompactionRecord:
         row["tokens_after"],
         row["created_at"],
     )
-
-
-FEED_ROWS = 32
-FEED_SIZE = 10_000
-"""Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
-neither the reader nor the interpreter is held for long (pages of 100 rows: four times the lag)."""
-RESULT_CHARACTERS = 4_000
-"""Maximum length of a tool's result; the rest is cut."""
-
-_GIVEN = messages.c.role != "tool_use"
-_FEED_PAGE = Statement(
-    select(
-        messages.c.id,
-        messages.c.session,
-        messages.c.turn,
-        messages.c.role,
-        case(
-            (messages.c.role == "tool_result", func.substr(messages.c.text, 1, RESULT_CHARACTERS)),
-            else_=messages.c.text,
-        ).label("text"),
-        messages.c.name,
-        messages.c.material,
-        messages.c.hint,
-        messages.c.call_hint,
-        messages.c.context,
-        messages.c.sender,
-        messages.c.created_at,
-    )
-    # The empty row that a deletion leaves belongs to no session.
-    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "")
-    .order_by(messages.c.id)
-    .limit(FEED_ROWS)
-)
-
-
-_AT = Statement(select(messages.c.created_at).where(messages.c.id == bindparam("row"), messages.c.session != ""))
 
 
 def _extents() -> Statement:

@@ -49,6 +49,18 @@ _MARK = ".suspect"
 _PLAN = ".salvage.json"
 _SCRATCH = ".salvage"
 
+HEADER_BYTES = 100
+PAGE_BYTES = 4096
+"""SQLite's default, which GoClaw never changes (sqlite.org/fileformat2.html)."""
+_FURTHEST = 1 << 40
+"""No row has a higher id."""
+MESSAGE_LOST = (
+    "Your message was under way when my database was damaged, and I cannot tell how far I had come with it. "
+    "Please send it again."
+)
+_INBOUND: Codec[Inbound] = Codec(Inbound)
+_DELIVERY: Codec[Delivery] = Codec(Delivery)
+
 
 @record
 class Salvage:
@@ -244,19 +256,6 @@ def _in_words(path: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError) as error:
         trouble = disk_error(error, path, "opened")
         raise StateError(str(trouble)) from error
-
-
-HEADER_BYTES = 100
-PAGE_BYTES = 4096
-"""SQLite's default, which GoClaw never changes (sqlite.org/fileformat2.html)."""
-_FURTHEST = 1 << 40
-"""No row has a higher id."""
-MESSAGE_LOST = (
-    "Your message was under way when my database was damaged, and I cannot tell how far I had come with it. "
-    "Please send it again."
-)
-_INBOUND: Codec[Inbound] = Codec(Inbound)
-_DELIVERY: Codec[Delivery] = Codec(Delivery)
 
 
 def salvage(damaged: Path, fresh: Path, now: float) -> tuple[dict[str, int], list[str]]:

@@ -11,6 +11,12 @@ from goclaw.errors import ToolError
 from goclaw.tools.matching import MAX_PLACES, MAX_REPLACED, Match, MatchTier, TextSpan, find, reindented
 from goclaw.tools.text import MAX_BYTES, Text, encoded, shown
 
+_PREVIEW_CONTEXT = 2
+"""Lines shown before and after a change."""
+_SHOWN_LINES, _SHOWN_WIDTH = 20, 200
+_SHOWN_CHANGES = 3
+"""Of many lines or groups of lines that change, so many are shown."""
+
 
 @record
 class Replacement:
@@ -127,13 +133,6 @@ def _nearly(body: str, old: str) -> str:
 
 def _line_of(body: str, place: int) -> int:
     return body.count("\n", 0, place) + 1
-
-
-_PREVIEW_CONTEXT = 2
-"""Lines shown before and after a change."""
-_SHOWN_LINES, _SHOWN_WIDTH = 20, 200
-_SHOWN_CHANGES = 3
-"""Of many lines or groups of lines that change, so many are shown."""
 
 
 @record

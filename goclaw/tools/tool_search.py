@@ -34,76 +34,7 @@ TOLD, NAMED = 3, 10
 ROOM = 2_500
 """Characters that what is told of further tools may fill, beside the first: a small model's window has little room."""
 
-
-class ToolsFound(Result):
-    """Tools that fit a query."""
-
-    names: Annotated[tuple[str, ...], Field(description="Of the tools, the best first.")]
-    told: Annotated[str, Field(description="What the model reads of them.")]
-
-    def text(self) -> str:
-        return self.told
-
-
-def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
-    return ResourceUse()
-
-
-@tool(
-    side_effect=SideEffect.NONE,
-    title="Search for tools",
-    tags=("index",),
-    access=_access,
-    call_hint="Looking for a tool: {{ query | truncate(80) }}",
-    result_hint="{{ names | count }} tool(s)",
-    examples=(Example("A tool that finds files", {"query": "find files by name"}, "glob: Find files"),),
-)
-async def tool_search(
-    ctx: ToolContext,
-    query: Annotated[str, Field(min_length=1, max_length=500, description="What it should do, or its name.")],
-) -> ToolsFound:
-    """Find tools that are not listed here, with their arguments. Run them with tool_call.
-
-    Also tells the whole description of a listed one.
-    """
-    usable = [spec for spec in ctx.usable() if spec.name not in (TOOL_SEARCH, TOOL_CALL)]
-    # In a thread: with some hundred tools of MCP servers it takes two tenths of a second.
-    found = (await asyncio.to_thread(find_tools, query, usable))[:NAMED]
-    names = tuple(spec.name for spec in found)
-    if not found:
-        return ToolsFound(names=names, told=f"no tool fits; there are: {', '.join(spec.name for spec in usable)}")
-    told = [_told(spec) for spec in found[:TOLD]]
-    while len(told) > 1 and sum(map(len, told)) > ROOM:
-        told.pop()
-    more = [f"also: {', '.join(names[len(told) :])}"] if names[len(told) :] else []
-    return ToolsFound(names=names, told="\n\n".join([*told, *more]))
-
-
-def _told(spec: ToolSpec) -> str:
-    schema = json.dumps(trimmed_schema(spec.schema), ensure_ascii=False, separators=(",", ":"))
-    return f"{spec.name}: {spec.description}\narguments: {schema}"
-
-
 _EXAMPLE = {"name": "glob", "arguments": {"pattern": "*.md"}}
-
-
-@tool(
-    side_effect=SideEffect.NONE,
-    title="Call a tool",
-    tags=("index",),
-    access=_access,
-    call_hint="Calling {{ name | truncate(64) }}",
-    result_hint="{{ value | truncate(120) }}",
-    examples=(Example("Notes, with a tool that is only found", _EXAMPLE, "tea.md", {"tea.md": "Green tea.\n"}),),
-)
-async def tool_call(
-    ctx: ToolContext,
-    name: Annotated[str, Field(min_length=1, description="Its name.")],
-    arguments: Annotated[dict[str, Any] | None, Field(description="As tool_search told them.")] = None,
-) -> str:
-    """Run a tool that is not listed here."""
-    raise UnknownTool(name)
-
 
 _WORD = re.compile(r"[^\W_]+")
 _PLURAL = re.compile(r"(?<=[a-z]{3})(?<![sui])s$")
@@ -116,78 +47,6 @@ _STOP_WORDS = re.compile(
     "what|which|with|you"
 )
 """Words that say nothing of a tool."""
-
-
-def find_tools(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
-    """Return the tools that fit a query, the best first; none where no word of it fits one."""
-    wanted = [word for word in words(query) if not _STOP_WORDS.fullmatch(word)]
-    weights = [_weights(spec) for spec in tools]
-    scores = [0.0] * len(tools)
-    for word in dict.fromkeys(wanted):
-        found = [max(_weight(meant, each) for meant in meanings(word)) for each in weights]
-        having = sum(1 for weight in found if weight)
-        rarity = math.log(1 + len(tools) / having) if having else 0.0
-        scores = [score + rarity * weight for score, weight in zip(scores, found, strict=True)]
-    whole = query.strip()
-    for at, spec in enumerate(tools):
-        if spec.name == whole or ALIASES.get(whole) == spec.name:
-            scores[at] = math.inf
-    ranked = sorted(range(len(tools)), key=lambda at: -scores[at])
-    return [tools[at] for at in ranked if scores[at] > 0]
-
-
-def words(text: str) -> list[str]:
-    """Return the words of a text: lower case, singular, without diacritics; `multi_edit` and `MultiEdit` are two."""
-    plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", text))
-    plain = "".join(char for char in plain if not unicodedata.combining(char))
-    return [_PLURAL.sub("", word.casefold()) for word in _WORD.findall(plain)]
-
-
-def _weights(spec: ToolSpec) -> Mapping[str, float]:
-    """Return the weight of each word for the tool: the largest of the places where it stands."""
-    weights: Counter[str] = Counter()
-    for text, weight in _weighted_texts(spec):
-        for word in words(text):
-            weights[word] = max(weights[word], weight)  # type: ignore[assignment]  # a Counter of numbers
-    return weights
-
-
-def _weighted_texts(spec: ToolSpec) -> Iterator[tuple[str, float]]:
-    yield spec.name, _IN_NAME
-    yield spec.title, _IN_ALIAS
-    for alias, name in ALIASES.items():
-        if name == spec.name:
-            yield alias, _IN_ALIAS
-    yield spec.short, _IN_SHORT
-    yield spec.description, _IN_TEXT
-    for tag in spec.tags:
-        yield tag, _IN_TEXT
-    for example in spec.examples:
-        yield example.about, _IN_TEXT
-    for name, schema in spec.schema.get("properties", {}).items():
-        yield name, _IN_ARGUMENT
-        if isinstance(schema, Mapping):
-            yield str(schema.get("description", "")), _IN_ARGUMENT
-
-
-def _weight(word: str, weights: Mapping[str, float]) -> float:
-    """Return the word's weight; for another form of it (searching, searches) three quarters."""
-    exact = weights.get(word, 0.0)
-    if len(word) < _LEAST_SHARED:
-        return exact
-    others = (weight for other, weight in weights.items() if _akin(word, other))
-    return max(exact, 0.75 * max(others, default=0.0))
-
-
-def _akin(word: str, other: str) -> bool:
-    """Whether one begins as the other, or both do but for an ending."""
-    shared = 0
-    for mine, theirs in zip(word, other, strict=False):
-        if mine != theirs:
-            break
-        shared += 1
-    return shared >= max(_LEAST_SHARED, max(len(word), len(other)) - 3)
-
 
 _LONG = 5
 """Characters from which on a stem counts anywhere in a word, as in compounds (`textdatei`)."""
@@ -265,6 +124,144 @@ word: wort palabra
 work: arbeit trabajo
 write: schreib escrib
 """
+
+
+class ToolsFound(Result):
+    """Tools that fit a query."""
+
+    names: Annotated[tuple[str, ...], Field(description="Of the tools, the best first.")]
+    told: Annotated[str, Field(description="What the model reads of them.")]
+
+    def text(self) -> str:
+        return self.told
+
+
+def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
+    return ResourceUse()
+
+
+@tool(
+    side_effect=SideEffect.NONE,
+    title="Search for tools",
+    tags=("index",),
+    access=_access,
+    call_hint="Looking for a tool: {{ query | truncate(80) }}",
+    result_hint="{{ names | count }} tool(s)",
+    examples=(Example("A tool that finds files", {"query": "find files by name"}, "glob: Find files"),),
+)
+async def tool_search(
+    ctx: ToolContext,
+    query: Annotated[str, Field(min_length=1, max_length=500, description="What it should do, or its name.")],
+) -> ToolsFound:
+    """Find tools that are not listed here, with their arguments. Run them with tool_call.
+
+    Also tells the whole description of a listed one.
+    """
+    usable = [spec for spec in ctx.usable() if spec.name not in (TOOL_SEARCH, TOOL_CALL)]
+    # In a thread: with some hundred tools of MCP servers it takes two tenths of a second.
+    found = (await asyncio.to_thread(find_tools, query, usable))[:NAMED]
+    names = tuple(spec.name for spec in found)
+    if not found:
+        return ToolsFound(names=names, told=f"no tool fits; there are: {', '.join(spec.name for spec in usable)}")
+    told = [_told(spec) for spec in found[:TOLD]]
+    while len(told) > 1 and sum(map(len, told)) > ROOM:
+        told.pop()
+    more = [f"also: {', '.join(names[len(told) :])}"] if names[len(told) :] else []
+    return ToolsFound(names=names, told="\n\n".join([*told, *more]))
+
+
+def _told(spec: ToolSpec) -> str:
+    schema = json.dumps(trimmed_schema(spec.schema), ensure_ascii=False, separators=(",", ":"))
+    return f"{spec.name}: {spec.description}\narguments: {schema}"
+
+
+@tool(
+    side_effect=SideEffect.NONE,
+    title="Call a tool",
+    tags=("index",),
+    access=_access,
+    call_hint="Calling {{ name | truncate(64) }}",
+    result_hint="{{ value | truncate(120) }}",
+    examples=(Example("Notes, with a tool that is only found", _EXAMPLE, "tea.md", {"tea.md": "Green tea.\n"}),),
+)
+async def tool_call(
+    ctx: ToolContext,
+    name: Annotated[str, Field(min_length=1, description="Its name.")],
+    arguments: Annotated[dict[str, Any] | None, Field(description="As tool_search told them.")] = None,
+) -> str:
+    """Run a tool that is not listed here."""
+    raise UnknownTool(name)
+
+
+def find_tools(query: str, tools: Sequence[ToolSpec]) -> list[ToolSpec]:
+    """Return the tools that fit a query, the best first; none where no word of it fits one."""
+    wanted = [word for word in words(query) if not _STOP_WORDS.fullmatch(word)]
+    weights = [_weights(spec) for spec in tools]
+    scores = [0.0] * len(tools)
+    for word in dict.fromkeys(wanted):
+        found = [max(_weight(meant, each) for meant in meanings(word)) for each in weights]
+        having = sum(1 for weight in found if weight)
+        rarity = math.log(1 + len(tools) / having) if having else 0.0
+        scores = [score + rarity * weight for score, weight in zip(scores, found, strict=True)]
+    whole = query.strip()
+    for at, spec in enumerate(tools):
+        if spec.name == whole or ALIASES.get(whole) == spec.name:
+            scores[at] = math.inf
+    ranked = sorted(range(len(tools)), key=lambda at: -scores[at])
+    return [tools[at] for at in ranked if scores[at] > 0]
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text: lower case, singular, without diacritics; `multi_edit` and `MultiEdit` are two."""
+    plain = unicodedata.normalize("NFKD", _CAMEL.sub(" ", text))
+    plain = "".join(char for char in plain if not unicodedata.combining(char))
+    return [_PLURAL.sub("", word.casefold()) for word in _WORD.findall(plain)]
+
+
+def _weights(spec: ToolSpec) -> Mapping[str, float]:
+    """Return the weight of each word for the tool: the largest of the places where it stands."""
+    weights: Counter[str] = Counter()
+    for text, weight in _weighted_texts(spec):
+        for word in words(text):
+            weights[word] = max(weights[word], weight)  # type: ignore[assignment]  # a Counter of numbers
+    return weights
+
+
+def _weighted_texts(spec: ToolSpec) -> Iterator[tuple[str, float]]:
+    yield spec.name, _IN_NAME
+    yield spec.title, _IN_ALIAS
+    for alias, name in ALIASES.items():
+        if name == spec.name:
+            yield alias, _IN_ALIAS
+    yield spec.short, _IN_SHORT
+    yield spec.description, _IN_TEXT
+    for tag in spec.tags:
+        yield tag, _IN_TEXT
+    for example in spec.examples:
+        yield example.about, _IN_TEXT
+    for name, schema in spec.schema.get("properties", {}).items():
+        yield name, _IN_ARGUMENT
+        if isinstance(schema, Mapping):
+            yield str(schema.get("description", "")), _IN_ARGUMENT
+
+
+def _weight(word: str, weights: Mapping[str, float]) -> float:
+    """Return the word's weight; for another form of it (searching, searches) three quarters."""
+    exact = weights.get(word, 0.0)
+    if len(word) < _LEAST_SHARED:
+        return exact
+    others = (weight for other, weight in weights.items() if _akin(word, other))
+    return max(exact, 0.75 * max(others, default=0.0))
+
+
+def _akin(word: str, other: str) -> bool:
+    """Whether one begins as the other, or both do but for an ending."""
+    shared = 0
+    for mine, theirs in zip(word, other, strict=False):
+        if mine != theirs:
+            break
+        shared += 1
+    return shared >= max(_LEAST_SHARED, max(len(word), len(other)) - 3)
 
 
 def _by_stem() -> dict[str, tuple[str, ...]]:

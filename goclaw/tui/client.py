@@ -52,6 +52,20 @@ VARIABLE = "GOCLAW_TOKEN"
 """The environment variable that may hold the token: command lines are visible to all users of the machine."""
 MAX_TOKEN_FILE = 1_000
 
+DENIED = "denied: "
+"""The prefix of the daemon's reason where rights decided (servers.serving)."""
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_SHUT = {
+    HTTPStatus.UNAUTHORIZED: "the access token is not valid (any more)",
+    HTTPStatus.FORBIDDEN: "it does not let this program in",
+    HTTPStatus.MISDIRECTED_REQUEST: "it does not know itself by this name (see `http.hosts`)",
+    HTTPStatus.NOT_FOUND: "no terminals come in there (see `http.clients`)",
+    HTTPStatus.TOO_MANY_REQUESTS: "too many came from here without a valid token",
+    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections are open with this token, or from here",
+}
+
 
 @record
 class RemoteDaemon:
@@ -118,13 +132,6 @@ FrameT = TypeVar("FrameT")
 
 Received = TurnEvent | Accepted | Status | Older | SessionsReply | FilesReply | ArtifactFrame | Refused
 """The frames that the daemon sends after `Attached`."""
-
-
-DENIED = "denied: "
-"""The prefix of the daemon's reason where rights decided (servers.serving)."""
-
-
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class DaemonRefusal(StateError):
@@ -328,16 +335,6 @@ def _see_that_it_is_ours(path: Path) -> None:
         return  # then no daemon answers there
     if not stat.S_ISSOCK(found.st_mode) or found.st_uid not in (0, os.geteuid()):
         raise StateError(f"{path} is not the socket of a daemon of yours; look who put it there")
-
-
-_SHUT = {
-    HTTPStatus.UNAUTHORIZED: "the access token is not valid (any more)",
-    HTTPStatus.FORBIDDEN: "it does not let this program in",
-    HTTPStatus.MISDIRECTED_REQUEST: "it does not know itself by this name (see `http.hosts`)",
-    HTTPStatus.NOT_FOUND: "no terminals come in there (see `http.clients`)",
-    HTTPStatus.TOO_MANY_REQUESTS: "too many came from here without a valid token",
-    HTTPStatus.SERVICE_UNAVAILABLE: "too many connections are open with this token, or from here",
-}
 
 
 def _shut(way: Way, error: aiohttp.WSServerHandshakeError) -> StateError:

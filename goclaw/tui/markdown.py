@@ -23,6 +23,8 @@ MAX_CODE = 20_000
 
 Lines = list[Content]
 
+_STYLES: Mapping[str, str] = {"strong": "bold", "em": "italic", "s": "strike"}
+
 
 @dataclass(slots=True)
 class Document:
@@ -212,7 +214,6 @@ def _span(node: SyntaxTreeNode) -> Content:
             return Content(node.content.replace("\t", "    "))
 
 
-_STYLES: Mapping[str, str] = {"strong": "bold", "em": "italic", "s": "strike"}
 _BLOCKS: Mapping[str, Callable[[SyntaxTreeNode, int], Lines]] = {
     "paragraph": _paragraph,
     "heading": _heading,

@@ -24,6 +24,13 @@ _MAX_PATTERNS = 100
 """Patterns that braces may make of one."""
 MAX_PATTERN = 1_000
 
+MAX_IGNORE_FILE = 64 << 10
+"""Bytes of a `.gitignore` that are read."""
+_MAX_LINES, _MAX_LINE = 500, 250
+"""Lines and characters per line: every name is matched against every line, which a hostile file could make slow."""
+_ESCAPE = re.compile(r"\\(.)")
+_TRAILING_SPACES = re.compile(r"(?<!\\)[ \t]+$")
+
 
 def patterns(text: str) -> "list[Pattern]":
     """Parse a glob into patterns.
@@ -101,14 +108,6 @@ class Pattern:
             if place in places and part is None:
                 places.add(place + 1)
         return places
-
-
-MAX_IGNORE_FILE = 64 << 10
-"""Bytes of a `.gitignore` that are read."""
-_MAX_LINES, _MAX_LINE = 500, 250
-"""Lines and characters per line: every name is matched against every line, which a hostile file could make slow."""
-_ESCAPE = re.compile(r"\\(.)")
-_TRAILING_SPACES = re.compile(r"(?<!\\)[ \t]+$")
 
 
 class Ignored:

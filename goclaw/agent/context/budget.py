@@ -21,6 +21,13 @@ KEPT_SHARE = 2
 SUMMARY_SHARE = 4
 """A summary takes no more than a quarter of the room, half of what a compaction leaves."""
 
+LARGE_SHARE = 0.25
+"""Share of the window; a part of the prompt that takes more is worth making smaller."""
+LARGE_SHARE_OF_FULL = 0.125
+"""The same share where no conversation fits."""
+LEAST_ROOM = 512
+"""Tokens for a question, a call with its result and an answer: with less, each turn pushes out the one before it."""
+
 
 def is_small(context_window: int) -> bool:
     """Whether room is made without asking a model."""
@@ -49,14 +56,6 @@ def filled(tokens: int, context_window: int, overhead: int, settings: Compaction
     if not is_small(context_window):
         return 100 * tokens / context_window if context_window else 0
     return 100 * max(0, tokens - overhead) / max(1, room(context_window, overhead, settings))
-
-
-LARGE_SHARE = 0.25
-"""Share of the window; a part of the prompt that takes more is worth making smaller."""
-LARGE_SHARE_OF_FULL = 0.125
-"""The same share where no conversation fits."""
-LEAST_ROOM = 512
-"""Tokens for a question, a call with its result and an answer: with less, each turn pushes out the one before it."""
 
 
 @record

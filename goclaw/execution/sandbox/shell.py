@@ -60,6 +60,30 @@ _FIXED_INDEX = re.compile(r"(?<=\w)\[(@|\*|[0-9]+)\]")
 _ASSIGNING = re.compile(r"\$\{(\w+)(\[.*?\])?:?=")
 """`${x:=y}`, by which a variable is set."""
 
+_SHELL_OPTION = re.compile("[-+][A-BD-Za-z]+|--(login|norc|noprofile|posix|restricted|verbose)")
+"""Options of shells: letters, of which `o` and `O` take the next word, and long ones that name no file or command. `-C`
+of fish is a command."""
+
+_STEERING_KEY = re.compile(
+    r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|alter)"
+    r"|pager\.|sequence\.editor|diff\..*(external|command|textconv)|(diff|merge)tool\.|merge\..*driver|filter\."
+    r"|credential\b.*helper|gpg\.|include\.|includeif\.|protocol\.|remote\..*(uploadpack|receivepack|vcs)|ssh\."
+    r"|uploadpack\.|sendemail\.|browser\.|man\.|instaweb\.|trailer\.|submodule\..*update|interactive\.difffilter"
+    r"|help\.autocorrect)[^ ]*="
+)
+"""Settings of git by which it runs another program."""
+_PLAIN_PAGER = re.compile(r"(?i)core\.pager=(cat|less)?")
+_ATTACHED = re.compile("(?:-c|--config(?:-env)?=)(.+)", re.DOTALL)
+_BEFORE_SETTING = frozenset({"-c", "--config", "--config-env"})
+_HANDED = re.compile(
+    r"--(u(p(l[a-z-]*)?)?|rece[a-z-]*|exe[a-z]*|extc[a-z]*|exec-path)(=|$)|--(tree|index|msg|env|parent|commit|tag).*-filt"
+    r"|--op[a-z-]*(=|$)|ext::"
+)
+"""Options (by any of their beginnings) and addresses of git that hold a command."""
+
+_REPLACES = re.compile("-[A-Za-z0]*[Ii]|--replace=?")
+"""Options of xargs by which what it reads stands where they say; what follows in the word is the sign for it."""
+
 
 def commands_of(line: str, depth: int = 0) -> list[ResolvedCommand]:
     """Return every command that the line would run, wrappers and their commands included.
@@ -273,11 +297,6 @@ def _script(words: Words, depth: int) -> list[ResolvedCommand]:
     raise Unclear("it runs a script" if given else "it starts a shell that reads commands")
 
 
-_SHELL_OPTION = re.compile("[-+][A-BD-Za-z]+|--(login|norc|noprofile|posix|restricted|verbose)")
-"""Options of shells: letters, of which `o` and `O` take the next word, and long ones that name no file or command. `-C`
-of fish is a command."""
-
-
 def _eval(words: Words, depth: int) -> list[ResolvedCommand]:
     given = _known(words[1:])
     return commands_of(" ".join(given[1:] if given[:1] == ["--"] else given), depth)
@@ -365,24 +384,6 @@ def _git(words: Words, depth: int) -> list[ResolvedCommand]:
     return []
 
 
-_STEERING_KEY = re.compile(
-    r"(?i)(alias\.|core\.(pager|editor|sshcommand|fsmonitor|hookspath|askpass|gitproxy|alter)"
-    r"|pager\.|sequence\.editor|diff\..*(external|command|textconv)|(diff|merge)tool\.|merge\..*driver|filter\."
-    r"|credential\b.*helper|gpg\.|include\.|includeif\.|protocol\.|remote\..*(uploadpack|receivepack|vcs)|ssh\."
-    r"|uploadpack\.|sendemail\.|browser\.|man\.|instaweb\.|trailer\.|submodule\..*update|interactive\.difffilter"
-    r"|help\.autocorrect)[^ ]*="
-)
-"""Settings of git by which it runs another program."""
-_PLAIN_PAGER = re.compile(r"(?i)core\.pager=(cat|less)?")
-_ATTACHED = re.compile("(?:-c|--config(?:-env)?=)(.+)", re.DOTALL)
-_BEFORE_SETTING = frozenset({"-c", "--config", "--config-env"})
-_HANDED = re.compile(
-    r"--(u(p(l[a-z-]*)?)?|rece[a-z-]*|exe[a-z]*|extc[a-z]*|exec-path)(=|$)|--(tree|index|msg|env|parent|commit|tag).*-filt"
-    r"|--op[a-z-]*(=|$)|ext::"
-)
-"""Options (by any of their beginnings) and addresses of git that hold a command."""
-
-
 def _steps(words: Words) -> Iterator[str]:
     """Yield the commands of `-x`, `--exec` of `git rebase` and `--extcmd` of `git difftool`, abbreviated or not."""
     for at, word in enumerate(words):
@@ -401,10 +402,6 @@ def _find(words: Words, depth: int) -> list[ResolvedCommand]:
         if word in ("-exec", "-execdir", "-ok", "-okdir"):
             found += _unwrapped(words[at + 1 :], depth)
     return found
-
-
-_REPLACES = re.compile("-[A-Za-z0]*[Ii]|--replace=?")
-"""Options of xargs by which what it reads stands where they say; what follows in the word is the sign for it."""
 
 
 def _xargs(words: Words, depth: int) -> list[ResolvedCommand]:

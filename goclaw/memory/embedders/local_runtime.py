@@ -35,6 +35,43 @@ _MODEL_NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _NO_PART = ("README.md", ".gitattributes", ".git", ".cache", "onnx", "openvino")
 """Entries of a model's folder that change no vector."""
 
+LOOK_SECONDS = 30.0
+"""Time limit for a Python to start and look; it takes 0.1."""
+_LOOK = """\
+import json, sys
+from importlib.util import find_spec
+found = {name: find_spec(name) for name in sys.argv[1:]}
+print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, spec in found.items() if spec}))
+"""
+
+_BEGIN = """\
+import runpy, sys
+sys.path.append(sys.argv[1])
+runpy.run_module("goclaw.memory.embedders.worker", run_name="__main__")
+"""
+"""Isolated from our environment (`-I`), another Python finds this package here."""
+PASSED_ON = (
+    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
+    *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "SENTENCE_TRANSFORMERS_HOME"),
+    *("HF_HUB_OFFLINE", "HF_ENDPOINT"),
+)
+"""Variables that the worker may see: where things are. Tokens are none."""
+PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy")
+"""Passed on where they hold no password."""
+ITS_OWN = {
+    "OMP_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
+}
+LAST_WORDS = 4_000
+"""Bytes of its errors that are kept."""
+WORDS_LIMIT = 300
+END_SECONDS = 5.0
+"""Time limit for a process whose output has ended to exit."""
+
 
 @record
 class LocalModel:
@@ -141,16 +178,6 @@ def _model_version(folder: Path) -> str:
     return whole.hexdigest()[:VERSION_DIGITS]
 
 
-LOOK_SECONDS = 30.0
-"""Time limit for a Python to start and look; it takes 0.1."""
-_LOOK = """\
-import json, sys
-from importlib.util import find_spec
-found = {name: find_spec(name) for name in sys.argv[1:]}
-print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, spec in found.items() if spec}))
-"""
-
-
 @record
 class Interpreter:
     """A Python."""
@@ -203,33 +230,6 @@ async def _look(path: Path, names: Iterable[str]) -> bytes:
 
 
 _ROOT = Path(__file__).parents[3]
-_BEGIN = """\
-import runpy, sys
-sys.path.append(sys.argv[1])
-runpy.run_module("goclaw.memory.embedders.worker", run_name="__main__")
-"""
-"""Isolated from our environment (`-I`), another Python finds this package here."""
-PASSED_ON = (
-    *("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"),
-    *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "SENTENCE_TRANSFORMERS_HOME"),
-    *("HF_HUB_OFFLINE", "HF_ENDPOINT"),
-)
-"""Variables that the worker may see: where things are. Tokens are none."""
-PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy")
-"""Passed on where they hold no password."""
-ITS_OWN = {
-    "OMP_NUM_THREADS": "1",
-    "MALLOC_ARENA_MAX": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "HF_HUB_DISABLE_IMPLICIT_TOKEN": "1",
-}
-LAST_WORDS = 4_000
-"""Bytes of its errors that are kept."""
-WORDS_LIMIT = 300
-END_SECONDS = 5.0
-"""Time limit for a process whose output has ended to exit."""
 
 
 class GaveUp(EmbeddingError):

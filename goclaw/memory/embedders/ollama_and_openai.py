@@ -35,6 +35,21 @@ PATIENCE = 10.0
 MAX_PATIENCE = 600.0
 """Seconds to wait where the server does not say how long; and what is believed of what it says."""
 
+OLLAMA_KIND = "ollama"
+USUAL_OLLAMA_MODEL = "nomic-embed-text"
+EMBEDDING_NAMES = re.compile(r"embed|minilm|bge-|gte-|e5-", re.IGNORECASE)
+"""Models that embed, for servers that do not list what their models can do (before 0.6.4)."""
+OLLAMA_BATCH = 16
+"""Texts per request: a query with a waiting person stands behind at most one of them."""
+LOOKED_AT_EVERY = 60.0
+"""Seconds after which the server is asked again which version of the model it has."""
+LOOKING_SECONDS = 5.0
+DIGEST_DIGITS = 12
+"""Digits of a digest, as `ollama list` shows them."""
+
+OPENAI_BATCH = 32
+"""Texts per request: small enough for a server on this machine; OpenAI takes 2,048."""
+
 
 @record
 class EmbeddingServer:
@@ -111,19 +126,6 @@ def _as_bytes(vectors: object, count: int) -> list[bytes]:
     if count and (not found[0] or len({len(vector) for vector in found}) != 1):
         raise ValueError
     return found
-
-
-OLLAMA_KIND = "ollama"
-USUAL_OLLAMA_MODEL = "nomic-embed-text"
-EMBEDDING_NAMES = re.compile(r"embed|minilm|bge-|gte-|e5-", re.IGNORECASE)
-"""Models that embed, for servers that do not list what their models can do (before 0.6.4)."""
-OLLAMA_BATCH = 16
-"""Texts per request: a query with a waiting person stands behind at most one of them."""
-LOOKED_AT_EVERY = 60.0
-"""Seconds after which the server is asked again which version of the model it has."""
-LOOKING_SECONDS = 5.0
-DIGEST_DIGITS = 12
-"""Digits of a digest, as `ollama list` shows them."""
 
 
 class OllamaEmbedder:
@@ -221,10 +223,6 @@ def _by_name(there: OllamaServer) -> PulledModel | None:
 
 
 OLLAMA = EmbedderPart(OLLAMA_KIND, find_ollama, open_ollama)
-
-
-OPENAI_BATCH = 32
-"""Texts per request: small enough for a server on this machine; OpenAI takes 2,048."""
 
 
 class OpenAIEmbedder:

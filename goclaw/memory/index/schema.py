@@ -20,22 +20,6 @@ SCHEMA_VERSION = 2
 POSITION_BITS = 24
 """Positions of one document: 16 million passages are some 300 years of a busy conversation."""
 
-
-def place_of(document: int, position: int) -> int:
-    """Return the place of a document's passage."""
-    return document << POSITION_BITS | position
-
-
-def document_of(place: int) -> int:
-    """Return the number of the document that a place belongs to."""
-    return place >> POSITION_BITS
-
-
-def places_of(document: int) -> tuple[int, int]:
-    """Return the first and the last place that a document can have."""
-    return place_of(document, 0), place_of(document + 1, 0) - 1
-
-
 _DOCUMENTS = """
 CREATE TABLE note_documents (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -156,6 +140,21 @@ END;
 _TURNS = "CREATE INDEX talk_passages_by_turn ON talk_passages (turn);"
 
 SCHEMA = _DOCUMENTS + "".join(_SHELF.format(corpus=corpus) for corpus in ("note", "talk")) + _TURNS
+
+
+def place_of(document: int, position: int) -> int:
+    """Return the place of a document's passage."""
+    return document << POSITION_BITS | position
+
+
+def document_of(place: int) -> int:
+    """Return the number of the document that a place belongs to."""
+    return place >> POSITION_BITS
+
+
+def places_of(document: int) -> tuple[int, int]:
+    """Return the first and the last place that a document can have."""
+    return place_of(document, 0), place_of(document + 1, 0) - 1
 
 
 @record

@@ -36,6 +36,9 @@ from goclaw.registries.file import FILE, copy_catalog
 from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
 from goclaw.store.schema import migrate
 
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
+
 
 @record
 class BackupRoot:
@@ -77,10 +80,6 @@ def _named_roots(candidates: dict[Path, str]) -> Iterator[BackupRoot]:
     for number, (path, user) in enumerate(candidates.items()):
         if not any(other != path and lies_inside(path, other) for other in candidates):
             yield BackupRoot(f"{WORKSPACES}/{number}" if user else WORKSPACE, path, user)
-
-
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
 
 
 @record

@@ -27,6 +27,14 @@ from goclaw.execution.sandbox.layout import refuse_system
 from goclaw.ops.doctor.base import Finding, Verdict, weak
 from goclaw.ops.doctor.weak_settings import weak_settings
 
+MAX_NAMED = 20
+"""Files of one kind that are named; more of them add nothing."""
+_COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
+"""Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
+_ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
+"""Names of backups as on docs/backup.md."""
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+
 
 async def check_security(loaded: Loaded) -> list[Finding]:
     """Return weaknesses, else one finding that there are no weaknesses."""
@@ -134,15 +142,6 @@ def _process() -> Iterator[Finding]:
             f"plugins run inside the daemon with all its rights: {', '.join(plugins)}",
             "uninstall those that you did not choose",
         )
-
-
-MAX_NAMED = 20
-"""Files of one kind that are named; more of them add nothing."""
-_COPIES = ("{}*.bak", "{}~", "{}.orig", "{}.old", "{}.save", ".{}.sw?")
-"""Names of copies that editors, people and GoClaw's own migrations leave beside a file."""
-_ARCHIVES = ("goclaw*.tar.gz", "goclaw*.tgz")
-"""Names of backups as on docs/backup.md."""
-_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def weak_files(config: Config, users: Sequence[User], config_file: Path | None) -> Iterator[Finding]:

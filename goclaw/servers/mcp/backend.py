@@ -26,6 +26,13 @@ from goclaw.workspace import Workspace
 ENTRY = "mcp"
 """The way in, as `Actor.entry` names it."""
 
+NO_AGENTS = (
+    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
+    "(`mcp.server.enabled`, docs/mcp.md)"
+)
+_LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
+"""Clients list every tool, and need none to find others."""
+
 
 @record
 class Changed:
@@ -109,14 +116,6 @@ class NoExternalRuns:
 
     async def forward(self, wanted: Forward, step: str, call_id: str) -> ToolResult:
         raise ToolError(NO_AGENTS)
-
-
-NO_AGENTS = (
-    "agents work in the daemon, and not in `goclaw mcp serve`: connect this client over HTTP "
-    "(`mcp.server.enabled`, docs/mcp.md)"
-)
-_LISTED_ONLY = (f"-{TOOL_SEARCH}", f"-{TOOL_CALL}")
-"""Clients list every tool, and need none to find others."""
 
 
 @record

@@ -49,6 +49,10 @@ CONNECTIONS = 160
 GRACE_SECONDS = 3.0
 """Seconds that running calls get at shutdown."""
 
+MONITOR = "/mcp/monitor"
+BEAT_SECONDS = 15.0
+"""Seconds between two comments in a silent stream: proxies close silent connections."""
+
 
 def who(ctx: Context) -> ClientCall:
     """Return the user of a request's token, which the guard has put into its scope.
@@ -190,11 +194,6 @@ def _listen(settings: McpServerSettings) -> socket.socket:
 
 
 SERVER = McpPart("mcp", open_mcp_http)
-
-
-MONITOR = "/mcp/monitor"
-BEAT_SECONDS = 15.0
-"""Seconds between two comments in a silent stream: proxies close silent connections."""
 
 
 class Monitor:

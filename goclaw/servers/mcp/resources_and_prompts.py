@@ -58,6 +58,32 @@ ItemT = TypeVar("ItemT")
 PAGE_ENTRIES = 200
 """Entries of one page."""
 
+JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
+MAX_FILE_BYTES = 1 << 20
+"""Bytes of a file: models read larger ones in parts, with `read`."""
+MAX_FILES, MAX_SESSIONS = 2_000, 500
+"""Listed resources; others can be read by their URI all the same."""
+LAST_ROWS = 50
+"""Last messages of a conversation that are read when no row is given."""
+NOT_FOUND = -32002
+"""Resource not found (specification, Resources, Error Handling)."""
+
+TEMPLATES = (
+    ResourceTemplate(
+        name="file", title="File of the workspace", uri_template="workspace:///{+path}", description="By its path."
+    ),
+    ResourceTemplate(
+        name="conversation",
+        title="Conversation",
+        uri_template="transcript://{session}{?after}",
+        description="Its last messages, or those after a row; `next` in it is the URI of the following ones.",
+        mime_type=JSON,
+    ),
+)
+
+MAX_ARGUMENT = 100_000
+"""Characters of one argument: it becomes part of a message."""
+
 
 def page(
     items: Sequence[ItemT], key: Callable[[ItemT], str], params: PaginatedRequestParams | None
@@ -84,30 +110,6 @@ def _key_in(cursor: str) -> str:
         return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeError, ValueError):
         raise MCPError(INVALID_PARAMS, "the cursor is none that was given out here") from None
-
-
-JSON, TEXT, UNKNOWN = "application/json", "text/plain", "application/octet-stream"
-MAX_FILE_BYTES = 1 << 20
-"""Bytes of a file: models read larger ones in parts, with `read`."""
-MAX_FILES, MAX_SESSIONS = 2_000, 500
-"""Listed resources; others can be read by their URI all the same."""
-LAST_ROWS = 50
-"""Last messages of a conversation that are read when no row is given."""
-NOT_FOUND = -32002
-"""Resource not found (specification, Resources, Error Handling)."""
-
-TEMPLATES = (
-    ResourceTemplate(
-        name="file", title="File of the workspace", uri_template="workspace:///{+path}", description="By its path."
-    ),
-    ResourceTemplate(
-        name="conversation",
-        title="Conversation",
-        uri_template="transcript://{session}{?after}",
-        description="Its last messages, or those after a row; `next` in it is the URI of the following ones.",
-        mime_type=JSON,
-    ),
-)
 
 
 class ResourceOffer:
@@ -276,10 +278,6 @@ def _contents(uri: str, mime: str, data: bytes) -> ReadResourceResult:
 
 def _mime(path: str) -> str:
     return mimetypes.guess_type(path)[0] or (TEXT if "." not in path.rpartition("/")[2] else UNKNOWN)
-
-
-MAX_ARGUMENT = 100_000
-"""Characters of one argument: it becomes part of a message."""
 
 
 class PromptOffer:

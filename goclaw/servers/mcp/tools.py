@@ -47,6 +47,11 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 5.0
 """Seconds between two signs of life: some clients give up after thirty seconds without one."""
 
+MAX_DATA = 1 << 20
+"""Characters of a result's fields: larger data are read in parts."""
+TURN = "mcp"
+"""The turn of a call in the audit log."""
+
 
 class Progress:
     """The unsent progress of one call."""
@@ -91,12 +96,6 @@ async def open_progress(ctx: ServerRequestContext[Any, Any], clock: Clock) -> As
         return
     async with background(progress.report(ctx, clock), "progress of a call over MCP"):
         yield progress
-
-
-MAX_DATA = 1 << 20
-"""Characters of a result's fields: larger data are read in parts."""
-TURN = "mcp"
-"""The turn of a call in the audit log."""
 
 
 @record

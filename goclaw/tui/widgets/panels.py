@@ -20,6 +20,12 @@ NARROW_LOG = 45
 """Columns below which an event stands without its details."""
 LEVEL_STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red", "debug": "dim"}
 
+SIGNS = {"completed": ("✓", QUIET), "in_progress": ("▶", "bold"), "pending": ("○", "")}
+"""A sign and a style for each state: the sign is enough."""
+TODO_SHARE = 4
+"""The panel takes one line in so many of the screen: six on a terminal of 24 lines."""
+FEWEST_TODO_LINES = 2
+
 
 class LogView(RichLog):
     """Follows a log file while it is visible."""
@@ -68,13 +74,6 @@ class LogView(RichLog):
             if line.details and (self.size.width >= NARROW_LOG or line.level in LEVEL_STYLES):
                 text.append(f"  {line.details}", "dim")
             self.write(text, scroll_end=self.is_vertical_scroll_end)
-
-
-SIGNS = {"completed": ("✓", QUIET), "in_progress": ("▶", "bold"), "pending": ("○", "")}
-"""A sign and a style for each state: the sign is enough."""
-TODO_SHARE = 4
-"""The panel takes one line in so many of the screen: six on a terminal of 24 lines."""
-FEWEST_TODO_LINES = 2
 
 
 class TodoPanel(Static):

@@ -20,6 +20,11 @@ HISTORY_KEPT = 1_000
 """Entries that are read back; the file is cut to these when it has grown to twice as many."""
 HISTORY_FILE = "terminal_history"
 
+FOLDED_LINES = 10
+FOLDED_CHARACTERS = 1_500
+"""A paste of more is shown as one mark."""
+_MARK = re.compile(r"\[pasted text \d+: \d+ (?:lines|characters)\]")
+
 
 class InputHistory:
     """A walk through what was typed before. The draft that was left behind is kept at its newer end."""
@@ -86,12 +91,6 @@ def _text(line: bytes) -> str:
     except orjson.JSONDecodeError:
         return ""
     return text if isinstance(text, str) else ""
-
-
-FOLDED_LINES = 10
-FOLDED_CHARACTERS = 1_500
-"""A paste of more is shown as one mark."""
-_MARK = re.compile(r"\[pasted text \d+: \d+ (?:lines|characters)\]")
 
 
 class Prompt(TextArea):

@@ -22,6 +22,9 @@ KEYS = {ALLOW: "y", ALWAYS: "a", DENY: "n"}
 MEANWHILE = Decided("·", "answered meanwhile")
 """Of a question that was open before a break and is not any more."""
 
+SEEN_SECONDS = 0.5
+"""Seconds an approval must have been in view: an earlier key answers nothing."""
+
 
 class QuestionCard(Widget):
     """One question, open until it is answered, wherever that is; then a line that says what was decided."""
@@ -160,10 +163,6 @@ class QuestionCard(Widget):
         outcome = decided(self.question, answered, self._me, self._clock.now()) if answered else MEANWHILE
         line = Content.assemble((f"{outcome.sign} {title_of(self.question)}", "bold"), f"  {outcome.words}")
         return [line, *(Content(f"  {line}") for line in outcome.below.splitlines())]
-
-
-SEEN_SECONDS = 0.5
-"""Seconds an approval must have been in view: an earlier key answers nothing."""
 
 
 @record
