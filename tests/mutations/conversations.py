@@ -4,6 +4,24 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "a call whose result is still to come counts as repaired for good",
+        "class stale cache",
+        "goclaw/agent/context/window.py",
+        "return isinstance(message, AssistantMessage) and not message.calls",
+        "return isinstance(message, AssistantMessage)",
+        "tests/agent/context/test_window.py::"
+        "test_however_a_window_changes_its_request_is_the_one_of_a_window_loaded_anew",
+    ),
+    bug(
+        "a window whose entries were exchanged sends those of before",
+        "class stale cache",
+        "goclaw/agent/context/window.py",
+        "all(map(operator.is_, self.entries, entries))",
+        "bool(entries)",
+        "tests/agent/context/test_window.py::"
+        "test_however_a_window_changes_its_request_is_the_one_of_a_window_loaded_anew",
+    ),
+    bug(
         "a /compact of two sentences asks for a larger window",
         "class context: advice that fits another case",
         "goclaw/compaction/compacting.py",

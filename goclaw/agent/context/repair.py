@@ -34,11 +34,11 @@ def repaired(messages: Sequence[Message]) -> list[Message]:
     return repair(messages)[0]
 
 
-def repair(messages: Sequence[Message]) -> tuple[list[Message], Counter[str]]:
+def repair(messages: Sequence[Message], *, begun: bool = False) -> tuple[list[Message], Counter[str]]:
     """Return the messages with each call answered right after it, in the order of the calls, with nothing between.
 
     Results without a call and empty answers are dropped; a conversation begins with a user's message. What had to be
-    done is counted beside it.
+    done is counted beside it. `begun`: other messages stand before these.
     """
     valid: list[Message] = []
     done: Counter[str] = Counter()
@@ -47,7 +47,7 @@ def repair(messages: Sequence[Message]) -> tuple[list[Message], Counter[str]]:
         match message:
             case UserMessage():
                 valid.append(message)
-            case AssistantMessage() if not valid:
+            case AssistantMessage() if not (valid or begun):
                 done[NO_QUESTION] += 1
             case AssistantMessage() if not (message.text or message.calls):
                 done[EMPTY] += 1

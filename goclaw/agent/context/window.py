@@ -9,6 +9,7 @@ model, learnt from the provider's own counts (`Calibration`).
 """
 
 import logging
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ LEAST_TOKENS = 500
 """Minimum tokens to learn from: in a shorter request the fixed parts (role marks, the provider's prompt) dominate."""
 WEIGHT = 0.25
 """Weight of the newest count: a change of language or of tools shows within a few answers."""
+_TOKENS_OF = operator.attrgetter("tokens")
 
 
 @record
@@ -167,6 +169,41 @@ def shown(stored: StoredMessage) -> ContextEntry:
 
 
 @dataclass(slots=True)
+class _Settled:
+    """The part of the last request up to an answer without calls: what comes later changes none of its repairs."""
+
+    summary: UserMessage | None = None
+    markers: ContentMarkers | None = None
+    entries: list[ContextEntry] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    """What was sent of the summary and the entries."""
+    repairs: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def begin(cls, summary: UserMessage | None, markers: ContentMarkers) -> "_Settled":
+        return cls(summary, markers, messages=[summary] if summary else [])
+
+    def holds(self, summary: UserMessage | None, markers: ContentMarkers, entries: Sequence[ContextEntry]) -> bool:
+        """Whether a request with this summary and these entries begins with it."""
+        same = len(self.entries) <= len(entries) and all(map(operator.is_, self.entries, entries))
+        return same and markers is self.markers and summary == self.summary
+
+    def take(self, entries: Sequence[ContextEntry]) -> None:
+        """Take in the entries up to the last answer without calls, of those that follow."""
+        ends = (i for i in range(len(entries) - 1, -1, -1) if _is_final(entries[i].message))
+        settled = entries[: next(ends, -1) + 1]
+        messages, repairs = self.repaired(settled)
+        self.entries += settled
+        self.messages += messages
+        self.repairs += repairs
+
+    def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str]]:
+        """Return the messages of the entries that follow, as every provider accepts them."""
+        markers = self.markers or ContentMarkers()
+        return repair([entry.marked(markers) for entry in entries], begun=bool(self.messages))
+
+
+@dataclass(slots=True)
 class Window:
     """The content of a session's next request."""
 
@@ -188,6 +225,7 @@ class Window:
     _counted_entries: int = 0
     _repairs: Counter[str] = field(default_factory=Counter)
     """The repairs of the last request."""
+    _settled: _Settled = field(default_factory=_Settled, compare=False)
 
     @classmethod
     def of(
@@ -292,11 +330,16 @@ class Window:
         )
 
     def messages(self) -> list[Message]:
-        """Return the messages to send, valid for every provider."""
+        """Return the messages to send, valid for every provider; those of before are the same objects as then."""
         # What was said is the summariser's material, and its words could be those of a reminder.
         told = f"{SUMMARY_HEAD}\n{from_outside(self.outside)}\n{no_reminder(self.summary)}"
-        head = [UserMessage(told)] if self.summary else []
-        valid, repairs = repair([*head, *(entry.marked(self.markers) for entry in self.entries)])
+        summary = UserMessage(told) if self.summary else None
+        if not self._settled.holds(summary, self.markers, self.entries):
+            self._settled = _Settled.begin(summary, self.markers)
+        settled = self._settled
+        settled.take(self.entries[len(settled.entries) :])
+        following, repairs = settled.repaired(self.entries[len(settled.entries) :])
+        valid, repairs = [*settled.messages, *following], settled.repairs + repairs
         if repairs != self._repairs:
             self._repairs = repairs
             if repairs:
@@ -309,8 +352,12 @@ def from_outside(outside: frozenset[SourceKind]) -> str:
     return f"{OUTSIDE.format(', '.join(sorted(outside)))}\n" if outside else ""
 
 
+def _is_final(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and not message.calls
+
+
 def _size(entries: Sequence[ContextEntry]) -> int:
-    return sum(entry.tokens for entry in entries)
+    return sum(map(_TOKENS_OF, entries))
 
 
 class Calibration:

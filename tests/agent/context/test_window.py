@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from goclaw.agent.context.untrusted_content import ContentMarkers
 from goclaw.agent.context.window import SUMMARY_HEAD, ContextEntry, Window, shown
-from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Usage
 from goclaw.llm.token_counts import estimate_message, estimate_text
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
+from tests.agent.context.test_repair import MESSAGES
 from tests.harness import Answer, Core, World
 from tests.parts import Trail, acting
 
@@ -51,6 +55,43 @@ async def test_a_window_that_grew_equals_one_loaded_anew(tmp_path: Path) -> None
         await core.settled()
         await assert_mirrors(core)
     assert [message.text.split("\n")[-1] for message in world.script.requests[-1].messages] == ["after the clearing"]  # type: ignore[union-attr]  # only users speak here
+
+
+@given(
+    st.lists(MESSAGES, max_size=12),
+    st.lists(
+        st.tuples(st.sampled_from(["append", "append", "drop", "shorten", "summary", "mark"]), MESSAGES), max_size=12
+    ),
+)
+def test_however_a_window_changes_its_request_is_the_one_of_a_window_loaded_anew(
+    first: list[Message], changes: list[tuple[str, Message]]
+) -> None:
+    window = Window(entries=[ContextEntry(row, message) for row, message in enumerate(first, 1)])
+    for row, (change, message) in enumerate(changes, 100):
+        window.messages()
+        match change:
+            case "append":
+                window.append(ContextEntry(row, message))
+            case "drop" if window.entries:
+                window.keep_from(window.entries[len(window.entries) // 2].row, window.summary)
+            case "shorten" if window.entries:
+                window.entries[0] = ContextEntry(window.entries[0].row, UserMessage("shorter"))
+            case "summary":
+                window.cut_summary(f"a summary of {row}")
+            case _:
+                window.markers = ContentMarkers(f"key {row}".encode())
+        fresh = Window(window.summary, entries=list(window.entries), markers=window.markers)
+        assert window.messages() == fresh.messages()
+
+
+def test_the_messages_of_before_are_the_same_objects_and_only_new_ones_are_looked_at() -> None:
+    """Models keep their encoding of a message by its identity."""
+    window = Window(summary="what was before", entries=entries("one"))
+    window.append(ContextEntry(2, AssistantMessage("first answer")))
+    before = window.messages()
+    window.append(ContextEntry(3, UserMessage("two")))
+    after = window.messages()
+    assert all(old is new for old, new in zip(before, after, strict=False)) and len(after) == len(before) + 1
 
 
 def test_a_row_is_not_added_twice() -> None:
