@@ -12,10 +12,11 @@ commands.
 import asyncio
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
@@ -70,8 +71,8 @@ _MAX_LABEL = 200
 async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None:
     """Resume unfinished work, then open channels and listeners. They end in the opposite order.
 
-    Unfinished work comes first, so that no new message overtakes an old one of the same session. `alone` keeps the
-    HTTP listener closed: for a command that opens the state for a moment.
+    Unfinished work comes first, so that no new message overtakes an old one of the same session. With `alone`
+    nothing listens and no registry is asked: for a command that opens the state for a moment.
     """
     foundation = app.foundation
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
@@ -90,42 +91,51 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         )
     )
     stack.push_async_callback(wind_down, app, gateway)
-    alerts = keep_running("alerts", partial(foundation.alerts.run, app.outbox, app.channels), foundation.clock)
-    await stack.enter_async_context(background(alerts, "alerts"))
-    for name, channel in app.channels.items():
-        work = keep_running(name, partial(channel.run, gateway), foundation.clock)
-        await stack.enter_async_context(background(work, f"channel {name}"))
-    await stack.enter_async_context(background(_tools(app), "loading tools"))
-    await stack.enter_async_context(background(app.models.resolve(), "looking for models"))
-    summary_retries = keep_running("owed summaries", app.sessions.summary_retries.run, foundation.clock)
-    await stack.enter_async_context(background(summary_retries, "owed summaries"))
-    maintenance = keep_running("checkpoints", app.sessions.maintenance.run, foundation.clock)
-    await stack.enter_async_context(background(maintenance, "checkpoints"))
-    await stack.enter_async_context(background(_prune(app), "pruning"))
+    await _run_parts(stack, app, gateway)
+    if not alone:
+        await _listen(stack, app, gateway)
+
+
+async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
+    """Run the channels and everything that works beside turns; a part that fails is started again."""
+    foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
-        foundation.environment.blobs, NeededMedia(foundation.database), foundation.clock, foundation.config.media.ttl
+        foundation.environment.blobs, NeededMedia(foundation.database), clock, foundation.config.media.ttl
     )
-    media_sweep = keep_running("media", sweep.run, foundation.clock)
-    await stack.enter_async_context(background(media_sweep, "removing old media"))
-    stuck = keep_running("looking for stuck turns", app.stuck.run, foundation.clock)
-    await stack.enter_async_context(background(stuck, "looking for stuck turns"))
-    stamps = keep_running(
-        "looking at the clock", ClockChange(foundation.database, foundation.clock).run, foundation.clock
-    )
-    await stack.enter_async_context(background(stamps, "looking at the clock"))
-    faults = keep_running("looking for faults", partial(watch_faults, app), foundation.clock)
-    await stack.enter_async_context(background(faults, "looking for faults"))
-    wanted = listens(foundation.config) or (foundation.routes.added and foundation.config.http.enabled is not False)
-    if wanted and not alone:
-        remote_terminals = await _remote_terminals(stack, app, gateway) if foundation.config.http.clients else None
-        await stack.enter_async_context(open_http(foundation.config, foundation.routes, app.probe.look))
+
+    async def once(work: Coroutine[Any, Any, None], name: str) -> None:
+        await stack.enter_async_context(background(work, name))
+
+    async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:
+        await once(keep_running(name, run, clock), name)
+
+    await keep("alerts", partial(foundation.alerts.run, app.outbox, app.channels))
+    for name, channel in app.channels.items():
+        await keep(name, partial(channel.run, gateway))
+    await once(_tools(app), "loading tools")
+    await once(app.models.resolve(), "looking for models")
+    await keep("owed summaries", sessions.summary_retries.run)
+    await keep("checkpoints", sessions.maintenance.run)
+    await once(_prune(app), "pruning")
+    await keep("removing old media", sweep.run)
+    await keep("looking for stuck turns", app.stuck.run)
+    await keep("looking at the clock", ClockChange(foundation.database, clock).run)
+    await keep("looking for faults", partial(watch_faults, app))
+
+
+async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
+    """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
+    foundation, config = app.foundation, app.foundation.config
+    if listens(config) or (foundation.routes.added and config.http.enabled is not False):
+        remote_terminals = await _remote_terminals(stack, app, gateway) if config.http.clients else None
+        await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
-    if foundation.config.mcp.server.enabled and not alone:
+    if config.mcp.server.enabled:
         await stack.enter_async_context(background(serve_mcp(app, gateway), "MCP clients"))
-    if foundation.config.registries and not alone:
+    if config.registries:
         await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
-    if foundation.config.publications and not alone:
+    if config.publications:
         await stack.enter_async_context(background(keep_published(app), "publishing"))
 
 
