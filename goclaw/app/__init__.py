@@ -9,7 +9,7 @@ tasks themselves. It is no task group inside a context manager: that would wrap 
 """
 
 from goclaw.app.opening import open_app
-from goclaw.app.parts import App, Environment, Foundation, open_environment
+from goclaw.app.parts import App, Environment, open_environment
 from goclaw.app.running import GRACE_SECONDS
 
-__all__ = ["GRACE_SECONDS", "App", "Environment", "Foundation", "open_app", "open_environment"]
+__all__ = ["GRACE_SECONDS", "App", "Environment", "open_app", "open_environment"]

@@ -85,7 +85,7 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
         blobs=foundation.environment.blobs,
         workspace=foundation.environment.workspace,
         audit=foundation.environment.audit,
-        conversations=OfTheDaemon(
+        conversations=DaemonConversations(
             foundation.bus, gateway, Transcripts(foundation.database), foundation.clock, partial(_standing, app)
         ),
         people=foundation.users.all,
@@ -110,7 +110,7 @@ def _standing(app: App) -> object:
     )
 
 
-class OfTheDaemon:
+class DaemonConversations:
     """Implements `Conversations` on the running daemon."""
 
     def __init__(

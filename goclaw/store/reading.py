@@ -200,7 +200,7 @@ class FeedRow:
 
 
 class TranscriptFeed:
-    """Reads on. Implements `memory.transcript_indexer.Feed`."""
+    """Reads rows in their order. Implements `memory.transcript_indexer.TranscriptSource`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -272,7 +272,7 @@ class Hub:
 
 
 class _View:
-    """One actor's view of the hub. Implements `SubscriptionBus`."""
+    """One actor's view of the hub. Implements `mcp.server.subscriptions.SubscriptionBus`."""
 
     def __init__(self, hub: Hub, actor: Actor) -> None:
         self._hub = hub

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from goclaw.app.mcp_server import OfTheDaemon
+from goclaw.app.mcp_server import DaemonConversations
 from goclaw.servers.mcp.backend import McpBackend
 from goclaw.toolkit.base import Tool
 from tests.harness import PATIENCE, Answer, World
@@ -42,7 +42,9 @@ async def living(world: World, **killed: Any) -> AsyncIterator[House]:
             blobs=environment.blobs,
             workspace=environment.workspace,
             audit=world.audited.append,
-            conversations=OfTheDaemon(core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)),
+            conversations=DaemonConversations(
+                core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)
+            ),
             people=world.users.all,
             published=[each.word for each in world.config.publications],
             external_runs=core.sessions.external_runs,

@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from goclaw.app import Environment, open_environment
-from goclaw.app.mcp_server import OfTheDaemon
+from goclaw.app.mcp_server import DaemonConversations
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.tokens import Tokens, add_token, open_tokens, revoke_token
@@ -154,7 +154,9 @@ async def house(
             blobs=environment.blobs,
             workspace=environment.workspace,
             audit=audited.append,
-            conversations=OfTheDaemon(core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)),
+            conversations=DaemonConversations(
+                core.bus, core.gateway, core.transcripts, world.clock, lambda: tuple(standing)
+            ),
             people=world.users.all,
             version="0.0",
             declared=declared or Declared(),
