@@ -22,7 +22,16 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.core.events import Actor, ToolFinished, ToolStarted
 from goclaw.core.messages import Artifact, Provenance, SourceKind, ToolCall, ToolResult
 from goclaw.core.redact import mask, printable, storable
-from goclaw.errors import MAX_NAME, DeliveryError, DiskError, GoclawError, StateError, ToolError, UnknownTool
+from goclaw.errors import (
+    MAX_NAME,
+    DeliveryError,
+    DiskError,
+    GoclawError,
+    OutcomeUnknown,
+    StateError,
+    ToolError,
+    UnknownTool,
+)
 from goclaw.execution.sandbox.select import settle
 from goclaw.health.stuck_tasks import UnresponsiveTasks
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Point
@@ -422,6 +431,11 @@ def _hint(template: str, values: Mapping[str, Any]) -> str:
 def error_text(message: str) -> str:
     """Return an error as the model and `goclaw tool run` get it: `{"error": "…"}`, masked."""
     return json.dumps({"error": mask(message)}, ensure_ascii=False)
+
+
+def outcome_unknown(call: ToolCall) -> ToolResult:
+    """Return the result of a call that a crash cut and that must not run twice."""
+    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
 
 
 def provenance_of(spec: ToolSpec) -> Provenance | None:

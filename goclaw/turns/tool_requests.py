@@ -20,12 +20,12 @@ from goclaw.core.messages import ToolCall, ToolResult, UserMessage
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.engine.base import Turn
-from goclaw.errors import ConfigError, LimitReached, ModelError, OutcomeUnknown, StateError, ToolError
+from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.toolkit.consent import ApprovalRequest, Consent
-from goclaw.toolkit.dispatcher import Dispatcher, error_text
+from goclaw.toolkit.dispatcher import Dispatcher, outcome_unknown
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
@@ -163,16 +163,12 @@ class Forwarding:
                 raise asyncio.CancelledError
             return await self.dispatcher.call(call, scope)
 
-        done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: _outcome_unknown(call))
+        done = await self.turn.step(name, run, _RESULT, unknown=None if repeatable else lambda: outcome_unknown(call))
         return done.value
 
     def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
         """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
         return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
-
-
-def _outcome_unknown(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
 
 
 async def _no_gateway_yet(inbound: Inbound, text: str) -> str:

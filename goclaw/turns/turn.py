@@ -18,7 +18,7 @@ from goclaw.core.events import Delivery, Inbound, MessageStored, StreamRestarted
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.core.redact import Masking, mask_known
 from goclaw.engine.base import Step
-from goclaw.errors import MessageDenied, ModelError, ModelErrorKind, OutcomeUnknown
+from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     Finished,
     ModelEvent,
@@ -30,7 +30,7 @@ from goclaw.llm.base import (
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
-from goclaw.toolkit.dispatcher import error_text
+from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
@@ -210,7 +210,7 @@ class TurnRun:
                 _RESULT,
                 rows=lambda result: rows_of(result, self._origin(name)),
                 kept=kept,
-                unknown=None if repeatable else lambda: _unknown(call),
+                unknown=None if repeatable else lambda: outcome_unknown(call),
             )
         finally:
             if slot:
@@ -411,7 +411,3 @@ def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str
     if inbound is None:
         return "", ""
     return inbound.actor.key, context_of(inbound, message if isinstance(message, UserMessage) else None)
-
-
-def _unknown(call: ToolCall) -> ToolResult:
-    return ToolResult(call.id, call.name, error_text(str(OutcomeUnknown(call.name))), is_error=True)
