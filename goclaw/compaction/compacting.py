@@ -80,10 +80,10 @@ class Compactor:
     async def make_room(
         self, session: Session, context_window: int, history: HistorySettings, *, too_long: bool
     ) -> None:
-        """Fit the context before a request, and return the window in tokens that it was fitted to.
+        """Fit the context into the model's window before a request.
 
         Hides what the agent's history policy does not show, does a pending /compact, else compacts if it is due or the
-        provider refused the request as too long. `context_window`: of the model for this request.
+        provider refused the request as too long. `context_window`: of the model for this request, in tokens.
         """
         alone = is_small(context_window)
         if too_long:
@@ -311,7 +311,7 @@ class Compactor:
         return True
 
     async def context_window(self, session: str) -> int:
-        """Return the tokens that the model can read that answers in a session."""
+        """Return the tokens that the model which answers in a session can read."""
         try:
             return (await self.models.agent(session)).context_window
         except ConfigError:

@@ -35,7 +35,7 @@ from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate
 from goclaw.sessions.modes import SessionOptions
 from goclaw.sessions.overheard import Carrying
 from goclaw.sessions.queueing import burst
-from goclaw.sessions.reminding import of_result, of_task
+from goclaw.sessions.reminding import TurnReminders, of_result, of_task
 from goclaw.sessions.state import Session
 from goclaw.specs import ToolSpec
 from goclaw.store.database import BoundStatement
@@ -83,7 +83,7 @@ class AgentServices(TurnServices):
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
         self._context = context
-        self._reminders = self.reminders = session.reminders.turn()
+        self.reminders: TurnReminders = session.reminders.turn()
         self.teams = context.teams.of(agent_run)
         if self.is_main:
             modes, queue_modes = context.modes, context.queue_modes
@@ -180,7 +180,7 @@ class AgentServices(TurnServices):
         tools = [tool for name in names if (tool := self.dispatcher.registry.find(name, actor))]
         of_results = [of_result(tool.spec.name, tool.spec.reminder) for tool in tools]
         of_mode = self._context.modes.reminders(actor, self.chosen_mode())
-        told = self._reminders.block([*of_mode, *of_results])
+        told = self.reminders.block([*of_mode, *of_results])
         text = "\n".join(part for part in (session.remembered, told) if part)
         session.window.reminded = estimate_reminder(text)
         return text

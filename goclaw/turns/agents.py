@@ -165,10 +165,7 @@ class Agents:
             try:
                 async with self._working(above, agent) as session:
                     agent_run = _below(above, kind, task, session, agent, step, "", ports.clock.now())
-                    root = SharedRun(own, self._pauses.gate(own, nullcontext))
-                    agent_run = replace(
-                        agent_run, root=root, turn=NestedTurn(own, "", agent_run.turn.inbound), prefix=""
-                    )
+                    agent_run = self._rooted(agent_run, own, agent_run.turn.inbound)
                     self._running[session.key] = RunningAgent(agent, agent_run, ports.clock.monotonic())
                     report = await self._work(agent_run, agent, kind, task)
                     return JobEnd("\n\n".join(filter(None, (report.answer, report.kept.text() if report.kept else ""))))
@@ -218,17 +215,16 @@ class Agents:
         ports = self._ports
         agent_run = _below(above, kind, task, session, agent, "", "", ports.clock.now())
         asked = replace(agent_run.turn.inbound, id=own.id, foreign=own.inbound.foreign)
-        agent_run = replace(
-            agent_run,
-            root=SharedRun(own, self._pauses.gate(own, nullcontext)),
-            turn=NestedTurn(own, "", asked),
-            prefix="",
-            membership=membership,
-        )
+        agent_run = replace(self._rooted(agent_run, own, asked), membership=membership)
         began = self._running[session.key].began if session.key in self._running else ports.clock.monotonic()
         self._running[session.key] = RunningAgent(agent, agent_run, began)
         with bound_contextvars(agent=agent):
             return (await self._run(agent_run, agent, kind, task)).answer
+
+    def _rooted(self, agent_run: AgentRun, own: JournaledTurn, asked: Inbound) -> AgentRun:
+        """Return the run in a turn of its own, which no message began: it outlives the turn that started it."""
+        root = SharedRun(own, self._pauses.gate(own, nullcontext))
+        return replace(agent_run, root=root, turn=NestedTurn(own, "", asked), prefix="")
 
     async def _work(self, agent_run: AgentRun, agent: str, kind: Kind, task: AgentTask) -> AgentReport:
         """Run a subagent in its workspace, and report what it leaves in a workspace of its own, however it ends.
