@@ -48,7 +48,7 @@ async def keep_published(app: App) -> None:
 
 
 def _report(app: App, what: str, why: str, *, for_good: bool = False) -> None:
-    """Beside the faults of tools, and to an admin where nothing but a person mends it."""
+    """Report a failure beside the faults of tools, and to an admin where only a person can mend it."""
     app.sources.report(what, why)
     if why and for_good:
         app.foundation.alerts.tell(f"publishing {what}", f"{what} {why}")
@@ -71,7 +71,7 @@ async def keep_registries(app: App) -> None:
 
 
 def _tell(app: App, registry: str, problem: str, *, changed: bool) -> None:
-    """Beside the faults of tools; to an admin where only a person can say who is to blame."""
+    """Report a problem beside the faults of tools, and to an admin where a registry changed what it said."""
     app.sources.report(f"registries.{registry}", problem)
     if changed:
         app.foundation.alerts.tell(

@@ -271,7 +271,7 @@ async def tell_of_end(bus: Bus, outbox: Outbox, info: TaskInfo, work: TaskWork |
 
 
 class LiveCommands(Mapping[str, Command]):
-    """By name. A prompt never takes the name of a command."""
+    """Commands and prompts by name. A prompt never takes the name of a command."""
 
     def __init__(self, fixed: Mapping[str, Command], sources: Sources) -> None:
         self._fixed = fixed

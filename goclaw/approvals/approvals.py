@@ -98,7 +98,7 @@ class TurnQuestions:
     """Begins the names of that agent's steps."""
 
     async def approve(self, wanted: ApprovalRequest) -> Consent:
-        """May this call run?"""
+        """Return whether this call may run: by a stored rule, or by the person's answer."""
         # An actor on behalf of others has none of their rules.
         rules = [] if self.turn.inbound.actor.behalf else await self.standing.matching(wanted, self._asker)
         if rules:

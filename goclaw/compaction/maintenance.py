@@ -45,7 +45,7 @@ SUMMARY, NOTES = "summary", "notes"
 
 @record
 class Checkpoints:
-    """Decides when one is due, and has it written."""
+    """Decides when a checkpoint is due, and has it written."""
 
     settings: CheckpointSettings
     compaction: CompactionSettings
@@ -173,7 +173,7 @@ class MaintenanceQueue:
             await self.checkpoints.make(session, last_row, context_window)
 
     async def _one_thing(self, session: Session, actor: Actor, last_row: int, context_window: int) -> None:
-        """A summary or notes, in turns where both are due, if it is long enough since the last one."""
+        """Make a summary or notes, alternately where both are due, if the last one is long enough ago."""
         key = session.key
         last = (await self.stored.of_session(key)).get(BESIDE, {"row": 0, "for": ""})
         if not await self.checkpoints.enough_said(key, last["row"]):
@@ -205,7 +205,7 @@ class MaintenanceQueue:
         self._yielding = None
 
     async def _whole(self, session: Session, due: Due) -> Due:
-        """With what was left out of a context meanwhile, where no summary stands for it."""
+        """Return `due` with what was left out of the context meanwhile, where no summary stands for it."""
         if not session.window.owed:
             return due
         basis = await self.compactor.originals(session)

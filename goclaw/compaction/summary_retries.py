@@ -28,7 +28,7 @@ MAX_PAUSE = 3600.0
 
 @dataclass(slots=True, eq=False)
 class SummaryRetries:
-    """The background task that pays. One at a time, for all sessions."""
+    """The background task that makes owed summaries, one at a time, for all sessions."""
 
     settings: CompactionSettings
     contexts: Contexts
@@ -45,7 +45,7 @@ class SummaryRetries:
         return len(await self.transcripts.owed())
 
     async def run(self) -> None:
-        """Pay forever, every `compaction.retry_interval_seconds`."""
+        """Make owed summaries forever, every `compaction.retry_interval_seconds`."""
         while True:
             await self.clock.sleep(self.settings.retry_interval_seconds)
             try:

@@ -14,7 +14,7 @@ class Clock(Protocol):
     """A source of time."""
 
     def now(self) -> float:
-        """Wall-clock time as seconds since the epoch; may jump."""
+        """Return wall-clock time as seconds since the epoch; may jump."""
         ...
 
     def monotonic(self) -> float:
@@ -102,7 +102,7 @@ class Backoff:
         self._first, self._longest, self._last = first, longest, 0.0
 
     def next(self, cap: float | None = None) -> float:
-        """The pause before the next try; `cap`: the longest that this one may be, in place of the usual one."""
+        """Return the pause before the next try; `cap`: the longest that this one may be, in place of the usual one."""
         self._last = min(max(2 * self._last, self._first), cap or self._longest)
         return self._last
 

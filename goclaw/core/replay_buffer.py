@@ -66,7 +66,7 @@ class ReplayBuffer:
 
     @property
     def end(self) -> Position:
-        """After everything that has happened."""
+        """The position behind everything that has happened."""
         return Position(self._epoch, self._last)
 
     def add(self, event: TurnEvent) -> Numbered:

@@ -54,7 +54,7 @@ class Codes:
 
 @dataclass(slots=True, eq=False)
 class Forgetter:
-    """Does it. One order at a time."""
+    """Deletes conversations, one order at a time."""
 
     days: int | None
     """The age of what is deleted; None: nothing is."""
@@ -110,7 +110,7 @@ class Forgetter:
         return rows
 
     async def prune(self) -> None:
-        """Once a day: delete what is older than wanted, and do what is owed."""
+        """Delete what is older than wanted, and do what is owed; to be called once a day."""
         async with self._lock:
             if self.days:
                 await self._prune(self.days)

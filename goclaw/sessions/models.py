@@ -131,7 +131,7 @@ class Models:
         self._chosen[session] = spec
 
     def forget(self, session: str) -> None:
-        """The session's settings were deleted."""
+        """Forget the choice of a session whose settings were deleted."""
         self._chosen.pop(session, None)
 
     def refusal(self, spec: str) -> str:
@@ -212,7 +212,7 @@ class Models:
         log.info("%s", self.sentence)
 
     async def _chain(self, *specs: str) -> ModelChain:
-        """`specs`, and behind them the configured chain. The demo stands behind nothing and nothing behind it."""
+        """Return the chain of `specs` with the configured chain behind it; the demo is no fallback and has none."""
         if specs not in self._chains:
             first = await self._open(specs)
             try:

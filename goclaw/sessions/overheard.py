@@ -71,7 +71,7 @@ class Overheard:
                 await self._stored.set(key, HEARD, [asdict(each) for each in young] or None)
 
     async def _keep(self, session: Session, overheard: OverheardMessage, inbound: Inbound, keep: int = 0) -> None:
-        """Raises StateError: it cannot be written, and must come again."""
+        """Add a message to those that wait. Raises StateError: it cannot be written, and must come again."""
         before = session.overheard
         now = session.overheard = with_one_more(before, overheard, keep)
         try:

@@ -41,7 +41,7 @@ class Pause:
 
     @property
     def step(self) -> str:
-        """Under which name the turn is parked."""
+        """The name of the step under which the turn is parked."""
         return f"{STEP}{self.id}"
 
 
@@ -109,7 +109,7 @@ class Pauses:
 
 
 class Gate:
-    """Of one turn. Calls of one answer come to it side by side: one of them parks the turn, the others wait behind."""
+    """The gate of one turn. Of the calls of one answer the first to come parks the turn, the others wait behind it."""
 
     def __init__(
         self,

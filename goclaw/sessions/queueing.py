@@ -36,7 +36,7 @@ class Withdrawn(Exception):
 
 
 class Withdrawal:
-    """Around a request; ends it with `Withdrawn` for as long as the model has not begun to answer."""
+    """A context manager around a request; ends it with `Withdrawn` while the model has not begun to answer."""
 
     def __init__(self, turn: Turn, wanted: Callable[[], object]) -> None:
         """Watch the queue behind `turn`; `wanted` returns the messages that continue the requested ones."""
@@ -54,7 +54,7 @@ class Withdrawal:
         return self
 
     async def begun(self) -> None:
-        """The model has begun to answer: nothing is taken back from here on."""
+        """Note that the model has begun to answer: nothing is taken back from here on."""
         self._close()
         if self._timeout.expired():
             await asyncio.sleep(0)  # where the end that is under way arrives, before anything was shown

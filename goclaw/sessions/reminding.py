@@ -51,7 +51,7 @@ class SessionReminders(Reminders):
 
     @property
     def idle(self) -> bool:
-        """Nothing would be lost without it."""
+        """Whether it may be dropped without a loss."""
         return not self.kept and not self._quiet_until
 
     def begin_request(self) -> None:

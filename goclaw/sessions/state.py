@@ -99,7 +99,7 @@ class Session:
     overheard: tuple[OverheardMessage, ...] = ()
     """Overheard messages that wait for the next message."""
     actor: Actor | None = None
-    """For whom the turn runs that runs."""
+    """The actor for whom the present turn runs; None: no turn runs."""
     person: str = ""
     """Actor key of the person of the latest turn; empty: no turn since it was loaded."""
     uncompressed: str = ""
@@ -113,11 +113,11 @@ class Session:
     demo: DemoSince | None = None
     """The demo model gave the latest answer; None: a real one did, or none was given yet."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
-    """Takes a line to the chat of the turn that runs, besides its answer: what it is about, and the line."""
+    """Sends a line to the chat of the turn that runs, besides its answer: its topic, and the line."""
 
     @property
     def fixed(self) -> int:
-        """Tokens of system prompt and tools as the model counts them that answers."""
+        """Tokens of system prompt and tools, as the model that answers counts them."""
         return int(self.window.scale * self.overhead)
 
 
@@ -218,7 +218,7 @@ class Contexts:
             self._reminders.pop(key, None)
 
     def forget_before(self, key: str, row: int, *, whole: bool) -> None:
-        """The rows before `row` are deleted; `whole`: and the summary of what was before them."""
+        """Drop the rows before `row`, which were deleted; `whole`: so was the summary of what was before them."""
         session = self._loaded.get(key)
         if session is None or not session.running:
             self.forget(key)

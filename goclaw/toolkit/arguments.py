@@ -149,7 +149,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _parsed(model: type[BaseModel], given: dict[str, Any]) -> BaseModel:
-    """Strict, in nested models too. What JSON has no type for (a date, an enum, a tuple) is read from what it has.
+    """Validate strictly, in nested models too; a date, an enum or a tuple is read from its JSON form.
 
     A number without a fraction is an integer, however it is written (JSON Schema, 4.2.3).
     """
@@ -171,7 +171,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _with(given: Any, place: Sequence[str | int], number: int) -> Any:
-    """`given` with a number in another form; `place` also names the branches of unions, which are nowhere in it."""
+    """Return `given` with a whole number at `place`, which also names branches of unions, absent from `given`."""
     if not place:
         return number if given == number else given
     part, rest = place[0], place[1:]

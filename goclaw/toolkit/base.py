@@ -88,7 +88,7 @@ class ToolEnvironment(Protocol):
 
     @property
     def audit(self) -> Callable[[AuditEntry], None]:
-        """Takes what was decided and done down into the audit log."""
+        """Record what was decided and done in the audit log."""
         ...
 
     async def workspace(self, actor: Actor) -> Workspace:

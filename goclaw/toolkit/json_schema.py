@@ -236,7 +236,7 @@ def _type_of(kind: str, node: Mapping[str, Any], where: str, name: str) -> Any:
 
 
 def _generic(outer: Any, inner: Any) -> Any:
-    """`list[X]` or `dict[str, X]` of a type that is only known now."""
+    """Return `list[inner]` or `dict[str, inner]`, for a type that is known at run time only."""
     return outer[inner] if outer is list else outer[str, inner]
 
 

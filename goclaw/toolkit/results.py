@@ -75,7 +75,7 @@ class ResultType:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its JSON Schema; what is no object is the field `value` of one."""
+        """The JSON Schema of the result; what is no object is the field `value` of one."""
         schema = {"type": "string"} if self._adapter is None else self._adapter.json_schema(mode="serialization")
         if schema.get("type") == "object":
             return schema
@@ -93,7 +93,7 @@ class ResultType:
         return self._model is not None and set(BOUNDS) <= set(self._model.model_fields)
 
     def checked(self, value: Any) -> Any:
-        """`value`, if it is what was declared.
+        """Return `value`, if it is what was declared.
 
         Raises:
             WrongResult: it is not.

@@ -119,7 +119,7 @@ class ListedTool:
         return f"{sentence}." if dot else sentence
 
     def as_json(self) -> dict[str, Any]:
-        """Everything about it."""
+        """Return everything about the tool."""
         known = asdict(self.tool.spec)
         known |= {"tags": sorted(known["tags"]), "injected": sorted(known["injected"])}
         more = {"title": self.tool.spec.title, "origin": self.origin, "risk_depends_on_call": bool(self.tool.risk)}
@@ -203,7 +203,7 @@ def tools_page(listed: Sequence[ListedTool]) -> str:
 
 
 def details(tool: Tool, origin: str, heading: str = "#") -> str:
-    """Everything about a tool, under a heading of this depth."""
+    """Return everything about a tool, under a heading of this depth."""
     spec = tool.spec
     parts = [f"{heading} {spec.name}", spec.description]
     if spec.schema.get("properties"):
@@ -269,7 +269,7 @@ def rights(tool: Tool) -> str:
     modes = "; ".join(f"{answer} in {', '.join(named)}" for answer, named in answers.items())
     worst = " At its highest risk a call" if tool.risk else " A call"
     sure = " A person has to agree to every call." if spec.confirm else ""
-    return f"whoever may use `{spec.name}`.{worst} {modes}.{sure}"
+    return f"all who may use `{spec.name}`.{worst} {modes}.{sure}"
 
 
 def schema_words(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:

@@ -110,7 +110,7 @@ class AgentRun:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stops its clock, and the clocks of those above, while the block waits for a person."""
+        """Stop its clock, and the clocks of those above, while the block waits for a person."""
         with self._stopped(lambda agent_run: True):
             yield
 
@@ -181,7 +181,7 @@ class NestedTurn:
         return ()
 
     def watch(self, told: Callable[[], None] | None) -> None:
-        """Nothing waits behind the work of an agent."""
+        """Do nothing: no message waits behind the work of an agent."""
 
     async def join(
         self,

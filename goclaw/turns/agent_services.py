@@ -208,13 +208,13 @@ class AgentServices(TurnServices):
         return wants_compression(spec, self._context.ports.config)
 
     async def held(self) -> None:
-        """Before a request and a call: return when the turn is not paused."""
+        """Wait before a request or a call while the turn is paused."""
         await self.agent_run.held()
         if not self.is_main:
             await self._context.contexts.session(self.agent_run.home.key)  # so that `_home` is what people see by now
 
     async def affordable(self) -> None:
-        """Before a request: whether the agent, and every one above it, may spend more. Raises LimitReached."""
+        """Check before a request that the agent, and every one above it, may spend more. Raises LimitReached."""
         person = self.agent_run.turn.inbound.actor.key
         each: AgentRun | None = self.agent_run
         while each is not None:

@@ -264,7 +264,7 @@ class Agents:
         return AgentReport(agent, kind.name, text, spent.requests, spent.input + spent.output)
 
     async def _answer(self, agent_run: AgentRun, check: Callable[[str], str] | None) -> tuple[Outcome, str]:
-        """Its last words, or the sentence that stands in their place."""
+        """Return the outcome and an agent's last words, or the sentence that stands in their place."""
         run = TurnRun(self._services(agent_run))
         try:
             answer = (await _answered(run, agent_run.policy, check)).strip()
@@ -337,7 +337,7 @@ class Agents:
 
 
 async def _answered(run: TurnRun, policy: RunPolicy, check: Callable[[str], str] | None) -> str:
-    """Its last words; asked again where they are not what is needed. The caller checks the last ones itself."""
+    """Return an agent's last words; it is asked again where they are unfit. The caller checks the last ones itself."""
     text = await run_turn(run, policy)
     for number in range(MAX_MENDS):
         if check is None or not (fault := check(text)):

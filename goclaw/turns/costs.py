@@ -28,7 +28,7 @@ SMALL = 0.01
 
 @record
 class Costs:
-    """The books."""
+    """Books answers, and checks the caps of turns and persons."""
 
     spending: Spending
     config: Config
@@ -55,7 +55,7 @@ class Costs:
         await self.spending.keep(self.row(session, "", purpose, done, person))
 
     async def check(self, session: str, turn: str, person: str, rules: TurnRules) -> None:
-        """Before a request.
+        """Check the caps before a request.
 
         Raises:
             LimitReached: the turn, or the person today, has used up what is allowed.
@@ -67,7 +67,7 @@ class Costs:
         await self.check_day(person, rules)
 
     async def check_day(self, person: str, rules: TurnRules) -> None:
-        """The same for the person alone."""
+        """Check the person's daily caps. Raises LimitReached."""
         if rules.daily_tokens or rules.daily_cost:
             for passed in _passed(await self.today(person), rules.daily_tokens, rules.daily_cost):
                 raise LimitReached(f"I stopped: your requests of today took {passed}. I can go on after midnight.")

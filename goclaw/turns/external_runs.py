@@ -54,7 +54,7 @@ class ExternalRuns:
 
     @property
     def without(self) -> Sequence[str]:
-        """Tools that are of no use to such a call, as a selection that leaves them out."""
+        """Return a selection that leaves out the tools that are of no use to such a call."""
         kinds, names = self.context.kinds, [TEAM_CREATE, TEAM_DELETE, SEND_MESSAGE]
         if not kinds.config.limits.agent_depth:
             names += [AGENT_TOOL, *kinds.recursive(set(kinds.config.agents.everyone))]
@@ -92,7 +92,11 @@ class ExternalRuns:
             await asyncio.wait(work)
 
     def refuse_too_many(self, session: str) -> None:
-        """Raises ToolError where as many calls are handed on as may be: gateways may hand one on in a circle."""
+        """Refuse one more call while as many as may be are handed on: gateways may hand one on in a circle.
+
+        Raises:
+            ToolError: it is refused.
+        """
         most = self.context.kinds.config.limits.agents_at_once
         if sum(run.handing_on for run in self._open if run.scope.session == session) >= most:
             raise ToolError(
@@ -144,7 +148,7 @@ class ExternalRun:
             await self._ports.journal.end(self._turn.id, self._ports.clock.now(), ())
 
     async def _agent_run(self) -> AgentRun:
-        """Stands where the agent that answers a person stands in their turn."""
+        """Return the run that stands where the agent that answers a person stands in their turn."""
         self._used = True
         home = await self._runs.context.contexts.session(self.scope.session)
         return AgentRun(self._root, self._turn, home, RunPolicy(self._runs.rules), self._settings, agent="")

@@ -54,7 +54,7 @@ class StuckTurns:
             await self._clock.sleep(min(LOOK_SECONDS, self._limit / 2))
 
     def look(self) -> None:
-        """One look at everything that runs."""
+        """Look once at everything that runs."""
         now = self._clock.monotonic()
         running = {work.turn: work for work in self._at_work()}
         for turn in self._seen.keys() - running.keys():
@@ -74,7 +74,7 @@ class StuckTurns:
         return {seen.work.session: self._in_words(seen) for seen in self._seen.values() if seen.reported}
 
     def line(self, session: str) -> str:
-        """For the status of a session; of others only how many. Empty when nothing is stuck."""
+        """Return the line for a session's status, other sessions only counted; empty when no turn is stuck."""
         stuck = self.now()
         own = stuck.pop(session, "")
         others = f"{len(stuck)} turn{'s' if len(stuck) > 1 else ''} of other sessions" if stuck else ""

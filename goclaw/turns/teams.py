@@ -41,7 +41,7 @@ class Letter:
 
     @property
     def pieces(self) -> list[Piece]:
-        """As the member reads it: what another member wrote are not the words of a person."""
+        """The letter as the member reads it: what another member wrote are not the words of a person."""
         origin = "" if self.sender == LEAD else f"the member {self.sender} of the team"
         return [(f"Message from {self.sender}:", ""), (self.text, origin, Provenance(SourceKind.TOOL))]
 
@@ -72,7 +72,7 @@ class TeamMember:
     _say: Callable[[str], Awaitable[None]] | None = None
 
     def hear(self, say: Callable[[str], Awaitable[None]]) -> None:
-        """Take what adds to the output of its task."""
+        """Take the function that adds to the output of its task."""
         self._say = say
 
     async def say(self, text: str) -> None:
@@ -82,7 +82,7 @@ class TeamMember:
             self.spoke = True
 
     def stop(self) -> None:
-        """Its task is being ended: what was cut says so."""
+        """Note that its task is being ended, so that the turn that is cut says so."""
         self.stopped = True
         if self.turn is not None:
             self.turn.stopping = True
@@ -100,7 +100,7 @@ class TeamMember:
 
     @property
     def state(self) -> str:
-        """For people."""
+        """What the member does now, for people."""
         if self.ended:
             return "has ended"
         doing = "waits for messages" if self.resting else "works"

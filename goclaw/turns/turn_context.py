@@ -136,7 +136,7 @@ class TurnContext:
         return await forwarding.hand_on(wanted, step, call_id)
 
     def recursive(self, lineage: set[str], depth: int) -> list[str]:
-        """Tools by which one of the agents at work would be asked again, or one more started than may be."""
+        """Return the tools that would call one of the agents at work again, or start one more than may be."""
         is_deepest = depth >= self.ports.config.limits.agent_depth
         agents = set(self.ports.config.agents.everyone) if is_deepest else lineage
         return [*([AGENT_TOOL] if is_deepest else []), *self.kinds.recursive(agents)]
@@ -208,7 +208,7 @@ class TurnContext:
         )
 
     async def _next(self, session: Session, actor: Actor, kind: Kind, model: ChatModel) -> tuple[str, Offering]:
-        """System prompt and tools of a request to this model that is not made yet."""
+        """Return the system prompt and tools of a request to this model that is not made yet."""
         registry = self.ports.dispatcher.registry
         await registry.ready()
         planning = self.modes.offers_plan(session, actor, session.mode)

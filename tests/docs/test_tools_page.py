@@ -51,6 +51,6 @@ def test_a_section_has_what_the_declaration_says(tool: Tool) -> None:
     for example in spec.examples:
         assert example.about in text and example.output in text
         assert f"{spec.name} {json.dumps(dict(example.input), ensure_ascii=False)}" in text
-    assert f"Side effect: {spec.side_effect}. Risk: " in text and f"whoever may use `{spec.name}`" in text
+    assert f"Side effect: {spec.side_effect}. Risk: " in text and f"all who may use `{spec.name}`" in text
     for shown in (spec.call_hint, spec.result_hint, spec.reminder, *(f"`{tag}`" for tag in spec.tags)):
         assert " ".join(shown.split()) in text
