@@ -192,9 +192,9 @@ TRANSCRIBERS = {
 }
 
 EMBEDDERS = {
-    "ollama": "goclaw.memory.embedders.ollama_and_openai:OLLAMA",
+    "ollama": "goclaw.memory.embedders.remote:OLLAMA",
     "sentence-transformers": "goclaw.memory.embedders.local:EMBEDDER",
-    "openai": "goclaw.memory.embedders.ollama_and_openai:OPENAI",
+    "openai": "goclaw.memory.embedders.remote:OPENAI",
 }
 """In the order in which `memory.embedder: auto` asks them; those that need an address or a key are not asked."""
 

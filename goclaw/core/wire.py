@@ -9,33 +9,20 @@ new fields have defaults that mean what was meant before them.
 """
 
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
 from goclaw.core.codec import Codec
 from goclaw.core.events import (
     Acceptance,
-    AgentProgress,
     CommandInfo,
     MessageStored,
-    Notice,
     Outline,
-    QuestionAnswered,
-    QuestionAsked,
-    SessionForgotten,
     SessionInfo,
     SessionNow,
-    StreamRestarted,
-    TextStreamed,
-    ThinkingStreamed,
-    TodosChanged,
-    ToolFinished,
-    ToolStarted,
     TranscriptRow,
     TurnEvent,
-    TurnFinished,
-    TurnStarted,
 )
 from goclaw.core.records import record
 
@@ -334,25 +321,7 @@ ServerFrame = (
 CLIENT_FRAME: Codec[ClientFrame] = Codec(Annotated[ClientFrame, Field(discriminator="type")])
 SERVER_FRAME: Codec[ServerFrame] = Codec(Annotated[ServerFrame, Field(discriminator="type")])
 
-_EVENTS: dict[str, Codec[Any]] = {
-    kind.__name__: Codec(kind)
-    for kind in (
-        TurnStarted,
-        TextStreamed,
-        ThinkingStreamed,
-        StreamRestarted,
-        ToolStarted,
-        ToolFinished,
-        AgentProgress,
-        MessageStored,
-        Notice,
-        QuestionAsked,
-        QuestionAnswered,
-        TodosChanged,
-        SessionForgotten,
-        TurnFinished,
-    )
-}
+_EVENTS: dict[str, Codec[Any]] = {kind.__name__: Codec(kind) for kind in get_args(TurnEvent)}
 
 
 def happened(event: TurnEvent, number: int = 0, at: float = 0.0) -> Happened:

@@ -20,25 +20,10 @@ from goclaw.core.records import record
 from goclaw.errors import ConfigError
 from goclaw.llm.base import CachePoint, ChatModel, ModelPorts, Provider, Usage
 from goclaw.llm.chain import ModelChain
-from goclaw.llm.data import either, facts, prepare
+from goclaw.llm.data import either, facts
+from goclaw.llm.data import prepare as prepare
 from goclaw.net.guard import parsed_address
 from goclaw.net.ollama import OllamaServer, ollama_url, probe
-
-__all__ = [
-    "DEMO",
-    "check_caching",
-    "cost",
-    "find_provider",
-    "has_key",
-    "is_free",
-    "is_local",
-    "ollama_finder",
-    "open_chain",
-    "open_model",
-    "pick_default",
-    "pick_summary",
-    "prepare",
-]
 
 DEMO = "demo"
 BEST_ANTHROPIC = "anthropic:claude-opus-5-5"

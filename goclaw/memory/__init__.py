@@ -2,7 +2,7 @@
 
 Results come from an index file (`index`), a copy that may be deleted at any time: `file_indexer` and `watching` add
 notes to it, `transcript_indexer` conversations. `searching` finds by words, `vector_search` by vectors, `ranking`
-merges both (pure: it knows no index), `excerpts` makes the texts that are shown. `values_and_mementos` is what the
+merges both (pure: it knows no index), `excerpts` makes the texts that are shown. `user_memory` is what the
 agent keeps by itself, in files.
 
 The files in the workspace and the transcripts are the source of truth. Each commit of the database

@@ -14,7 +14,7 @@ from goclaw.agent.context.untrusted_content import ContentMarkers, reminder
 from goclaw.core.redact import mask
 from goclaw.errors import GoclawError
 from goclaw.execution.tasks.base import TaskInfo
-from goclaw.memory.values_and_mementos import Memento, mementos_of
+from goclaw.memory.user_memory import Memento, mementos_of
 from goclaw.toolkit.services import Reminder, Reminders
 from goclaw.workspace import Workspace
 

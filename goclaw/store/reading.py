@@ -7,7 +7,7 @@ which they were stored, after the last one that the reader has; the memory index
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 from sqlalchemy import bindparam, case, func, select
@@ -96,14 +96,8 @@ class TranscriptReader:
 
     async def page(self, session: str, after: int) -> Sequence[TranscriptRow]:
         """Return the next rows after `after`, oldest first: as many as are convenient at once, none at the end."""
-        found: list[TranscriptRow] = []
-        size = 0
-        for row in await self._database.read(_PAGE(session=session, after=after)):
-            size += len(row["text"]) + len(row["input"] or "")
-            if found and size > PAGE_SIZE:
-                break
-            found.append(_row(row))
-        return found
+        rows = await self._database.read(_PAGE(session=session, after=after))
+        return [_row(row) for row in _within(PAGE_SIZE, rows, lambda row: len(row["text"]) + len(row["input"] or ""))]
 
     async def keeps(self, session: str, blob: str) -> bool:
         """Whether a call of the session kept the artifact with this key."""
@@ -125,6 +119,16 @@ class TranscriptReader:
             compactions=tuple(record for record in records if record.source != CLEARED),
             summary=in_force if in_force and in_force.source != CLEARED else None,
         )
+
+
+def _within(limit: int, rows: Sequence[sqlite3.Row], size: Callable[[sqlite3.Row], int]) -> Iterator[sqlite3.Row]:
+    """Yield the first row, and those behind it while all of them together are no larger than `limit`."""
+    total = 0
+    for at, row in enumerate(rows):
+        total += size(row)
+        if at and total > limit:
+            return
+        yield row
 
 
 def _row(row: sqlite3.Row) -> TranscriptRow:
@@ -208,14 +212,8 @@ class TranscriptFeed:
 
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row`, as many as are convenient at once; none at the end."""
-        found: list[FeedRow] = []
-        size = 0
-        for each in await self._database.read(_FEED_PAGE(after=row)):
-            size += len(each["text"])
-            if found and size > FEED_SIZE:
-                break
-            found.append(_feed_row(each))
-        return found
+        rows = await self._database.read(_FEED_PAGE(after=row))
+        return [_feed_row(each) for each in _within(FEED_SIZE, rows, lambda each: len(each["text"]))]
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
         """Return the sessions that there are, each with its first and its last row."""

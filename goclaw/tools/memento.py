@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from goclaw.errors import InvalidInput
 from goclaw.memory.dates import moment
-from goclaw.memory.values_and_mementos import (
+from goclaw.memory.user_memory import (
     MAX_MEMENTO_BYTES,
     MAX_MEMENTO_NAME,
     Memento,

@@ -17,7 +17,7 @@ from goclaw.memory.chunks import lines_of
 from goclaw.memory.dates import moment
 from goclaw.memory.file_indexer import MAX_FILE
 from goclaw.memory.memory_queries import quoted
-from goclaw.memory.values_and_mementos import KeyValueFile, place_of
+from goclaw.memory.user_memory import KeyValueFile, place_of
 from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult, Result

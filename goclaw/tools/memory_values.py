@@ -6,7 +6,7 @@ from pydantic import Field
 
 from goclaw.config.schema import Config
 from goclaw.errors import InvalidInput, ToolError
-from goclaw.memory.values_and_mementos import (
+from goclaw.memory.user_memory import (
     MAX_KEY,
     MAX_VALUE,
     VALUES_FILE,

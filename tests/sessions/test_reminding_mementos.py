@@ -8,7 +8,7 @@ from goclaw.auth.users import User
 from goclaw.core.events import Actor
 from goclaw.core.messages import UserMessage
 from goclaw.llm.scripted import Answer
-from goclaw.memory.values_and_mementos import MAX_MEMENTOS
+from goclaw.memory.user_memory import MAX_MEMENTOS
 from goclaw.sessions.reminding import MAX_MEMENTO_CHARACTERS, MAX_SHOWN_MEMENTOS, remembered
 from goclaw.tools.memento import memento
 from goclaw.workspace import Workspace

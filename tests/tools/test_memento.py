@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.core.events import Actor
 from goclaw.errors import GoclawError, ToolError
-from goclaw.memory.values_and_mementos import MAX_MEMENTO_BYTES, MAX_MEMENTOS, MAX_SUMMARY, mementos_of, summary_of
+from goclaw.memory.user_memory import MAX_MEMENTO_BYTES, MAX_MEMENTOS, MAX_SUMMARY, mementos_of, summary_of
 from goclaw.specs import Risk
 from goclaw.tools.memento import memento
 from goclaw.tools.memory_files import memory_list

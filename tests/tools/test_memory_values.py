@@ -9,7 +9,7 @@ import pytest
 
 from goclaw.core.events import Actor
 from goclaw.errors import GoclawError, ToolError
-from goclaw.memory.values_and_mementos import MAX_VALUE, MAX_VALUES, MAX_VALUES_BYTES
+from goclaw.memory.user_memory import MAX_VALUE, MAX_VALUES, MAX_VALUES_BYTES
 from goclaw.tools.memory_files import memory_list
 from goclaw.tools.memory_values import memory_delete, memory_read, memory_write
 from tests.tools.memory_support import ANNA, Surroundings, surroundings

@@ -7,7 +7,7 @@ import pytest
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import ConfigError, EmbeddingError
 from goclaw.memory.embedders.base import quantised
-from goclaw.memory.embedders.ollama_and_openai import LOOKED_AT_EVERY, find_ollama
+from goclaw.memory.embedders.remote import LOOKED_AT_EVERY, find_ollama
 from goclaw.memory.embedding import open_embedder
 from tests.memory.embedders.fake_server import FakeEmbeddings, fake_embeddings, vector
 
