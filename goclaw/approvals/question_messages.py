@@ -37,20 +37,6 @@ KEPT_TEXT = 1_500
 _LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
 _DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
 
-SHOWN_INPUT = 3_000
-"""Maximum characters of a call's arguments in a chat; of a longer text the beginning and the end are shown."""
-MAX_SHOWN = 100_000
-"""Maximum characters of a call's arguments in a terminal: more is not read."""
-_NUMBER = re.compile(r"\(?([0-9]{1,3})[.)]?")
-"""The form of an option's number; Python refuses to read a number of thousands of digits."""
-_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\n(?!\")")
-"""The end of a line within a JSON string. It stays to be seen, so that no text passes for another argument."""
-MAX_BUTTONS = 6
-KEPT_TEXT = 1_500
-"""Characters of a question that stay in its message after the decision."""
-_LABELS = {ALLOW: "Allow once", ALWAYS: "Always", DENY: "Deny"}
-_DECISIONS = {ALLOW: "Allowed", ALWAYS: "Allowed for good", DENY: "Denied"}
-
 
 @record
 class _Told:

@@ -30,8 +30,6 @@ Book = Callable[[str, Purpose, Finished], Awaitable[None]]
 """Books an answer of a model to a session."""
 _NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
 
-_NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
-
 
 class SummaryAttempt:
     """An async context manager around one search for a summary (or a checkpoint, or notes)."""

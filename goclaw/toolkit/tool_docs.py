@@ -68,36 +68,6 @@ everybody may use each of them: `/tools` in the chat lists yours.
 - `AGENTS.md` and the other files with names in capitals are what the agent is told at the beginning.
 """
 
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "nothing",
-    "object": "object",
-    "array": "list",
-}
-_SAYS = {"run": "runs", "ask": "asks", "refuse": "is refused"}
-_MAX_OF_A_DEFAULT = 80
-
-NAME = "AGENTS_QUICKSTART.md"
-_MAX_BYTES = 1 << 20
-"""Bytes. No generated page is larger, so a larger file is the user's own."""
-_QUICKSTART_MARK = re.compile(r"<!-- written by GoClaw, sha256:(?P<digest>[0-9a-f]{64})[^\n]*-->\n\Z")
-
-_QUICKSTART_HEAD = """\
-# Quickstart for agents
-
-GoClaw works in this folder. These are its tools, for an agent that works here and for a person who looks around. Not
-everybody may use each of them: `/tools` in the chat lists yours.
-
-- An agent calls a tool by its name with a JSON object. Paths count from this folder.
-- In a shell: `goclaw tool run NAME --input JSON`, and `goclaw tool list`.
-- All about one tool, with examples, rights and risk: `/tools NAME` in the chat, `goclaw tool describe NAME` in a shell.
-- What needs a person's yes is asked for; what is refused should not be tried in another way.
-- `AGENTS.md` and the other files with names in capitals are what the agent is told at the beginning.
-"""
-
 
 @record
 class ListedTool:

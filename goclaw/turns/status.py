@@ -52,15 +52,6 @@ NO_TELEGRAM = "Telegram: not connected."
 NO_USERS = "Telegram: nobody is listed in users.json, so nobody is answered."
 NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
 
-LOOK_SECONDS = 0.5
-"""Seconds for which a command waits while the model is still being looked for."""
-
-SETUP = "`goclaw setup`"
-NO_MODEL = "Model: demo. No AI is connected."
-NO_TELEGRAM = "Telegram: not connected."
-NO_USERS = "Telegram: nobody is listed in users.json, so nobody is answered."
-NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
-
 
 @record
 class Details:
