@@ -28,6 +28,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/servers/mcp/declarations.py": "what a package declares is foreign code: its failure is logged by name",
     "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
+    "goclaw/health/logs.py": "a value in a record of a library is foreign code: its failure costs its own line only",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
     "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
 }

@@ -1,32 +1,27 @@
 """Logging: lines for people in the terminal, JSON lines in a file, without secrets in either.
 
-Every module logs through the standard library; structlog renders. Records are written by a thread of their own, so
-that a slow disk or terminal never holds up the event loop.
+Every module logs through the standard library. A record is rendered (`log_lines`) and written (`log_file`) by a thread
+of its own, so that a slow disk or terminal never holds up the event loop.
 
 Code that works for a turn binds its ids (`structlog.contextvars`): the lanes `turn` and `session`, the dispatcher
 `call` and `tool`, the outbox `delivery`. Every record made within carries them, whichever module or library logs it.
 """
 
 import logging
-import os
-import sys
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import UTC, datetime
-from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Event
-from typing import Any, TextIO
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+from typing import TextIO
 
-import orjson
-import structlog
 from structlog.contextvars import get_contextvars
 
 from goclaw.config.schema import Config
 from goclaw.config.state import make_private, unusable
-from goclaw.core.redact import mask, printable
 from goclaw.errors import StateError
+from goclaw.health.log_file import LogFile
+from goclaw.health.log_lines import coloured_line, event_of, json_line, plain_line
 
 FILE_BYTES = 10_000_000
 FILES_KEPT = 5
@@ -34,6 +29,12 @@ GATHER_SECONDS = 0.1
 """Delay after which ordinary records are written together: a thread that wakes for each of a turn's
 lines costs the turn more than its journal. What is a warning or worse is written at once.
 """
+MOST_WAITING = 10_000
+"""Records that wait for a slow disk or terminal, some 10 MB; what comes on top of them is counted, not kept."""
+WRITTEN_TOGETHER = 500
+"""Records that are rendered before they are written: as many lines are in memory at most."""
+FLUSH_SECONDS = 10.0
+"""Seconds that an end waits for what is not written: it comes although a terminal stands still."""
 QUIET = {
     **dict.fromkeys(("aiohttp.access", "asyncio", "httpx", "httpx2", "uvicorn", "watchfiles"), logging.WARNING),
     # They log every wrong message of an MCP server, with tracebacks; we log what matters in our own words.
@@ -63,19 +64,11 @@ def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None)
     path = path or log_path(config)
     make_private(config.state_dir, path.parent.name)
     try:
-        file = _PrivateFile(path, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+        file = LogFile(path, FILE_BYTES, FILES_KEPT)
     except OSError as error:
         raise StateError(f"{path}: cannot be written: {unusable(config.state_dir, error)}") from None
-    file.setFormatter(_formatter(structlog.processors.JSONRenderer(serializer=_json)))
-    queue: SimpleQueue[logging.LogRecord] = SimpleQueue()
-    listener = _Writer(queue, file, *_to_people(terminal))
-    with closing(file):
-        listener.start()
-        try:
-            with _root_handler(_Handover(queue), config.log_level):
-                yield
-        finally:
-            listener.stop()
+    with closing(file), closing(_Writer(file, terminal)) as writer, _root_handler(writer, config.log_level):
+        yield
 
 
 @contextmanager
@@ -88,24 +81,40 @@ def _root_handler(handler: logging.Handler, level: str) -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.NOTSET if level == "DEBUG" else quiet)
     for name in SILENT:
         logging.getLogger(name).setLevel(logging.INFO)
+    named = logging.logThreads, logging.logProcesses, logging.logMultiprocessing
+    # No line names them, and the number of the process costs each record a system call.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     logging.captureWarnings(True)
     try:
         yield
     finally:
         logging.captureWarnings(False)
+        logging.logThreads, logging.logProcesses, logging.logMultiprocessing = named
         root.handlers[:] = before
         root.setLevel(level_before)
 
 
-def _to_people(terminal: TextIO | None) -> Iterator[logging.Handler]:
-    if terminal is not None:
-        console = logging.StreamHandler(terminal)
-        console.setFormatter(_formatter(_terminal_renderer(colors=terminal.isatty())))
-        yield console
+class _Writer(logging.Handler):
+    """Takes records of all threads, and writes them in a thread of its own: ordinary ones a little later, together."""
 
+    def __init__(self, file: LogFile, terminal: TextIO | None) -> None:
+        super().__init__()
+        self._file = file
+        self._terminal = terminal
+        self._line_for_people = coloured_line if terminal and terminal.isatty() else plain_line
+        self._waiting: SimpleQueue[logging.LogRecord | Event] = SimpleQueue()
+        """Records, and events that are set when all before them is written."""
+        self._hurry = Event()
+        self._ending = False
+        self._left_out = self._told_left_out = 0
+        """Records for which there was no room: counted where they came, told of in the thread."""
+        self._thread = Thread(target=self._run, name="log writer", daemon=True)
+        self._thread.start()
 
-class _Handover(QueueHandler):
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._waiting.qsize() >= MOST_WAITING:
+            self._left_out += 1
+            return
         # Arguments may change before the other thread renders them: the text is made here, the rest there.
         try:
             text = record.getMessage()
@@ -115,99 +124,68 @@ class _Handover(QueueHandler):
         # So are the ids: the other thread works for no turn.
         for name, value in get_contextvars().items():
             record.__dict__.setdefault(name, value)
-        return record
+        self._waiting.put(record)
+        if record.levelno >= logging.WARNING:
+            self._hurry.set()
 
-
-class _Writer(QueueListener):
-    """Writes what comes, in a thread of its own: ordinary records a little later, together."""
-
-    def __init__(self, records: SimpleQueue[logging.LogRecord], *handlers: logging.Handler) -> None:
-        super().__init__(records, *handlers)
-        self._records = records
-        self._ending = Event()
-
-    def dequeue(self, block: bool) -> logging.LogRecord:
-        record = super().dequeue(block)
-        if self._records.empty() and not self._ending.is_set() and record.levelno < logging.WARNING:
-            self._ending.wait(GATHER_SECONDS)
-        return record
-
-    def stop(self) -> None:
-        self._ending.set()
-        super().stop()
-
-
-class _PrivateFile(RotatingFileHandler):
-    """The file; when the disk does not take a line, that line is lost, and the next one tries anew."""
-
-    lost = 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        before = self.lost
-        super().emit(record)
-        if before and self.lost == before:
-            self.lost = 0
-            words = "%d lines of the log were lost while the disk did not take them"
-            super().emit(logging.LogRecord(__name__, logging.WARNING, "", 0, words, (before,), None))
-
-    def handleError(self, record: logging.LogRecord) -> None:
-        if not isinstance(sys.exception(), OSError | ValueError):
-            return super().handleError(record)
-        if not self.lost and sys.stderr:
-            sys.stderr.write(f"goclaw: {self.baseFilename} cannot be written: {sys.exception()}\n")
-        self.lost += 1
-        # What is in its buffer would fail again, and a file whose closing failed takes nothing any more.
-        stream, self.stream = self.stream, None
-        with suppress(OSError, ValueError):
-            if stream:
-                stream.close()
-        return None
+    def flush(self) -> None:
+        """Wait until everything logged before is written."""
+        if self._thread.is_alive():
+            written = Event()
+            self._waiting.put(written)
+            self._hurry.set()
+            written.wait(FLUSH_SECONDS)
 
     def close(self) -> None:
-        with suppress(OSError):
-            super().close()
+        """Write what waits, and end the thread. The interpreter calls it where it ends within `open_logs`."""
+        self._ending = True
+        self._waiting.put(Event())
+        self._hurry.set()
+        self._thread.join(FLUSH_SECONDS)
+        super().close()
 
-    def _open(self) -> Any:
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        return os.fdopen(descriptor, self.mode, encoding=self.encoding)
+    def _run(self) -> None:
+        taken = 0
+        while not self._ending or not self._waiting.empty():
+            first = self._waiting.get()
+            if taken < WRITTEN_TOGETHER:
+                self._hurry.wait(GATHER_SECONDS)
+            self._hurry.clear()
+            together = [first]
+            with suppress(Empty):
+                while len(together) < WRITTEN_TOGETHER:
+                    together.append(self._waiting.get_nowait())
+            taken = len(together)
+            self._write([record for record in together if isinstance(record, logging.LogRecord)])
+            for written in together:
+                if isinstance(written, Event):
+                    written.set()
+
+    def _write(self, records: list[logging.LogRecord]) -> None:
+        if left_out := self._left_out - self._told_left_out:
+            self._told_left_out += left_out
+            records.append(_warning("%d lines of the log were lost: they came faster than they are written", left_out))
+        lines = [self._lines(record) for record in records]
+        lost = self._file.lost
+        self._file.write(line for line, _ in lines)
+        if lost and lines and lost == self._file.lost:
+            told = _warning("%d lines of the log were lost while the disk did not take them", lost)
+            self._file.write([self._lines(told)[0]])
+            self._file.lost -= lost
+        if self._terminal:
+            with suppress(OSError, ValueError):  # whoever read it is gone
+                self._terminal.write("".join(line for _, line in lines))
+                self._terminal.flush()
+
+    def _lines(self, record: logging.LogRecord) -> tuple[bytes, str]:
+        """Return the lines for the file and for people, both of the same event."""
+        try:
+            event = event_of(record)
+            return json_line(event), self._line_for_people(event) if self._terminal else ""
+        except Exception as error:  # a supervisor: one odd value (a number that JSON has not, say) must not end the log
+            return self._lines(_warning("a line of %s cannot be shown: %s", record.name, type(error).__name__))
 
 
-def _formatter(renderer: Any) -> structlog.stdlib.ProcessorFormatter:
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[
-            structlog.stdlib.add_log_level,
-            structlog.stdlib.add_logger_name,
-            structlog.stdlib.ExtraAdder(),
-            _moment,
-        ],
-        processors=[
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            _without_secrets,
-            renderer,
-        ],
-    )
-
-
-def _terminal_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
-    return structlog.dev.ConsoleRenderer(
-        colors=colors, pad_event_to=0, sort_keys=False, exception_formatter=structlog.dev.plain_traceback
-    )
-
-
-def _json(event: MutableMapping[str, Any], **_: Any) -> str:
-    return orjson.dumps(event).decode()
-
-
-def _moment(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Set the time of the record to when it was logged, not rendered."""
-    logged = datetime.fromtimestamp(event["_record"].created, UTC)
-    event["timestamp"] = logged.isoformat(timespec="milliseconds")
-    return event
-
-
-def _without_secrets(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    harmless = (bool, int, float, type(None))
-    return {
-        name: value if isinstance(value, harmless) else printable(mask(str(value))) for name, value in event.items()
-    }
+def _warning(text: str, *arguments: object) -> logging.LogRecord:
+    """Return a record of the log about itself."""
+    return logging.LogRecord(__name__, logging.WARNING, "", 0, text, arguments, None)

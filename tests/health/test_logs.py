@@ -5,6 +5,8 @@ import json
 import logging
 import re
 import stat
+import subprocess
+import sys
 from io import StringIO
 from pathlib import Path
 from threading import Event
@@ -153,6 +155,96 @@ def test_what_is_grave_is_written_at_once_and_the_rest_at_the_end_at_the_latest(
         logging.getLogger("x").info("ordinary")
         logging.getLogger("x").info("too")
     assert [line["event"] for line in lines(config)] == ["grave", "ordinary", "too"]
+
+
+def test_what_is_grave_does_not_wait_for_what_is_gathered(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "GATHER_SECONDS", 3_600)
+    written = Event()
+
+    class Terminal(StringIO):
+        def flush(self) -> None:
+            written.set()
+
+    terminal = Terminal()
+    with open_logs(config, terminal):
+        logging.getLogger("x").info("ordinary")
+        logging.getLogger("x").warning("grave")
+        assert written.wait(20) and "ordinary" in terminal.getvalue() and "grave" in terminal.getvalue()
+
+
+def test_a_value_is_rendered_once_for_file_and_terminal(config: Config) -> None:
+    rendered = []
+
+    class Value:
+        def __str__(self) -> str:
+            rendered.append(self)
+            return "a value"
+
+    terminal = StringIO()
+    with open_logs(config, terminal):
+        logging.getLogger("x").info("with %s", "text", extra={"value": Value()})
+    assert lines(config)[0]["value"] == "a value" and "value='a value'" in terminal.getvalue()
+    assert len(rendered) == 1
+
+
+def test_a_record_that_cannot_be_rendered_costs_no_other(config: Config) -> None:
+    terminal = StringIO()
+    with open_logs(config, terminal):
+        logging.getLogger("x").info("large", extra={"number": 1 << 70})
+        logging.getLogger("x").info("after")
+    events = [line["event"] for line in lines(config)]
+    assert events[0].startswith("a line of x cannot be shown: ") and events[1] == "after"
+    assert "after" in terminal.getvalue()
+
+
+def test_callers_never_wait_and_what_finds_no_room_is_counted(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_WAITING", 5)
+    stands, goes_on = Event(), Event()
+
+    class Terminal(StringIO):
+        def write(self, text: str) -> int:
+            stands.set()
+            assert goes_on.wait(20)
+            return super().write(text)
+
+    with open_logs(config, Terminal()):
+        logging.getLogger("x").warning("first")
+        assert stands.wait(20)
+        for number in range(8):
+            logging.getLogger("x").warning("line %d", number)
+        goes_on.set()
+    events = [line["event"] for line in lines(config)]
+    assert events[:6] == ["first", *(f"line {number}" for number in range(5))]
+    assert events[6:] == ["3 lines of the log were lost: they came faster than they are written"]
+
+
+def test_an_error_that_ends_the_daemon_loses_no_line(config: Config) -> None:
+    def fail() -> None:
+        with open_logs(config, None):
+            logging.getLogger("x").info("before")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert [line["event"] for line in lines(config)] == ["before"]
+
+
+@pytest.mark.parametrize("end", ["raise ZeroDivisionError", "pass"])
+def test_an_interpreter_that_ends_within_the_block_loses_no_line(config: Config, end: str) -> None:
+    program = f"""
+import logging
+from pathlib import Path
+from goclaw.config.schema import Config
+from goclaw.health import logs
+logs.GATHER_SECONDS = 3_600
+opened = logs.open_logs(Config(state_dir=Path({str(config.state_dir)!r})), None)
+opened.__enter__()
+for number in range(2_000):
+    logging.getLogger("x").info("line %d", number)
+{end}
+"""
+    subprocess.run([sys.executable, "-c", program], check=False, timeout=50, capture_output=True)
+    assert [line["event"] for line in lines(config)] == [f"line {number}" for number in range(2_000)]
 
 
 def test_without_a_terminal_only_the_file_is_written(config: Config, capsys: pytest.CaptureFixture[str]) -> None:
