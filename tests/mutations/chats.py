@@ -79,6 +79,14 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_message_content_descriptions.py::test_what_was_forwarded_is_another_s_words",
     ),
     bug(
+        "the library's objects are built of each message and each answer",
+        "class work: a message costs more CPU than its request",
+        "goclaw/channels/telegram/outgoing.py",
+        'sent_id(await call(bot, "sendMessage", parameters))',
+        "(await bot.send_message(target.chat, chunk.text)).message_id",
+        "tests/channels/telegram/test_request.py::test_a_message_is_sent_without_the_library_s_objects",
+    ),
+    bug(
         "the typing sign flashes before an answer that is there at once",
         "class telegram: a request for nothing before each quick answer",
         "goclaw/channels/telegram/live.py",

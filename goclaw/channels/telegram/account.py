@@ -14,7 +14,7 @@ from telegram.error import Conflict, InvalidToken, TelegramError
 
 from goclaw.channels.base import AccountPart
 from goclaw.channels.telegram.polling import ANSWER_MARGIN, BATCH, Updates, checked
-from goclaw.channels.telegram.request import AiohttpRequest
+from goclaw.channels.telegram.request import AiohttpRequest, call
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
 from goclaw.config.schema import Config
@@ -78,10 +78,7 @@ class TelegramAccount:
         """Return the bot's waiting updates without acknowledging any; empty while Telegram is in trouble."""
         parameters = {"timeout": self._poll_seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
         try:
-            found: Any = await self._bot.do_api_request(
-                "getUpdates", api_kwargs=parameters, read_timeout=self._poll_seconds + ANSWER_MARGIN
-            )
-            return checked(found)
+            return checked(await call(self._bot, "getUpdates", parameters, self._poll_seconds + ANSWER_MARGIN))
         except Conflict:
             raise ChannelError(CONFLICT) from None
         except InvalidToken:

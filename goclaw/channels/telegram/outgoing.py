@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import PurePath
 from typing import Any
 
-from telegram import Bot, InlineKeyboardMarkup, LinkPreviewOptions, MessageEntity, ReplyParameters
+from telegram import Bot, InlineKeyboardMarkup, InputFile
 from telegram.error import BadRequest, Forbidden, TelegramError
 
 from goclaw.channels.telegram.render import (
@@ -23,6 +23,7 @@ from goclaw.channels.telegram.render import (
     split,
     units,
 )
+from goclaw.channels.telegram.request import Unanswered, call
 from goclaw.channels.telegram.updates import GENERAL_TOPIC
 from goclaw.core.events import Address, Delivery
 from goclaw.core.records import record
@@ -31,7 +32,7 @@ from goclaw.errors import DeliveryError, ToolError
 log = logging.getLogger(__name__)
 
 
-NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+NO_PREVIEW = {"is_disabled": True}
 NOT_MODIFIED = "not modified"
 """Part of Telegram's error for an edit that changes nothing: the message says what it should."""
 NO_TEXT = "there is no text in the message to edit"
@@ -64,11 +65,11 @@ class ChatTarget:
         return self.chat > 0
 
     @property
-    def reply(self) -> ReplyParameters | None:
-        """The message to reply to; the reply is sent even if that one was deleted."""
+    def reply(self) -> dict[str, Any] | None:
+        """The message to reply to (Bot API, ReplyParameters); the reply is sent even if that one was deleted."""
         if self.reply_to is None:
             return None
-        return ReplyParameters(self.reply_to, allow_sending_without_reply=True)
+        return {"message_id": self.reply_to, "allow_sending_without_reply": True}
 
 
 def target_of(address: Address) -> ChatTarget:
@@ -91,65 +92,86 @@ async def rendered(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessag
     return await asyncio.to_thread(render, markdown, limit)
 
 
-def entities_of(chunk: RenderedMessage) -> list[MessageEntity] | None:
-    """Convert the marks of a chunk to the library's entities."""
-    return [
-        MessageEntity(span.mark.type, span.start, span.end - span.start, url=span.mark.url, language=span.mark.language)
-        for span in chunk.spans
-    ] or None
+def entities_of(chunk: RenderedMessage) -> list[dict[str, Any]] | None:
+    """Return the marks of a chunk as the Bot API has them (MessageEntity); None for no marks."""
+    return [_entity(span) for span in chunk.spans] or None
+
+
+def _entity(span: EntitySpan) -> dict[str, Any]:
+    entity: dict[str, Any] = {"type": span.mark.type, "offset": span.start, "length": span.end - span.start}
+    if span.mark.url is not None:
+        entity["url"] = span.mark.url
+    if span.mark.language is not None:
+        entity["language"] = span.mark.language
+    return entity
 
 
 async def send_text(
     bot: Bot, target: ChatTarget, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> int:
     """Send one message; returns its id."""
-    message = await bot.send_message(
-        target.chat,
-        chunk.text,
-        entities=entities_of(chunk),
-        message_thread_id=target.thread,
-        reply_parameters=target.reply,
-        link_preview_options=NO_PREVIEW,
-        reply_markup=keyboard,
-    )
-    return message.message_id
+    parameters = {
+        "chat_id": target.chat,
+        "text": chunk.text,
+        "entities": entities_of(chunk),
+        "message_thread_id": target.thread,
+        "reply_parameters": target.reply,
+        "link_preview_options": NO_PREVIEW,
+        "reply_markup": keyboard,
+    }
+    return sent_id(await call(bot, "sendMessage", parameters))
+
+
+def sent_id(message: Any) -> int:
+    """Return the id of a message that was sent.
+
+    Raises:
+        Unanswered: the answer is no message.
+    """
+    try:
+        return int(message["message_id"])
+    except (KeyError, TypeError, ValueError):
+        raise Unanswered("an answer that is no message") from None
 
 
 async def edit_text(
     bot: Bot, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> None:
     """Let a message of ours say `chunk` and have that keyboard or none; one that does so already is fine."""
-    try:
-        await bot.edit_message_text(
-            chunk.text,
-            chat,
-            message_id,
-            entities=entities_of(chunk),
-            link_preview_options=NO_PREVIEW,
-            reply_markup=keyboard,
-        )
-    except BadRequest as error:
-        if NOT_MODIFIED not in error.message.lower():
-            raise
+    parameters = {
+        "chat_id": chat,
+        "message_id": message_id,
+        "text": chunk.text,
+        "entities": entities_of(chunk),
+        "link_preview_options": NO_PREVIEW,
+        "reply_markup": keyboard,
+    }
+    await _edit(bot, "editMessageText", parameters)
 
 
 async def edit_caption(
     bot: Bot, chat: int, message_id: int, chunk: RenderedMessage, keyboard: InlineKeyboardMarkup | None = None
 ) -> None:
     """`edit_text` for what stands below a file."""
-    try:
-        await bot.edit_message_caption(
-            chat, message_id, caption=chunk.text, caption_entities=entities_of(chunk), reply_markup=keyboard
-        )
-    except BadRequest as error:
-        if NOT_MODIFIED not in error.message.lower():
-            raise
+    parameters = {
+        "chat_id": chat,
+        "message_id": message_id,
+        "caption": chunk.text,
+        "caption_entities": entities_of(chunk),
+        "reply_markup": keyboard,
+    }
+    await _edit(bot, "editMessageCaption", parameters)
 
 
 async def edit_keyboard(bot: Bot, chat: int, message_id: int, keyboard: InlineKeyboardMarkup | None) -> None:
     """Put another keyboard below a message of ours, or none."""
+    parameters = {"chat_id": chat, "message_id": message_id, "reply_markup": keyboard}
+    await _edit(bot, "editMessageReplyMarkup", parameters)
+
+
+async def _edit(bot: Bot, method: str, parameters: dict[str, Any]) -> None:
     try:
-        await bot.edit_message_reply_markup(chat, message_id, reply_markup=keyboard)
+        await call(bot, method, parameters)
     except BadRequest as error:
         if NOT_MODIFIED not in error.message.lower():
             raise
@@ -290,15 +312,13 @@ def kind_of(file: OutgoingFile) -> str:
 async def _send_file(
     bot: Bot, kind: str, file: OutgoingFile, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
 ) -> int:
-    send: Callable[..., Any] = getattr(bot, f"send_{kind}")
-    message = await send(
-        target.chat,
-        file.content,
-        filename=file.name,
-        caption=file.caption.text or None,
-        caption_entities=entities_of(file.caption),
-        message_thread_id=target.thread,
-        reply_parameters=target.reply,
-        reply_markup=keyboard,
-    )
-    return int(message.message_id)
+    parameters = {
+        "chat_id": target.chat,
+        kind: InputFile(file.content, file.name),
+        "caption": file.caption.text or None,
+        "caption_entities": entities_of(file.caption),
+        "message_thread_id": target.thread,
+        "reply_parameters": target.reply,
+        "reply_markup": keyboard,
+    }
+    return sent_id(await call(bot, f"send{kind.capitalize()}", parameters))

@@ -7,24 +7,19 @@ it, which is passed over.
 
 import asyncio
 import logging
-import warnings
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
-from telegram.warnings import PTBUserWarning
 
 from goclaw.channels.telegram.connection import PollHealth, is_webhook
-from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent
+from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent, call
 from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import ends_within, set_within
 
 log = logging.getLogger(__name__)
-
-# The typed method would drop what the library does not know yet, so the raw one is meant.
-warnings.filterwarnings("ignore", message=r".*do_api_request\(\"getUpdates\"", category=PTBUserWarning)
 
 BATCH = 100
 ANSWER_MARGIN = 10.0
@@ -206,7 +201,7 @@ class Poller:
         # The first poll has no offset: what was not acknowledged before a crash comes again.
         if self._receipts.offset is not None:
             parameters["offset"] = self._receipts.offset
-        return await self._bot.do_api_request("getUpdates", api_kwargs=parameters, read_timeout=seconds + ANSWER_MARGIN)
+        return await call(self._bot, "getUpdates", parameters, seconds + ANSWER_MARGIN)
 
     async def _bounded(self, asking: Awaitable[Any]) -> Any:
         """Return an answer; cancel the request when the watchdog's time is over."""

@@ -18,7 +18,7 @@ from telegram.error import BadRequest, InvalidToken, TelegramError
 from goclaw.channels.telegram.outgoing import ChatTarget, delete, edit_text, entities_of, rendered, send_text
 from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
-from goclaw.channels.telegram.request import Flood, Unanswered
+from goclaw.channels.telegram.request import Flood, Unanswered, call
 from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.core.clock import Clock
 from goclaw.core.events import Todo
@@ -286,15 +286,15 @@ class Previews:
             self._stop_button.shut(UNKNOWN_SECONDS)
 
     async def _send_draft(self, view: TurnView, chunk: RenderedMessage, *, can_stop: bool) -> None:
-        await self._bot.send_message_draft(
-            view.target.chat,
-            draft_id(view.turn),
-            chunk.text,
-            message_thread_id=view.target.thread,
-            entities=entities_of(chunk),
-            # Bot API 10.3; the library does not know it yet.
-            api_kwargs={"can_stop": True} if can_stop else None,
-        )
+        parameters = {
+            "chat_id": view.target.chat,
+            "draft_id": draft_id(view.turn),
+            "text": chunk.text,
+            "message_thread_id": view.target.thread,
+            "entities": entities_of(chunk),
+            "can_stop": True if can_stop else None,
+        }
+        await call(self._bot, "sendMessageDraft", parameters)
 
     async def _grow(self, view: TurnView, chunk: RenderedMessage) -> bool:
         """Send or edit the message that grows. False: not now."""

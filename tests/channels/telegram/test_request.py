@@ -3,13 +3,17 @@
 import asyncio
 import base64
 import contextlib
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from types import FrameType
 
 import aiohttp
 import pytest
 from telegram import Bot
 from telegram.error import TelegramError
 
+from goclaw.channels.telegram.outgoing import ChatTarget, send_text
+from goclaw.channels.telegram.render import render
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge, Unanswered, Unsent, wait_of
 from tests.fake_telegram.server import FakeTelegram
 
@@ -155,3 +159,34 @@ async def test_downloads_are_bounded(session: aiohttp.ClientSession) -> None:
         with pytest.raises(TelegramError, match="HTTP 404") as caught:
             await request.download(url + "no", 10)
         assert telegram.token not in repr(caught.value)
+
+
+async def test_a_message_is_sent_without_the_library_s_objects(session: aiohttp.ClientSession) -> None:
+    """Building them of each answer took more CPU than the request."""
+    built = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal built
+        built += event == "call" and frame.f_code.co_filename.endswith("telegram/_telegramobject.py")
+
+    async def answer(head: bytes) -> bytes:
+        message = b'{"message_id":5,"date":1,"chat":{"id":7,"type":"private"},"text":"hello"}'
+        return http(b'{"ok":true,"result":' + message + b"}")
+
+    async with tcp_server(answer) as address:
+        bot = bot_at(address, session)
+        sys.setprofile(note)
+        try:
+            assert await send_text(bot, ChatTarget(7, reply_to=4), render("**hello**")[0]) == 5
+        finally:
+            sys.setprofile(None)
+    assert built == 0
+
+
+async def test_an_answer_without_the_message_may_have_taken_effect(session: aiohttp.ClientSession) -> None:
+    async def answer(head: bytes) -> bytes:
+        return http(b'{"ok":true,"result":true}')
+
+    async with tcp_server(answer) as address:
+        with pytest.raises(Unanswered):
+            await send_text(bot_at(address, session), ChatTarget(7), render("hello")[0])
