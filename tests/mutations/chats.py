@@ -22,6 +22,22 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_render.py::test_lists_and_quotes_that_are_nested_too_deep_are_shown_as_written",
     ),
     bug(
+        "prose is searched for marks that it cannot hold",
+        "class work: a preview costs more than what it shows",
+        "goclaw/channels/telegram/render.py",
+        "return escape_marks(markdown) if any(mark in markdown for mark in _ESCAPED_MARKS) else markdown",
+        "return escape_marks(markdown)",
+        "tests/channels/telegram/test_render.py::test_prose_is_not_searched_for_marks_and_words_that_it_cannot_hold",
+    ),
+    bug(
+        "a text with half a character's name is not compared by its words",
+        "class telegram: a short cut shows something else than the long way",
+        "goclaw/channels/telegram/render.py",
+        'if text == markdown.strip() and "&" not in markdown:',
+        "if text == markdown.strip():",
+        "tests/channels/telegram/test_render.py::test_text_without_marks_is_rendered_as_by_the_patterns_that_are_left_out",
+    ),
+    bug(
         "a reaction that Telegram does not have is found when the daemon starts",
         "GoClaw before 2026-11: `config check` called it fine",
         "goclaw/config/schema.py",

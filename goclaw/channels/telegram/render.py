@@ -48,6 +48,8 @@ _LANGUAGE = r"[ \t]*[\w+#.-]*(?:[ \t]+(?:\{[^\n]*\}|\w+=\S+))*[ \t]*$"
 _INFO = re.compile(
     r"^(?P<fence>[ \t>*+\-\d.)]*(?:`{3,}+(?![^\n]*`)|~{3,}+))(?P<info>(?!" + _LANGUAGE + r")[^\n]+)$", re.MULTILINE
 )
+_ESCAPED_MARKS = "`~<["
+"""One of these is in everything that the patterns above find; most answers have none."""
 _WORD = re.compile(r"[^\W_]{2,}")
 MAX_NESTING = 10
 """Lists and quotes within each other: the conversion's time and its text grow with the square of the depth."""
@@ -129,6 +131,13 @@ def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
 
 def loses_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
     """Whether a word of `markdown` is neither in the text nor in a link or a real language of a code block."""
+    if text == markdown.strip() and "&" not in markdown:
+        return not text  # nothing of it was taken for a mark or a character's name
+    return hides_words(markdown, text, entities)
+
+
+def hides_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
+    """`loses_words` for a text that differs from its Markdown: by the words of both."""
     beside = [entity.url for entity in entities if entity.url and entity.url.startswith(_LINKS)]
     beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
     shown = "\n".join([text, *beside])
@@ -139,6 +148,11 @@ def loses_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> 
 
 def escape(markdown: str) -> str:
     """`markdown` with a backslash before everything outside code that the conversion would drop."""
+    return escape_marks(markdown) if any(mark in markdown for mark in _ESCAPED_MARKS) else markdown
+
+
+def escape_marks(markdown: str) -> str:
+    """`escape` for a text with marks that may need it."""
     parts, position = [], 0
     for code in _CODE.finditer(markdown):
         parts.append(_escape_text(markdown[position : code.start()]))

@@ -4,13 +4,18 @@ import cProfile
 import random
 
 import pytest
+from telegramify_markdown import convert
 
 from goclaw.channels.telegram.render import (
     MAX_NESTING,
     MAX_UNITS,
     EntitySpan,
     Mark,
+    RenderedMessage,
     escape,
+    escape_marks,
+    hides_words,
+    loses_words,
     plain,
     render,
     tidy,
@@ -252,6 +257,26 @@ def test_the_work_of_rendering_grows_as_the_answer_does() -> None:
 
     work(1)  # what is done once
     assert work(1_000) < 3 * work(500)
+
+
+def test_text_without_marks_is_rendered_as_by_the_patterns_that_are_left_out() -> None:
+    chance = random.Random(7)
+    names = ["&amp;", "&lt;b&gt;", "&eacutete ", "](http://x)", "^1]: "]
+    pieces = [*"aé1 \n\t*_#>-+.):=|\\$^]({}!&;/😀", "word ", "snow ", "\n\n", *names]
+    for _ in range(2_000):
+        markdown = "".join(chance.choices(pieces, k=chance.randint(1, 30)))
+        assert escape_marks(markdown) == escape(markdown) == markdown
+        text, found = convert(markdown, latex_escape=False)
+        assert loses_words(markdown, text, found) == hides_words(markdown, text, found)
+
+
+def test_prose_is_not_searched_for_marks_and_words_that_it_cannot_hold() -> None:
+    prose = "This is a sentence with words, and a comma. " * 12
+    render(prose)
+    with cProfile.Profile() as profile:
+        assert render(prose) == [RenderedMessage(prose.strip())]
+    called = {str(entry.code) for entry in profile.getstats()}
+    assert not {name for name in called if "finditer" in name or "findall" in name}
 
 
 @pytest.mark.parametrize("deeper", ["- ", "1. ", "> "])
