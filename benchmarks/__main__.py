@@ -1,4 +1,7 @@
-"""`python -m benchmarks [--quick] [--only NAME]… [--keep NAME]`: run benchmarks, print the table, keep the figures."""
+"""`python -m benchmarks [--quick] [--only NAME]… [--all] [--peer nanobot] [--keep NAME]`: run benchmarks.
+
+Without `--only` or `--all` those beside the floor. The table is printed, the figures are kept as JSON.
+"""
 
 import argparse
 import asyncio
@@ -17,41 +20,44 @@ from benchmarks import (
     containment,
     dispatching,
     estimates,
+    footprint,
     indexing,
     journal,
     mcp_calls,
-    memory,
     memory_speed,
     opening,
     overhead,
     paths,
-    processor,
     reading,
     request_bytes,
     requests,
     responsiveness,
     searching,
     small_windows,
-    starting,
     stopping,
     streaming,
-    throughput,
 )
 from benchmarks.figures import Figure, Json, Options
-from benchmarks.stage import ROOT
+from benchmarks.gateways import PYTHON, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 
+VERSIONS = """
+import importlib.metadata, json
+print(json.dumps({name: importlib.metadata.version(name) for name in ("aiohttp", "python-telegram-bot", "uvloop")}))
+"""
 Measure = Callable[[Options], Awaitable[list[Figure]]]
 
-BENCHMARKS: Mapping[str, Measure] = {
-    "help": starting.measure_help,
-    "start": starting.measure_start,
-    "memory": memory.measure_memory,
+BESIDE_THE_FLOOR: Mapping[str, Measure] = {
     "overhead": overhead.measure_short,
     "history": overhead.measure_long,
-    "cpu": processor.measure_cpu,
-    "throughput": throughput.measure_throughput,
+    "cpu": overhead.measure_cpu,
+    "throughput": overhead.measure_throughput,
+    "exec-turn": overhead.measure_exec_turn,
+    "start": footprint.measure_start,
+    "memory": footprint.measure_memory,
+}
+OTHERS: Mapping[str, Measure] = {
     "journal": journal.measure_journal,
     "dispatch": dispatching.measure_dispatch,
     "mcp": mcp_calls.measure_mcp_calls,
@@ -79,6 +85,7 @@ BENCHMARKS: Mapping[str, Measure] = {
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,
 }
+BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS}
 
 
 async def main(names: list[str], options: Options, kept_as: str) -> int:
@@ -104,21 +111,28 @@ def line(figure: Figure) -> str:
     relation = "<=" if figure.better == "lower" else ">="
     target = "" if figure.target is None else f"{relation} {figure.target:g} {figure.unit}"
     verdict = "" if figure.target is None else "ok" if figure.reached else "MISSED"
-    return f"{figure.name:58} {target:>16} {figure.measured:9.2f} {figure.unit:8} {verdict}"
+    aim = "" if figure.aim is None else f"aim {figure.aim:g}"
+    row = f"{figure.name:58} {target:>16} {aim:>8} {figure.measured:9.2f} {figure.unit:9} {verdict:6} {figure.note}"
+    return row.rstrip()
 
 
 def machine() -> Json:
     """What the figures were measured on."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
     return {
-        "commit": commit.stdout.strip(),
-        "python": platform.python_version(),
+        "commit": said_by("git", "rev-parse", "--short", "HEAD"),
+        "host": platform.node(),
+        "processor": platform.machine(),
+        "python": said_by(PYTHON, "-c", "import platform; print(platform.python_version())"),
+        "libraries": dict(json.loads(said_by(PYTHON, "-c", VERSIONS))),
         "kernel": platform.release(),
         "cores": os.cpu_count(),
         "load": [round(value, 1) for value in os.getloadavg()],
     }
+
+
+def said_by(*command: str) -> str:
+    """What a program prints."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def keep(path: Path, report: Json) -> None:
@@ -128,10 +142,12 @@ def keep(path: Path, report: Json) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(prog="benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--keep", metavar="NAME", help="keep the figures as NAME; a whole run is kept as `gateway`")
+    parser.add_argument("--all", action="store_true", help="every benchmark, not those beside the floor alone")
+    parser.add_argument("--keep", metavar="NAME", help="keep the figures as <day>-NAME.json; whole runs have names")
     given = parser.parse_args()
-    whole = "" if given.quick or given.only else "gateway"
-    sys.exit(asyncio.run(main(given.only or list(BENCHMARKS), Options(given.quick), given.keep or whole)))
+    names = given.only or list(BENCHMARKS if given.all else BESIDE_THE_FLOOR)
+    whole = "" if given.quick or given.only else "gateway" if given.all else "overhead"
+    sys.exit(asyncio.run(main(names, Options(given.quick), given.keep or whole)))

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import yaml
 
-from benchmarks.stage import PYTHON, Daemon, environment_of, pss_kibibytes
+from benchmarks.gateways import PYTHON
+from benchmarks.stage import Daemon, environment_of, pss_kibibytes
 from tests.terminal import Terminal, open_terminal
 
 SIZE = (120, 40)

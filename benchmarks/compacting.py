@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
+from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.history import write_history
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, World, open_daemon, open_world, prepare
@@ -124,7 +125,7 @@ async def measure_in_daemon(options: Options) -> list[Figure]:
         async with open_world() as world:
             path, config = prepare(Path(name), world.url, WIRE, CHANGES)
             await write_history(config.database_path, [f"telegram:{person}" for person in people], MESSAGES)
-            async with open_daemon(world, path, module="benchmarks.lag_probe"):
+            async with open_daemon(world, path, WATCHED_GOCLAW):
                 await world.model(deltas=SUMMARY_DELTAS, think=THINK)
                 await world.talk(PEOPLE[:1], 3)
                 for person in people:

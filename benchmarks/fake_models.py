@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 from dataclasses import dataclass, field
 
@@ -11,6 +12,8 @@ from benchmarks.figures import Json
 
 WORD = "lobster "
 """What one delta says: about as long as a token's text."""
+MARK = re.compile(rb"#\d+-\d+")
+"""A person and the number of the message."""
 
 
 @dataclass
@@ -24,6 +27,10 @@ class FakeModels:
     """Seconds before the first delta."""
     pause: float = 0.0
     """Seconds after each delta; at 0 they follow as fast as the connection takes them."""
+    marked: bool = False
+    """Whether people mark their messages, and an answer ends with the mark of what it answers (OpenAI chat)."""
+    command: str = ""
+    """OpenAI chat: what `exec` is called with, once before each answer; empty: never."""
     seconds: list[float] = field(default_factory=list)
     """From the whole request having arrived to the last byte of the answer being written, for each request."""
 
@@ -37,15 +44,24 @@ class FakeModels:
         """What each delta says."""
         return self.pieces or [WORD] * self.deltas
 
+    def said_to(self, body: bytes) -> list[str]:
+        """What each delta says to this request: the mark of the newest message last, if people mark theirs."""
+        marks = MARK.findall(body) if self.marked else []
+        return self.said + [mark.decode() for mark in marks[-1:]]
+
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """`/v1/chat/completions` and `/v1/messages`."""
         router.add_post("/v1/chat/completions", self._chat)
         router.add_post("/v1/messages", self._messages)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        pieces = [chat_chunk({"content": piece}) for piece in self.said]
+        body = await request.read()
+        if self.command and json.loads(body)["messages"][-1]["role"] != "tool":
+            pieces, reason = [chat_chunk({"tool_calls": [exec_call(self.command)]})], "tool_calls"
+        else:
+            pieces, reason = [chat_chunk({"content": piece}) for piece in self.said_to(body)], "stop"
         end = [
-            chat_chunk({}, finish="stop"),
+            chat_chunk({}, finish=reason),
             chat_chunk(None, usage={"prompt_tokens": 100, "completion_tokens": len(pieces)}),
             b"data: [DONE]\n\n",
         ]
@@ -94,6 +110,12 @@ def chat_chunk(delta: Json | None, finish: str | None = None, usage: Json | None
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
     chunk = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "bench", "choices": choices}
     return b"data: " + json.dumps(chunk | ({"usage": usage} if usage else {})).encode() + b"\n\n"
+
+
+def exec_call(command: str) -> Json:
+    """A call of the tool `exec`, whole in one delta."""
+    function = {"name": "exec", "arguments": json.dumps({"command": command})}
+    return {"index": 0, "id": f"call_{time.monotonic_ns()}", "type": "function", "function": function}
 
 
 def frame(name: str, data: Json) -> bytes:

@@ -19,6 +19,27 @@ TOKEN = "42:AAbench-token-of-a-bot-that-does-not-exist"  # noqa: S105 - of a fak
 BOT = {"id": 42, "is_bot": True, "first_name": "Claw", "username": "claw_bot"}
 
 
+REPLY_SECONDS = 120.0
+"""After this, what was said last is the reply, whatever it is."""
+
+
+@dataclass
+class Awaited:
+    """The reply that a person waits for."""
+
+    text: str
+    """What it has in it."""
+    reply: asyncio.Future[tuple[float, str]]
+    last: str = ""
+    """What was said last."""
+
+    def take(self, text: str) -> None:
+        """Look at what the bot says."""
+        self.last = text
+        if self.text in text and not self.reply.done():
+            self.reply.set_result((time.monotonic(), text))
+
+
 @dataclass
 class FakeTelegram:
     """Private chats only: a chat's id is its person's."""
@@ -28,16 +49,19 @@ class FakeTelegram:
     """When the first getUpdates arrived, on the machine's monotonic clock."""
     _updates: list[Json] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _answers: dict[int, asyncio.Future[tuple[float, str]]] = field(default_factory=dict)
+    _answers: dict[int, "Awaited"] = field(default_factory=dict)
     _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """The Bot API below `/bot<token>/`."""
         router.add_post(f"/bot{TOKEN}/{{method}}", self._call)
 
-    async def say(self, person: int, text: str) -> tuple[float, str]:
-        """Write to the bot and wait for its reply: seconds from the message to the reply, and what it says."""
-        answer = self._answers[person] = asyncio.get_running_loop().create_future()
+    async def say(self, person: int, text: str, awaited: str) -> tuple[float, str]:
+        """Write to the bot; wait for a reply with `awaited` in it.
+
+        Returns the seconds from the message to the reply, and what it says.
+        """
+        answer = self._answers[person] = Awaited(awaited, asyncio.get_running_loop().create_future())
         sender = {"id": person, "is_bot": False, "first_name": "Ann"}
         chat = {"id": person, "type": "private", "first_name": "Ann"}
         number = next(self._ids)
@@ -45,7 +69,11 @@ class FakeTelegram:
         began = time.monotonic()
         self._updates.append({"update_id": number, "message": message})
         self._news.set()
-        arrived, reply = await answer
+        try:
+            async with asyncio.timeout(REPLY_SECONDS):
+                arrived, reply = await answer.reply
+        except TimeoutError:
+            return REPLY_SECONDS, answer.last or "(nothing)"
         return arrived - began, reply
 
     async def _call(self, request: web.Request) -> web.Response:
@@ -76,8 +104,7 @@ class FakeTelegram:
         return self._updates[:100]
 
     def _take(self, chat: int, text: str) -> Json:
-        answer = self._answers.get(chat)
-        if answer and not answer.done():
-            answer.set_result((time.monotonic(), text))
+        if answer := self._answers.get(chat):
+            answer.take(text)
         sent_to = {"id": chat, "type": "private"}
         return {"message_id": next(self._ids), "date": int(time.time()), "chat": sent_to, "from": BOT, "text": text}

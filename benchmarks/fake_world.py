@@ -3,9 +3,10 @@
 `python -m benchmarks.fake_world` prints one line of JSON (`url`) and serves until it is ended. People are driven from
 inside, so that their clock and Telegram's are one:
 
-POST /sim/model {"deltas": 4, "pieces": [], "think": 0.0, "pause": 0.0}
-POST /sim/talk  {"people": [1, 2], "messages": 10, "text": "hello"}
-    each person writes, waits for the reply, writes again; people side by side. Answers
+POST /sim/model {"deltas": 4, "pieces": [], "think": 0.0, "pause": 0.0, "command": "", "marked": false}
+POST /sim/talk  {"people": [1, 2], "messages": 10, "text": "hello", "whole": true}
+    each person writes, waits for the reply, writes again; people side by side. `whole`: the reply is the first message
+    that has the model's whole answer in it, else the first one. Answers
     {"seconds": wall time, "replies": [seconds, …], "model": [seconds, …], "wrong": [text, …]}
 GET  /sim/state {"first_poll": seconds or null, "calls": {method: count}}
 """
@@ -52,21 +53,25 @@ class World:
         self.models.seconds.clear()
         began = time.monotonic()
         async with asyncio.TaskGroup() as group:
-            talks = [
-                group.create_task(self._converse(person, wish["messages"], wish["text"])) for person in wish["people"]
-            ]
+            talks = [group.create_task(self._converse(person, wish)) for person in wish["people"]]
         seconds = time.monotonic() - began
         replies = [reply for talk in talks for reply in talk.result()]
         answer = {
             "seconds": seconds,
-            "replies": [taken for taken, _ in replies],
+            "replies": [taken for taken, _, _ in replies],
             "model": self.models.seconds,
-            "wrong": [text for _, text in replies if text != self.models.text],
+            "wrong": [text for _, text, expected in replies if text != expected],
         }
         return web.json_response(answer)
 
-    async def _converse(self, person: int, messages: int, text: str) -> list[tuple[float, str]]:
-        return [await self.telegram.say(person, text) for _ in range(messages)]
+    async def _converse(self, person: int, wish: Json) -> list[tuple[float, str, str]]:
+        found = []
+        for number in range(wish["messages"]):
+            mark = f" #{person}-{number}" if self.models.marked else ""
+            expected = self.models.text + mark
+            awaited = expected if wish["whole"] else ""
+            found.append((*await self.telegram.say(person, wish["text"] + mark, awaited), expected))
+        return found
 
     async def _state(self, request: web.Request) -> web.Response:
         return web.json_response({"first_poll": self.telegram.first_poll, "calls": self.telegram.calls})

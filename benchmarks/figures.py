@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from benchmarks.gateways import Gateway
+
 Json = dict[str, Any]
+Better = Literal["lower", "higher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +16,8 @@ class Options:
 
     quick: bool = False
     """Fewer repetitions: to see whether something is broken, not to publish."""
+    peers: tuple[Gateway, ...] = ()
+    """Other people's gateways that are measured beside GoClaw and the floor."""
 
     def times(self, usual: int) -> int:
         """Repetitions of what is repeated `usual` times in a whole run: a quarter of them in a quick one."""
@@ -28,9 +33,13 @@ class Figure:
     measured: float
     target: float | None = None
     """None: shown because it explains another figure."""
-    better: Literal["lower", "higher"] = "lower"
+    better: Better = "lower"
     detail: Mapping[str, Any] = field(default_factory=dict)
     """Goes into the JSON only: repetitions, all rounds."""
+    aim: float | None = None
+    """What is wished beyond the target."""
+    note: str = ""
+    """Stands behind the row: what the figure is made of."""
 
     @property
     def reached(self) -> bool:
@@ -45,9 +54,11 @@ class Figure:
             "figure": self.name,
             "unit": self.unit,
             "target": self.target,
+            "aim": self.aim,
             "better": self.better,
             "measured": round(self.measured, 3),
             "reached": self.reached,
+            "note": self.note,
             "detail": dict(self.detail),
         }
 

@@ -1,15 +1,21 @@
 """`python -m benchmarks.lag_probe --config FILE gateway`: the daemon with a watch on its event loop.
 
-The watch asks to be woken every few milliseconds and notes how much later it was. At the end it writes every time, on
-the machine's monotonic clock, and its lateness in milliseconds to `lag.json` beside the configuration.
+With `floor` instead of `gateway` it is the floor. The watch asks to be woken every few milliseconds and notes how much
+later it was. At the end it writes every time, on the machine's monotonic clock, and its lateness in milliseconds to
+`lag.json` beside the configuration.
 """
 
 import asyncio
 import json
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
+import uvloop
+
+from benchmarks import floor
 from goclaw.cli.daemon import run_daemon, serve
 from goclaw.config.load import load_config
 
@@ -17,12 +23,12 @@ INTERVAL = 0.005
 """Seconds between two looks."""
 
 
-async def watched(path: Path) -> None:
+async def watched(path: Path, served: Coroutine[Any, Any, None]) -> None:
     """Serve until SIGTERM, then write what was seen."""
     looks: list[tuple[float, float]] = []
     watch = asyncio.create_task(look(looks))
     try:
-        await serve(load_config(path))
+        await served
     finally:
         watch.cancel()
         path.with_name("lag.json").write_text(json.dumps(looks), "utf-8")
@@ -43,4 +49,9 @@ async def look(looks: list[tuple[float, float]]) -> None:
 
 
 if __name__ == "__main__":
-    run_daemon(watched(Path(sys.argv[sys.argv.index("--config") + 1])))
+    *_, given, command = sys.argv
+    config = Path(given)
+    if command == "floor":
+        uvloop.run(watched(config, floor.serve(config)))
+    else:
+        run_daemon(watched(config, serve(load_config(config))))

@@ -14,7 +14,7 @@ from pathlib import Path
 from mcp import Client, StdioServerParameters
 
 from benchmarks.figures import Figure, Options, percentile
-from benchmarks.stage import ROOT
+from benchmarks.gateways import ROOT
 from goclaw.core.catalog import TOOL_SOURCES
 from goclaw.core.plugins import load
 from goclaw.testing import Bench, open_bench

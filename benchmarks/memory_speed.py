@@ -23,9 +23,10 @@ from itertools import accumulate
 from pathlib import Path
 
 from benchmarks.figures import Figure, Json, Options, percentile
+from benchmarks.gateways import ROOT
 from benchmarks.lag_probe import look
 from benchmarks.recall.dataset import conversations, given_folder
-from benchmarks.stage import ROOT, pss_kibibytes
+from benchmarks.stage import pss_kibibytes
 from goclaw.memory.base import TranscriptQuery
 from goclaw.memory.excerpts import quotes
 from goclaw.memory.index import talk

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from benchmarks.client import open_client, open_relay
 from benchmarks.figures import Figure, Json, Options, percentile
+from benchmarks.gateways import PYTHON
 from benchmarks.history import write_history
-from benchmarks.stage import PYTHON, Daemon, environment_of, open_daemon, open_stage, open_world, prepare
+from benchmarks.stage import Daemon, environment_of, open_daemon, open_stage, open_world, prepare
 
 SESSION = "tui:bench"
 STARTS, OPENINGS, COMMANDS = 12, 12, 20
@@ -56,10 +57,10 @@ async def measure_long_session(options: Options) -> list[Figure]:
 
 
 async def measure_commands(options: Options) -> list[Figure]:
-    """`goclaw status` and `goclaw send` while a daemon runs, from the process's start to its end."""
+    """`goclaw --help`, `status` and `send` while a daemon runs, from the process's start to its end."""
     figures = []
     async with open_stage() as (_, daemon):
-        for words, target in ((["status"], 450.0), (["send", "hello"], 500.0)):
+        for words, target in ((["--help"], 150.0), (["status"], 450.0), (["send", "hello"], 500.0)):
             times = [await asyncio.to_thread(_milliseconds, daemon, words) for _ in range(1 + options.times(COMMANDS))]
             detail = {"repetitions": len(times) - 1, "min": round(min(times), 1), "max": round(max(times[1:]), 1)}
             name = f"goclaw {' '.join(words)}, p50"

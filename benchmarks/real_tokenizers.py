@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from benchmarks.stage import ROOT
+from benchmarks.gateways import ROOT
 
 ENVIRONMENT = ROOT / ".tools" / "tokenizers"
 LOCK = ROOT / "benchmarks" / "tokenizers.lock"

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.figures import Figure, Options, percentile
+from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import PEOPLE, open_daemon, open_world, prepare
 
@@ -15,7 +16,7 @@ async def measure_lag(options: Options) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
         async with open_world() as world:
             path, _ = prepare(Path(name), world.url, "openai-chat")
-            async with open_daemon(world, path, module="benchmarks.lag_probe"):
+            async with open_daemon(world, path, WATCHED_GOCLAW):
                 await world.talk(PEOPLE[:1], 1)
                 await world.talk(PEOPLE, options.times(MESSAGES))
         lateness = lateness_in(path)

@@ -7,9 +7,10 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 import psutil
@@ -17,14 +18,13 @@ import yaml
 
 from benchmarks.fake_telegram import TOKEN
 from benchmarks.figures import Json
+from benchmarks.gateways import GOCLAW, ROOT, Gateway
 from goclaw.config.schema import Config
 
-ROOT = Path(__file__).resolve().parent.parent
-SHIPPED = ROOT / ".venv" / "bin" / "python"
-PYTHON = str(SHIPPED) if SHIPPED.exists() else sys.executable
-"""What runs the daemon: the environment of `scripts/run`, without the libraries of the tests, where it was made."""
 PEOPLE = tuple(range(1_000_001, 1_000_051))
-"""Telegram ids of the fifty people in users.json."""
+"""Telegram ids of the fifty people who write in most benchmarks."""
+CROWD = tuple(range(1_000_001, 1_001_001))
+"""Telegram ids of the thousand people in users.json; the fifty are the first."""
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 NO_LIMIT = 1_000_000
@@ -41,21 +41,29 @@ class World:
     http: aiohttp.ClientSession
 
     async def model(
-        self, *, deltas: int = 4, pieces: Sequence[str] = (), think: float = 0.0, pause: float = 0.0
+        self,
+        *,
+        deltas: int = 4,
+        pieces: Sequence[str] = (),
+        think: float = 0.0,
+        pause: float = 0.0,
+        command: str = "",
+        marked: bool = False,
     ) -> None:
-        """How the model answers from now on."""
-        await self._post("model", {"deltas": deltas, "pieces": list(pieces), "think": think, "pause": pause})
+        """How the model answers from now on; see `FakeModels`."""
+        answers = {"deltas": deltas, "pieces": list(pieces), "think": think, "pause": pause}
+        await self._post("model", answers | {"command": command, "marked": marked})
 
     async def talk(self, people: Sequence[int], messages: int, text: str = "What do you think of this?") -> Json:
         """See `fake_world`. Fails when a reply was not the model's whole answer."""
-        answer = await self._post("talk", {"people": list(people), "messages": messages, "text": text})
+        answer = await self._post("talk", {"people": list(people), "messages": messages, "text": text, "whole": True})
         if answer["wrong"]:
             raise RuntimeError(f"{len(answer['wrong'])} replies are not the model's answer: {answer['wrong'][0]!r}")
         return answer
 
     async def command(self, person: int, text: str) -> Json:
         """A person's slash command; the reply is `wrong`'s only text."""
-        return await self._post("talk", {"people": [person], "messages": 1, "text": text})
+        return await self._post("talk", {"people": [person], "messages": 1, "text": text, "whole": False})
 
     async def state(self) -> Json:
         """See `fake_world`."""
@@ -84,14 +92,21 @@ class Daemon:
         """The daemon and its children."""
         return [self.process, *self.process.children(recursive=True)]
 
-    def mebibytes(self) -> float:
-        """Proportional set size of the family, as the kernel counts it (smaps_rollup)."""
-        return sum(pss_kibibytes(process.pid) for process in self.family()) / 1024
+    def megabytes(self) -> float:
+        """Proportional set size of the family, as the kernel counts it (smaps_rollup); of 1,000,000 bytes."""
+        return sum(pss_kibibytes(process.pid) for process in self.family()) * 1024 / 1_000_000
 
     def cpu_seconds(self) -> float:
-        """User and system time so far, threads and ended children included."""
-        times = self.process.cpu_times()
+        """User and system time of the family so far, threads and ended children included."""
+        return sum(cpu_seconds(process) for process in self.family())
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """User and system time of a process and its ended children; 0 for one that has just ended: its parent has it."""
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
         return float(times.user + times.system + times.children_user + times.children_system)
+    return 0.0
 
 
 def pss_kibibytes(pid: int) -> int:
@@ -136,7 +151,7 @@ def prepare(folder: Path, url: str, wire: str, changes: Json | None = None) -> t
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(content), "utf-8")
     path.chmod(0o600)
-    users: Json = {f"telegram:{person}": {} for person in PEOPLE}
+    users: Json = {f"telegram:{person}": {} for person in CROWD}
     (folder / "users.json").write_text(json.dumps({"users": users}), "utf-8")
     return path, Config.model_validate(content)
 
@@ -148,9 +163,9 @@ def environment_of(config: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_daemon(world: World, config: Path, *, module: str = "goclaw") -> AsyncIterator[Daemon]:
+async def open_daemon(world: World, config: Path, gateway: Gateway = GOCLAW) -> AsyncIterator[Daemon]:
     """Start the daemon and wait for its first poll; end it with SIGTERM."""
-    command = [PYTHON, "-m", module, "--config", str(config), "gateway"]
+    command = [gateway.python, "-m", gateway.module, "--config", str(config), gateway.command]
     said = config.parent / "output.txt"
     with said.open("wb") as output:
         started = time.monotonic()
@@ -179,11 +194,18 @@ async def end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
+class Stage(NamedTuple):
+    """A world and the gateway that answers in it."""
+
+    world: World
+    daemon: Daemon
+
+
 @asynccontextmanager
-async def open_stage(wire: str = "openai-chat") -> AsyncIterator[tuple[World, Daemon]]:
-    """A new world and a new daemon in an empty state folder."""
+async def open_stage(wire: str = "openai-chat", gateway: Gateway = GOCLAW) -> AsyncIterator[Stage]:
+    """A new world and a new gateway in an empty state folder."""
     async with open_world() as world:
         with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
             config, _ = prepare(Path(name), world.url, wire)
-            async with open_daemon(world, config) as daemon:
-                yield world, daemon
+            async with open_daemon(world, config, gateway) as daemon:
+                yield Stage(world, daemon)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.client import Client, open_client
 from benchmarks.figures import Figure, Options, percentile
+from benchmarks.gateways import WATCHED_GOCLAW
 from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import Daemon, World, open_daemon, open_stage, open_world, prepare
 from goclaw.core.messages import AssistantMessage
@@ -64,7 +65,7 @@ async def measure_stream_lag(options: Options) -> list[Figure]:
         with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as folder:
             async with open_world() as world:
                 path, _ = prepare(Path(folder), world.url, "openai-chat")
-                async with open_daemon(world, path, module="benchmarks.lag_probe") as daemon:
+                async with open_daemon(world, path, WATCHED_GOCLAW) as daemon:
                     await answer(world, daemon, "tui:warm-up", 0.0)
                     began = time.monotonic()
                     for number in range(options.times(ROUNDS)):

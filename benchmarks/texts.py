@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.stage import ROOT
+from benchmarks.gateways import ROOT
 
 PIECE = 1_600
 """Characters of one text: between a chat message and a tool's answer."""

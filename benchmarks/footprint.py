@@ -1,0 +1,70 @@
+"""How soon GoClaw polls, and the memory that it holds: idle, and after many messages."""
+
+import asyncio
+from statistics import median
+
+from benchmarks.figures import Figure, Options
+from benchmarks.gateways import FLOOR, GOCLAW, Gateway
+from benchmarks.overhead import rounded
+from benchmarks.stage import CROWD, open_stage
+
+STARTS = 12
+NANOBOT_FLOORS = 1.28 / 0.25
+"""What nanobot 0.3.5 takes to its first poll, in times of the floor: measured in one run (2026-11-23)."""
+TO_NANOBOT, AIM_TO_NANOBOT = 0.6, 0.4
+SETTLE_SECONDS = 5.0
+"""After this, what a start or a turn leaves running beside it is done (models found, sandbox proven)."""
+CHATS, AT_ONCE, MESSAGES = 250, 50, 10
+MB = 1_000_000
+
+
+async def measure_start(options: Options) -> list[Figure]:
+    """From a gateway's process start to its first getUpdates, on an empty state folder; by turns."""
+    gateways = (GOCLAW, FLOOR, *options.peers)
+    rounds = [
+        {gateway.name: await start_seconds(gateway) for gateway in gateways} for _ in range(1 + options.times(STARTS))
+    ][1:]  # the first start ever compiles the modules
+    typical = {name: median(found[name] for found in rounds) for name in rounds[0]}
+    nanobot = typical.get("nanobot", NANOBOT_FLOORS * typical["floor"])
+    note = ", ".join(f"{name} {seconds:.2f}" for name, seconds in ({"nanobot": nanobot} | typical).items()) + " s"
+    if not options.peers:
+        note += f" (nanobot: {NANOBOT_FLOORS:.2f} x floor)"
+    ratio = typical["goclaw"] / nanobot
+    detail = {"rounds": [rounded(found) for found in rounds]}
+    return [
+        Figure(
+            "start to the first getUpdates, p50", "x nanobot", ratio, TO_NANOBOT, "lower", detail, AIM_TO_NANOBOT, note
+        )
+    ]
+
+
+async def start_seconds(gateway: Gateway) -> float:
+    """One start."""
+    async with open_stage(gateway=gateway) as (world, daemon):
+        return float((await world.state())["first_poll"] - daemon.started)
+
+
+async def measure_memory(options: Options) -> list[Figure]:
+    """Proportional set size of all processes, one gateway after the other: idle, and after 2,500 messages."""
+    idle, later, processes = {}, {}, {}
+    for gateway in (FLOOR, *options.peers, GOCLAW):
+        async with open_stage(gateway=gateway):
+            pass  # the first start ever compiles the modules, which takes memory that no later one needs
+        async with open_stage(gateway=gateway) as (world, daemon):
+            await asyncio.sleep(SETTLE_SECONDS)
+            idle[gateway.name], processes[gateway.name] = daemon.megabytes(), len(daemon.family())
+            for first in range(0, CHATS, AT_ONCE):
+                await world.talk(CROWD[first : first + AT_ONCE], options.times(MESSAGES))
+            await asyncio.sleep(SETTLE_SECONDS)
+            later[gateway.name] = daemon.megabytes()
+    grown = {name: later[name] - idle[name] for name in idle}
+    messages = CHATS * options.times(MESSAGES)
+    return [
+        _memory("PSS idle, all processes", idle, 80, 65, processes),
+        _memory(f"PSS beyond idle after {messages:,} messages in {CHATS} chats", grown, 15, 10, processes),
+    ]
+
+
+def _memory(name: str, found: dict[str, float], bound: float, aim: float, processes: dict[str, int]) -> Figure:
+    note = ", ".join(f"{name} {value:.1f}" for name, value in found.items()) + " MB"
+    return Figure(name, "MB", found["goclaw"], bound, "lower", {"processes": processes}, aim, note)
