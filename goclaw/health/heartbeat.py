@@ -15,8 +15,8 @@ from goclaw.health.stuck_tasks import thread_stacks
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS = 0.2
-"""Interval of beats: longer blocks are detected for sure; five wake-ups a second take a thousandth of a processor."""
+BEAT_SECONDS = 1.0
+"""Interval of beats: longer blocks are detected for sure, shorter ones by chance. Each beat wakes an idle daemon."""
 LOOK_SECONDS = 1.0
 STUCK_LOOKS = 5
 """Looks without a beat until the loop counts as stuck. Counted, not timed: a machine that was asleep is no incident."""

@@ -41,8 +41,8 @@ ECHOES = frozenset(
 """Tools whose results repeat stored text (those with the tag `memory`): indexed, they would hide their own sources."""
 LOOK_SECONDS = 300.0
 """Seconds between looks at the transcripts without a notice of new messages."""
-GATHER_SECONDS = 0.5
-"""Seconds to wait after a notice for further messages."""
+GATHER_SECONDS = 15.0
+"""Seconds to wait after a notice for further messages: one write takes in many turns, and a search waits for none."""
 BREATH_SECONDS = 0.01
 """Seconds between two portions of an existing transcript, left to other tasks."""
 CATCH_UP_SECONDS = 2.0
