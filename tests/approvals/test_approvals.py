@@ -341,16 +341,16 @@ async def test_rules_are_listed_and_removed_by_those_for_whom_they_hold(tmp_path
         async def say(text: str, actor: Actor) -> str:
             return await core.command(text, actor=actor, session=actor.key)
 
-        assert (await say("/approvals", anna)).startswith("Nothing is allowed for good")
+        assert (await say("/approvals", anna)).startswith("There are no permanent approvals")
         await allowed_for_good(core)
         assert "1. exec for memory:anna: git status (in .) (by memory:anna" in await say("/approvals", anna)
-        assert (await say("/approvals", bob)).startswith("Nothing")
-        assert "no rule 1" in await say("/approvals remove 1", bob)
+        assert (await say("/approvals", bob)).startswith("There are no permanent approvals")
+        assert "There is no approval 1." in await say("/approvals remove 1", bob)
         assert "1. exec" in await say("/approvals list", chef)
         for odd in ("remove", "remove x", "remove -1", "remove 1 2", f"remove {'9' * 40}", "add 1", "remove ١"):
-            assert "lists what runs unasked" in await say(f"/approvals {odd}", anna)
-        assert (await say("/approvals remove 1", anna)).startswith("Removed")
-        assert "no rule 1" in await say("/approvals remove 1", anna)
+            assert "lists permanent approvals" in await say(f"/approvals {odd}", anna)
+        assert (await say("/approvals remove 1", anna)).startswith("Approval 1 removed")
+        assert "There is no approval 1." in await say("/approvals remove 1", anna)
         await core.say("again", actor=anna, session=ANNA)
         await asked(core, 2)
         assert len(sandbox.ran) == 1
