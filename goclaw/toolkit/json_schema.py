@@ -39,9 +39,11 @@ _BOUND_OF: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern"),
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("minItems", "maxItems"),
+    "array": ("minItems", "maxItems", "items"),
+    "object": ("properties", "required", "additionalProperties"),
 }
-"""The keywords of `_BOUNDS` that a type takes."""
+"""The keywords that say something of a type's values."""
+_BOUND = frozenset(keyword for keywords in _BOUND_OF.values() for keyword in keywords)
 _STRUCTURE = {"type", "enum", "const", "properties", "required", "items", "additionalProperties", "anyOf"}
 _NOTES = {"title", "description", "default", "examples", "format", "deprecated"}
 """Keywords for readers."""
@@ -204,6 +206,9 @@ def _kind(node: Any, where: str, name: str) -> Any:
     known = _STRUCTURE | _NOTES | _BOUNDS.keys()
     if unknown := sorted(key for key in node if key not in known and not key.startswith("x-")):
         raise ValueError(f"{where}: {unknown[0]} cannot be checked here; there are {', '.join(sorted(known))}")
+    chosen = next((key for key in ("enum", "const", "anyOf") if key in node), None)
+    if chosen and (beside := sorted(node.keys() & ({"const", "anyOf"} | _BOUND) - {chosen})):
+        raise ValueError(f"{where}: {beside[0]} cannot be checked beside {chosen}")
     if "enum" in node or "const" in node:
         return Literal[tuple(node.get("enum") or (node["const"],))]
     if alternatives := node.get("anyOf"):
@@ -212,7 +217,7 @@ def _kind(node: Any, where: str, name: str) -> Any:
     kind = _union([_type_of(each, node, where, name) for each in kinds])
     bounds = {_BOUNDS[key]: value for key, value in node.items() if key in _BOUNDS}
     fitting = {key for each in kinds for key in _BOUND_OF.get(each, ())}
-    if unfit := sorted((node.keys() & _BOUNDS.keys()) - fitting):
+    if unfit := sorted((node.keys() & _BOUND) - fitting):
         raise ValueError(f"{where}: {unfit[0]} says nothing of the type {' or '.join(kinds) or 'that is not named'}")
     return Annotated[kind, Field(**bounds)] if bounds else kind
 

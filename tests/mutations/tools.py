@@ -12,6 +12,14 @@ _REPLACING = "goclaw/tools/replacing.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a bound beside an enum is declared and never checked",
+        "class tools: a keyword of a schema that is taken and ignored",
+        "goclaw/toolkit/json_schema.py",
+        '({"const", "anyOf"} | _BOUND)',
+        '{"const", "anyOf"}',
+        "tests/toolkit/test_json_schema_modelling.py::test_what_no_model_can_say_is_refused_by_name",
+    ),
+    bug(
         "a search shows ten lines of a file however many are wanted",
         "class tools: a bound that an argument names and does not move",
         _SEARCH,

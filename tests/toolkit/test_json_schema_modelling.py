@@ -72,6 +72,19 @@ def test_a_bounded_result_has_the_fields_that_say_so() -> None:
         ({"properties": {"a": {"type": "array", "items": {"oneOf": []}}}}, r"here.a\[\]: oneOf cannot be checked"),
         ({"properties": {"a": {"type": "string", "pattern": "("}}}, "here: "),
         ({"properties": {"a": {"type": "string", "minimum": 3}}}, "here.a: minimum says nothing of the type string"),
+        (
+            {"properties": {"a": {"items": {"type": "string"}}}},
+            "here.a: items says nothing of the type that is not named",
+        ),
+        (
+            {"properties": {"a": {"type": "string", "properties": {}}}},
+            "here.a: properties says nothing of the type string",
+        ),
+        ({"properties": {"a": {"enum": [1, 5], "maximum": 3}}}, "here.a: maximum cannot be checked beside enum"),
+        (
+            {"properties": {"a": {"anyOf": [{"type": "string"}], "minLength": 3}}},
+            "here.a: minLength cannot be checked beside anyOf",
+        ),
     ],
 )
 def test_what_no_model_can_say_is_refused_by_name(schema: dict[str, Any], fault: str) -> None:
