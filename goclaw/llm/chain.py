@@ -46,6 +46,11 @@ class ModelHealth:
     well_at: float = 0.0
     """Monotonic time from which it is asked again."""
     cool_down: Backoff = field(default_factory=lambda: Backoff(FIRST_COOL_DOWN, MAX_COOL_DOWN))
+    looking: Looking | None = field(init=False)
+    """The model, where it looks for its window."""
+
+    def __post_init__(self) -> None:
+        self.looking = self.model if isinstance(self.model, Looking) else None
 
 
 @dataclass(slots=True)
@@ -117,9 +122,9 @@ class ModelChain:
 
     async def look(self) -> None:
         """Find the window of the model that would be asked now; see `base.Looking`."""
-        model = self._candidates()[0].model
-        if isinstance(model, Looking):
-            await model.look()
+        looking = self._candidates()[0].looking
+        if looking is not None:
+            await looking.look()
 
     async def count(self, request: Request) -> int:
         """Count the tokens as the model does that would be asked now."""

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, lru_cache
 from typing import get_args
 from urllib.parse import urlsplit
 
@@ -111,11 +112,17 @@ def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
     """
     if spec == DEMO:
         return 0.0
-    known = facts(spec, config.models.options.get(spec, ModelOptions()), at)
+    known = facts(spec, config.models.options.get(spec) or _no_options(), at)
     if is_free(spec, config):
         price_input, price_output = either(known.price_input, 0.0), either(known.price_output, 0.0)
         known = replace(known, price_input=price_input, price_output=price_output)
     return known.cost(usage)
+
+
+@cache
+def _no_options() -> ModelOptions:
+    """Return the defaults; asked for with every answer, and not built at the start."""
+    return ModelOptions()
 
 
 async def pick_default(
@@ -172,21 +179,26 @@ def ollama_finder(config: Config, ports: ModelPorts, env: Mapping[str, str] = os
 def is_local(spec: str, config: Config) -> bool:
     """Whether a model is taken for one on the user's own machine: by its provider, or by the address of its server."""
     provider = spec.partition(":")[0]
-    base_url = config.providers.get(provider, ProviderSettings()).base_url
-    host = (base_url and urlsplit(base_url).hostname) or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    address = parsed_address(host) if host else None
-    if address is not None and address.is_loopback:
+    settings = config.providers.get(provider)
+    if settings and settings.base_url and _is_on_this_machine(settings.base_url):
         return True
     return provider == "ollama" or (provider in SERVERS and SERVERS[provider].local)
 
 
+@lru_cache(maxsize=64)
+def _is_on_this_machine(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    address = parsed_address(host) if host else None
+    return host == "localhost" or host.endswith(".localhost") or (address is not None and address.is_loopback)
+
+
 def is_free(spec: str, config: Config) -> bool:
     """Whether a model's answers cost nothing: it is local, and no Ollama that hands requests on to Ollama's cloud."""
-    host = urlsplit(config.providers.get("ollama", ProviderSettings()).base_url or "").hostname or ""
-    is_cloud = spec.startswith("ollama:") and (CLOUD.search(spec) or host.endswith("ollama.com"))
-    return is_local(spec, config) and not is_cloud
+    if spec.startswith("ollama:"):
+        host = urlsplit(config.providers.get("ollama", ProviderSettings()).base_url or "").hostname or ""
+        if CLOUD.search(spec) or host.endswith("ollama.com"):
+            return False
+    return is_local(spec, config)
 
 
 def has_key(config: Config, provider: str, variable: str, env: Mapping[str, str]) -> bool:

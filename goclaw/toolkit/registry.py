@@ -59,6 +59,7 @@ class Registry:
 
     def __init__(self, sources: Sequence[ToolSource], access: Access) -> None:
         self._sources = sources
+        self._late = [source for source in sources if isinstance(source, LateSource)]
         self._access = access
         self._listed: list[Sequence[Tool]] = []
         self._by_name: dict[str, Tool] = {}
@@ -70,9 +71,8 @@ class Registry:
 
     async def ready(self) -> None:
         """Wait for the tools that are loaded late; asked for earlier, they would hold up the event loop."""
-        for source in self._sources:
-            if isinstance(source, LateSource):
-                await source.ready()
+        for source in self._late:
+            await source.ready()
 
     def spec(self, name: str) -> ToolSpec | None:
         """Return the spec of a tool, regardless of rights."""

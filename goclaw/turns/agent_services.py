@@ -30,7 +30,8 @@ from goclaw.errors import GoclawError, StateError
 from goclaw.execution.compression.shortening import wants_compression
 from goclaw.execution.tasks.base import Owner
 from goclaw.hooks.base import Hooks
-from goclaw.llm.base import CachePoints, ChatModel, Finished, Looking
+from goclaw.llm.base import CachePoints, ChatModel, Finished
+from goclaw.llm.chain import ModelChain
 from goclaw.llm.token_counts import estimate_prompt, estimate_reminder, estimate_tools
 from goclaw.sessions.modes import SessionOptions
 from goclaw.sessions.overheard import Carrying
@@ -227,7 +228,7 @@ class AgentServices(TurnServices):
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
         is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home))
         model = await models.answering(home, () if is_usual else self.agent_run.settings.chain)
-        if isinstance(model, Looking):
+        if isinstance(model, ModelChain):
             await model.look()  # its window decides which tools it is shown
         return model
 
