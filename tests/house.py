@@ -53,6 +53,8 @@ class Facts:
     imports: tuple[Import, ...]
     docstrings: tuple[tuple[int, str], ...]
     """Line and text of every docstring, those of attributes included."""
+    assigned: tuple[str, ...]
+    """Names that the module gives a value, as often as it does so without a condition."""
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -94,7 +96,16 @@ def facts(path: Path) -> Facts:
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstrings.append((node.lineno, node.value.value))
     found = tuple(_imports(tree, _package(path), ""))
-    return Facts(tuple(made), tuple(calls), tuple(broad), found, tuple(docstrings))
+    return Facts(tuple(made), tuple(calls), tuple(broad), found, tuple(docstrings), tuple(_assigned(tree)))
+
+
+def _assigned(tree: ast.Module) -> Iterator[str]:
+    for statement in tree.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else ()
+        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+        for target in targets:
+            parts = target.elts if isinstance(target, ast.Tuple) else [target]
+            yield from (part.id for part in parts if isinstance(part, ast.Name))
 
 
 def _dotted(called: ast.expr) -> str:

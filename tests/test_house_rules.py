@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
@@ -124,6 +125,16 @@ def test_imports_stand_at_the_top() -> None:
         if found.inside
     ]
     assert late == []
+
+
+def test_no_constant_stands_twice_in_a_file() -> None:
+    twice = [
+        f"{house.name_of(path)}: {name}"
+        for path in house.python_files("goclaw")
+        for name, times in Counter(house.facts(path).assigned).items()
+        if times > 1
+    ]
+    assert twice == []
 
 
 def test_only_the_plugin_loader_imports_by_name() -> None:

@@ -18,10 +18,8 @@ from goclaw.core.records import record
 from goclaw.health.resources import free_memory
 from goclaw.specs import ToolSpec
 
-Effort = Literal["low", "medium", "high"]
-
 DEFAULT_MAX_OUTPUT = 8_192
-"""Output limit in tokens where neither the configuration nor the model data say one (design, "LLM")."""
+"""Output limit in tokens where neither the configuration nor the model data say one."""
 
 MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""

@@ -31,7 +31,7 @@ BEST_ANTHROPIC = "anthropic:claude-opus-5-5"
 BEST_OPENAI = "openai-chat:gpt-6.1-sol"
 """Defaults when only a key is set: each provider's strongest general model in the model data of November 2026."""
 SUMMARY_MODEL = "qwen2.5:7b"
-"""Preferred for summaries when it is pulled (design, `models.summary`)."""
+"""Preferred by `models.summary: auto` when an Ollama has it."""
 CLOUD = re.compile(r"[:-]cloud$")
 """Models that an Ollama has answered elsewhere, for money: `gpt-oss:120b-cloud`, `kimi-k2:cloud`."""
 HOW_TO_CHANGE = "`goclaw model` chooses another one."

@@ -2,7 +2,7 @@
 
 All writes go through one connection. What waits while a commit runs is committed together with the next one, so that
 fifty sessions cost one fsync instead of fifty. A transaction that asks to be durable is on disk when it returns
-(`synchronous=FULL`); the others survive kill -9 but not a power cut (`NORMAL`, design: "Durable turns").
+(`synchronous=FULL`); the others survive kill -9 but not a power cut (`NORMAL`).
 
 While the disk is full, read-only or broken, or the file locked or gone, every write fails with a `DiskError`, and the
 next one is tried again: nothing has to be restarted. Only a damaged file is not written to again (see `recovery`).

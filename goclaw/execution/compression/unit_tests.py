@@ -96,7 +96,6 @@ PYTEST = Family("passes left out", compress_pytest, fine=(0, 1))
 
 _STEP = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME)\s+\S.*")
 _RESULT = re.compile(r"\s*--- (PASS|FAIL|SKIP): \S.*")
-_PACKAGE = re.compile(r"(ok  |\?   |---)\s*\t.*|FAIL\t\S.*")
 _OK = re.compile(r"ok  \t\S+\t(?:\(cached\)|[\d.]+s)(?: \[no tests to run\])?|\?   \t\S+\t\[no test files\]|PASS")
 _GOROUTINE = re.compile(r"goroutine \d+ (?:gp=\S+ m=\S+(?: mp=\S+)? )?\[.*\]:")
 _PLACE = re.compile(r"(\t\S.*\.(?:go|s):\d+)(?: \+0x[0-9a-f]+)?")
