@@ -43,6 +43,48 @@ _ARRIVED = Statement(
     .values(state="pending", progress=bindparam("new_progress"))
 )
 
+T = TypeVar("T")
+
+GIVE_UP_SECONDS = 24 * 3600.0
+"""Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
+UNFORESEEN_TRIES = 5
+"""Maximum unforeseen failures of a delivery; then it makes room for those behind it."""
+KEEP_SECONDS = 7 * 24 * 3600.0
+"""Seconds for which a delivery's receipt is remembered, so that the same id is not sent again."""
+
+WORD = ":refused"
+"""Suffix of the id of the notice about a refused delivery."""
+
+_RECEIPT: Codec[Receipt] = Codec(Receipt)
+
+_INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
+_SENT = Statement(
+    update(deliveries)
+    .where(deliveries.c.id == bindparam("of"))
+    .values(state="sent", receipt=bindparam("receipt"), progress=bindparam("arrived"))
+)
+_FAILED = Statement(
+    update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
+)
+_OPEN = Statement(
+    select(deliveries)
+    .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
+    .order_by(deliveries.c.seq)
+)
+_ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
+_OF_MESSAGE = Statement(
+    select(deliveries.c.body).where(
+        deliveries.c.channel == bindparam("at_channel"),
+        deliveries.c.chat == bindparam("in_chat"),
+        func.instr(deliveries.c.progress, bindparam("quoted")) > 0,
+    )
+)
+_PRUNE = Statement(
+    delete(deliveries).where(
+        or_(deliveries.c.state == "sent", deliveries.c.state == "failed"), deliveries.c.created_at < bindparam("before")
+    )
+)
+
 
 class DeliveryProgress:
     """One delivery and its progress."""
@@ -104,50 +146,8 @@ def progress_of(row: Row, database: Database) -> DeliveryProgress:
     return DeliveryProgress(_DELIVERY.from_json(row["body"]), database, parts, doubt)
 
 
-T = TypeVar("T")
-
 Chat = tuple[str, str]
 """The name of a channel and a chat there."""
-
-GIVE_UP_SECONDS = 24 * 3600.0
-"""Seconds after which an undelivered answer is dropped with a log line: it is out of date by then."""
-UNFORESEEN_TRIES = 5
-"""Maximum unforeseen failures of a delivery; then it makes room for those behind it."""
-KEEP_SECONDS = 7 * 24 * 3600.0
-"""Seconds for which a delivery's receipt is remembered, so that the same id is not sent again."""
-
-WORD = ":refused"
-"""Suffix of the id of the notice about a refused delivery."""
-
-_RECEIPT: Codec[Receipt] = Codec(Receipt)
-
-_INSERT = insert_into(deliveries, "id", "channel", "chat", "body", "state", "created_at", ignore_conflict=True)
-_SENT = Statement(
-    update(deliveries)
-    .where(deliveries.c.id == bindparam("of"))
-    .values(state="sent", receipt=bindparam("receipt"), progress=bindparam("arrived"))
-)
-_FAILED = Statement(
-    update(deliveries).where(deliveries.c.id == bindparam("of")).values(state="failed", error=bindparam("error"))
-)
-_OPEN = Statement(
-    select(deliveries)
-    .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
-    .order_by(deliveries.c.seq)
-)
-_ONE = Statement(select(deliveries).where(deliveries.c.id == bindparam("of")))
-_OF_MESSAGE = Statement(
-    select(deliveries.c.body).where(
-        deliveries.c.channel == bindparam("at_channel"),
-        deliveries.c.chat == bindparam("in_chat"),
-        func.instr(deliveries.c.progress, bindparam("quoted")) > 0,
-    )
-)
-_PRUNE = Statement(
-    delete(deliveries).where(
-        or_(deliveries.c.state == "sent", deliveries.c.state == "failed"), deliveries.c.created_at < bindparam("before")
-    )
-)
 
 
 class Outbox:
