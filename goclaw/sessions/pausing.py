@@ -20,7 +20,7 @@ PAUSES = "pauses"
 """The stored fact that keeps the orders over a restart."""
 STEP = "pause:"
 """Prefix of the step under which a paused turn is parked."""
-HELD = "The turn is paused. /resume goes on with it, /stop ends it."
+HELD = "The turn is paused. /resume continues it, /stop ends it."
 GOES_ON = "The turn goes on."
 
 Signal = Callable[[str, str, str], Awaitable[bool]]

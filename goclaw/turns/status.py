@@ -143,7 +143,7 @@ class SessionStatus:
         return "\n\n".join("\n".join(block) for block in blocks)
 
     def _policy_lines(self) -> Sequence[str]:
-        held = [("This turn", "paused; /resume goes on with it, /stop ends it")] if self.paused else []
+        held = [("This turn", "paused; /resume continues it, /stop ends it")] if self.paused else []
         return [f"  {name}: {text}" for name, text in [*held, *self.policy]]
 
     def _first_lines(self) -> Sequence[str]:

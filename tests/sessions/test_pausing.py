@@ -50,7 +50,7 @@ async def test_a_paused_turn_waits_before_its_next_request_and_goes_on_where_it_
         assert (await core.command("/pause")).startswith("The turn is already paused")
         trail.gate.set()
         assert await held(core)
-        assert "This turn: paused; /resume goes on with it" in await core.command("/status")
+        assert "This turn: paused; /resume continues it" in await core.command("/status")
         assert len(world.script.requests) == 1, "nobody asked the model"
         assert await core.command("/resume") == "Resumed."
         await core.settled()
