@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only NAME]… [--all] [--peer nanobot] [--keep NAME]`: run benchmarks.
+"""`python -m benchmarks [--quick] [--only NAME]… [--all | --long] [--keep NAME]`: run benchmarks.
 
 Without `--only` or `--all` those beside the floor. The table is printed, the figures are kept as JSON.
 """
@@ -32,6 +32,7 @@ from benchmarks import (
     request_bytes,
     requests,
     responsiveness,
+    scale,
     searching,
     small_windows,
     stopping,
@@ -85,7 +86,12 @@ OTHERS: Mapping[str, Measure] = {
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,
 }
-BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS}
+LONG: Mapping[str, Measure] = {
+    "crowd": scale.measure_crowd,
+    "sessions": scale.measure_sessions,
+    "large-database": scale.measure_large_database,
+}
+BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS, **LONG}
 
 
 async def main(names: list[str], options: Options, kept_as: str) -> int:
@@ -145,9 +151,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--all", action="store_true", help="every benchmark, not those beside the floor alone")
+    parser.add_argument("--all", action="store_true", help="every benchmark but the long ones")
+    parser.add_argument("--long", action="store_true", help="how far it scales; takes minutes and gigabytes of disk")
     parser.add_argument("--keep", metavar="NAME", help="keep the figures as <day>-NAME.json; whole runs have names")
     given = parser.parse_args()
-    names = given.only or list(BENCHMARKS if given.all else BESIDE_THE_FLOOR)
-    whole = "" if given.quick or given.only else "gateway" if given.all else "overhead"
-    sys.exit(asyncio.run(main(names, Options(given.quick), given.keep or whole)))
+    whole = "gateway" if given.all else "scale" if given.long else "overhead"
+    group = {"gateway": {**BESIDE_THE_FLOOR, **OTHERS}, "scale": LONG, "overhead": BESIDE_THE_FLOOR}[whole]
+    kept_as = given.keep or ("" if given.quick or given.only else whole)
+    sys.exit(asyncio.run(main(given.only or list(group), Options(given.quick), kept_as)))

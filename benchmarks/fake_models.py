@@ -34,6 +34,10 @@ class FakeModels:
     seconds: list[float] = field(default_factory=list)
     """From the whole request having arrived to the last byte of the answer being written, for each request."""
 
+    at_once: int = 0
+    """Answers under way; one whose connection breaks stays counted."""
+    most_at_once: int = 0
+
     @property
     def text(self) -> str:
         """The whole answer."""
@@ -90,6 +94,8 @@ class FakeModels:
     ) -> web.StreamResponse:
         await request.read()
         began = time.monotonic()
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
         if self.think:
             await asyncio.sleep(self.think)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
@@ -101,6 +107,7 @@ class FakeModels:
                 await asyncio.sleep(self.pause)
         await response.write(b"".join(end))
         self.seconds.append(time.monotonic() - began)
+        self.at_once -= 1
         await response.write_eof()
         return response
 

@@ -8,7 +8,7 @@ POST /sim/talk  {"people": [1, 2], "messages": 10, "text": "hello", "whole": tru
     each person writes, waits for the reply, writes again; people side by side. `whole`: the reply is the first message
     that has the model's whole answer in it, else the first one. Answers
     {"seconds": wall time, "replies": [seconds, …], "model": [seconds, …], "wrong": [text, …]}
-GET  /sim/state {"first_poll": seconds or null, "calls": {method: count}}
+GET  /sim/state {"first_poll": seconds or null, "calls": {method: count}, "most_at_once": model requests}
 """
 
 import asyncio
@@ -74,7 +74,8 @@ class World:
         return found
 
     async def _state(self, request: web.Request) -> web.Response:
-        return web.json_response({"first_poll": self.telegram.first_poll, "calls": self.telegram.calls})
+        state = {"first_poll": self.telegram.first_poll, "calls": self.telegram.calls}
+        return web.json_response(state | {"most_at_once": self.models.most_at_once})
 
 
 async def serve() -> None:

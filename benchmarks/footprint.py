@@ -1,11 +1,10 @@
 """How soon GoClaw polls, and the memory that it holds: idle, and after many messages."""
 
 import asyncio
-from statistics import median
 
 from benchmarks.figures import Figure, Options
 from benchmarks.gateways import FLOOR, GOCLAW, Gateway
-from benchmarks.overhead import rounded
+from benchmarks.overhead import ratio
 from benchmarks.stage import CROWD, open_stage
 
 STARTS = 12
@@ -15,27 +14,17 @@ TO_NANOBOT, AIM_TO_NANOBOT = 0.6, 0.4
 SETTLE_SECONDS = 5.0
 """After this, what a start or a turn leaves running beside it is done (models found, sandbox proven)."""
 CHATS, AT_ONCE, MESSAGES = 250, 50, 10
-MB = 1_000_000
 
 
 async def measure_start(options: Options) -> list[Figure]:
     """From a gateway's process start to its first getUpdates, on an empty state folder; by turns."""
-    gateways = (GOCLAW, FLOOR, *options.peers)
-    rounds = [
-        {gateway.name: await start_seconds(gateway) for gateway in gateways} for _ in range(1 + options.times(STARTS))
-    ][1:]  # the first start ever compiles the modules
-    typical = {name: median(found[name] for found in rounds) for name in rounds[0]}
-    nanobot = typical.get("nanobot", NANOBOT_FLOORS * typical["floor"])
-    note = ", ".join(f"{name} {seconds:.2f}" for name, seconds in ({"nanobot": nanobot} | typical).items()) + " s"
-    if not options.peers:
-        note += f" (nanobot: {NANOBOT_FLOORS:.2f} x floor)"
-    ratio = typical["goclaw"] / nanobot
-    detail = {"rounds": [rounded(found) for found in rounds]}
-    return [
-        Figure(
-            "start to the first getUpdates, p50", "x nanobot", ratio, TO_NANOBOT, "lower", detail, AIM_TO_NANOBOT, note
-        )
-    ]
+    rounds = []
+    nanobot = "nanobot" if options.peers else f"{NANOBOT_FLOORS:g} floors"
+    for _ in range(1 + options.times(STARTS)):
+        found = {gateway.name: await start_seconds(gateway) for gateway in (GOCLAW, FLOOR, *options.peers)}
+        rounds.append({nanobot: NANOBOT_FLOORS * found["floor"]} | found)
+    kept = rounds[1:]  # the first start ever compiles the modules
+    return [ratio("start to the first getUpdates", "s", kept, TO_NANOBOT, AIM_TO_NANOBOT, beside=nanobot)]
 
 
 async def start_seconds(gateway: Gateway) -> float:

@@ -5,15 +5,13 @@ both, so that their ratio says more than either figure. A peer's gateway may be 
 shown and have no bound.
 """
 
-import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from benchmarks.figures import Better, Figure, Options, percentile
 from benchmarks.gateways import FLOOR, GOCLAW
 from benchmarks.history import write_history
-from benchmarks.stage import PEOPLE, Stage, World, open_daemon, open_stage, open_world, prepare
+from benchmarks.stage import PEOPLE, Stage, World, open_stage, open_stage_in, prepare, state_folder
 
 ROUNDS = 8
 SHORT_PEOPLE, SHORT_MESSAGES = 5, 10
@@ -63,18 +61,17 @@ async def measure_long(options: Options) -> list[Figure]:
     """With a thousand messages of history beside a short one, in one GoClaw; by turns."""
     rounds = []
     short_people = PEOPLE[-len(LONG_PEOPLE) :]
-    with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
-        async with open_world() as world:
-            path, config = prepare(Path(name), world.url, "openai-chat")
-            await write_history(config.database_path, [f"telegram:{person}" for person in LONG_PEOPLE], LONG_HISTORY)
-            async with open_daemon(world, path):
-                await world.talk([*LONG_PEOPLE, *short_people], 3)
-                for _ in range(options.times(ROUNDS)):
-                    found: dict[str, list[float]] = {"long": [], "short": []}
-                    for long, short in zip(LONG_PEOPLE * LONG_MESSAGES, short_people * LONG_MESSAGES, strict=True):
-                        found["long"].append(await overhead(world, long))
-                        found["short"].append(await overhead(world, short))
-                    rounds.append(found)
+    with state_folder() as folder:
+        _, config = prepare(folder, "http://127.0.0.1:9", "openai-chat")
+        await write_history(config.database_path, [f"telegram:{person}" for person in LONG_PEOPLE], LONG_HISTORY)
+        async with open_stage_in(folder) as (world, _):
+            await world.talk([*LONG_PEOPLE, *short_people], 3)
+            for _ in range(options.times(ROUNDS)):
+                found: dict[str, list[float]] = {"long": [], "short": []}
+                for long, short in zip(LONG_PEOPLE * LONG_MESSAGES, short_people * LONG_MESSAGES, strict=True):
+                    found["long"].append(await overhead(world, long))
+                    found["short"].append(await overhead(world, short))
+                rounds.append(found)
     return overheads("overhead per message, 1,000 messages", rounds, 1.2, 1.1, measured="long", beside="short")
 
 
@@ -148,7 +145,7 @@ def overheads(
     name: str,
     rounds: Sequence[Mapping[str, Sequence[float]]],
     bound: float,
-    aim: float,
+    aim: float | None,
     *,
     measured: str = GOCLAW.name,
     beside: str = FLOOR.name,

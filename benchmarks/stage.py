@@ -6,8 +6,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -204,8 +204,24 @@ class Stage(NamedTuple):
 @asynccontextmanager
 async def open_stage(wire: str = "openai-chat", gateway: Gateway = GOCLAW) -> AsyncIterator[Stage]:
     """A new world and a new gateway in an empty state folder."""
+    with state_folder() as folder:
+        async with open_stage_in(folder, gateway, wire=wire) as stage:
+            yield stage
+
+
+@asynccontextmanager
+async def open_stage_in(
+    folder: Path, gateway: Gateway = GOCLAW, *, wire: str = "openai-chat", changes: Json | None = None
+) -> AsyncIterator[Stage]:
+    """A new world, and a new gateway on what the state folder has; `changes`: other sections than usual."""
     async with open_world() as world:
-        with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
-            config, _ = prepare(Path(name), world.url, wire)
-            async with open_daemon(world, config, gateway) as daemon:
-                yield Stage(world, daemon)
+        config, _ = prepare(folder, world.url, wire, changes)
+        async with open_daemon(world, config, gateway) as daemon:
+            yield Stage(world, daemon)
+
+
+@contextmanager
+def state_folder() -> Iterator[Path]:
+    """A folder on disk until the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="goclaw-bench-", ignore_cleanup_errors=True) as name:
+        yield Path(name)
