@@ -8,6 +8,7 @@ Answers are read to the end, with error texts fit to be shown, for requests with
 handled in `llm.failures`.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from aiohttp.connector import Connection
 from goclaw.config.listening import is_loopback as is_loopback  # for code that parses addresses
 from goclaw.core.redact import mask, printable
 from goclaw.errors import ConfigError
+from goclaw.net.environment import read_environment
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ConnectionKey
@@ -53,16 +55,16 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     """Open the client that every room shares; leaving the block closes its connections.
 
     Certificates are checked against the system's store (`SSL_CERT_FILE` is honoured); `HTTP(S)_PROXY`, `NO_PROXY` and
-    `.netrc` are read. There is no total timeout: a stream may take as long as it moves. Cookies are not kept: nothing
-    that we ask needs them, and a hostile server would fill the memory with them.
+    `.netrc` are read once, here (`net.environment`). There is no total timeout: a stream may take as long as it moves.
+    Cookies are not kept: nothing that we ask needs them, and a hostile server would fill the memory with them.
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
+    environment = await asyncio.to_thread(read_environment)
     async with aiohttp.ClientSession(
         connector=FreshestFirst(limit=CONNECTION_LIMIT),
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=True,
-        middlewares=(stay_on_loopback,),
+        middlewares=(stay_on_loopback, environment.apply) if environment else (stay_on_loopback,),
     ) as session:
         yield session
 

@@ -388,4 +388,46 @@ BUGS: list[Bug] = [
         "            if False:",
         "tests/health/test_log_file.py::test_a_line_that_was_torn_by_a_full_disk_does_not_swallow_the_next",
     ),
+    Bug(
+        "the default entry of .netrc goes to every server",
+        "class secrets: a password for one server is sent to models and Telegram",
+        (
+            Patch("goclaw/net/environment.py", "        if host != DEFAULT_ENTRY and ", "        if "),
+            Patch(
+                "goclaw/net/environment.py",
+                "        if host in self._authorizations and AUTHORIZATION not in request.headers:",
+                "        if DEFAULT_ENTRY in self._authorizations:\n"
+                "            self._authorizations.setdefault(host, self._authorizations[DEFAULT_ENTRY])\n"
+                "        if host in self._authorizations and AUTHORIZATION not in request.headers:",
+            ),
+        ),
+        (
+            "tests/net/test_environment.py::"
+            "test_an_entry_of_netrc_goes_to_its_server_and_the_default_one_to_no_server_and_no_proxy",
+        ),
+    ),
+    bug(
+        "a login of .netrc takes the place of a request's own key",
+        "class secrets: a password is sent where a key is wanted",
+        "goclaw/net/environment.py",
+        "if host in self._authorizations and AUTHORIZATION not in request.headers:",
+        "if host in self._authorizations:",
+        "tests/net/test_environment.py::test_a_request_with_a_key_of_its_own_keeps_it",
+    ),
+    bug(
+        ".netrc and proxies are read for every request",
+        "class cost: files read and threads asked, several times a turn",
+        "goclaw/net/client.py",
+        "        middlewares=(stay_on_loopback, environment.apply) if environment else (stay_on_loopback,),",
+        "        trust_env=True,\n        middlewares=(stay_on_loopback,),",
+        "tests/net/test_environment.py::test_both_are_read_once_for_a_client",
+    ),
+    bug(
+        "what stands in a broken .netrc is logged",
+        "class secrets: passwords in logs",
+        "goclaw/net/environment.py",
+        '        log.warning("%s: not used: its',
+        '        log.warning("%s", __import__("sys").exception())\n        log.warning("%s: not used: its',
+        "tests/net/test_environment.py::test_a_file_that_is_none_is_told_once_without_its_words",
+    ),
 ]
