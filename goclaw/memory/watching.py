@@ -1,7 +1,7 @@
 """Watching of a workspace for changes of memory files. Events are hints only: `file_indexer` checks.
 
-The kernel reports changes of folders (`workspace.hints`); of the workspace itself only a few names matter. Without its
-events (no watches left, a network folder that another machine writes to) a sweep runs now and then.
+The kernel reports changes of folders (`workspace.hints`); of the workspace itself only a few names matter. Where it
+does not report all (no watches left, a network folder that another machine writes to) a sweep runs each minute.
 """
 
 import logging
@@ -21,13 +21,21 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.5
 """Seconds between two reads of the kernel's events. With a sweep of 0.1 s, changes are visible well within two seconds.
 """
-SAFETY_SECONDS = 60.0
-"""Seconds between two unprompted sweeps: one of 5,000 files costs 0.05 s."""
+SAFETY_SECONDS = 6 * 3600.0
+"""Seconds between two unprompted sweeps where the kernel tells of every change: it may have lost some."""
+UNTOLD_SECONDS = 60.0
+"""Seconds between two sweeps where it does not: one of 5,000 files costs 0.05 s."""
+FLOOD = 1_000
+"""Changed paths of one look with which some may have been lost (the kernel keeps 16,384 events): a sweep is due."""
 MAX_FOLDERS = 1_000
 """Folders that are watched in a workspace; the kernel's limit is for all programs of a user (`max_user_watches`)."""
 _MAX_NAMES = 10_000
 """Names read in one folder, to find its subfolders."""
 _SOURCES = ("MEMORY.md", "memory")
+_TOO_LARGE = (".", "./", "")
+"""The workspace itself as a folder of notes: it is searched, not watched."""
+_WILDCARDS = frozenset("*?[")
+"""Characters of a source that names folders which are not looked for, to be watched."""
 
 
 @record
@@ -57,7 +65,7 @@ async def watched(
     """During the block, await `changed` whenever memory files may have changed, and once when watching begins.
 
     Args:
-        paths: `memory.paths`. The workspace itself among them is not watched, but swept now and then.
+        paths: `memory.paths`. The workspace itself and wildcards are not watched: with them a sweep runs each minute.
         changed: sweeps. Called again after a growing pause when it raises.
     """
     watching = _Watching(workspace, (*_SOURCES, *paths), clock, changed)
@@ -92,6 +100,7 @@ class _Watching:
         self._clock = clock
         self._changed = changed
         self._told = False
+        self._searches_unwatched = any(source in _TOO_LARGE or not _WILDCARDS.isdisjoint(source) for source in sources)
 
     async def run(self) -> None:
         """Watch until cancelled, anew whenever folders appear or disappear."""
@@ -106,28 +115,31 @@ class _Watching:
                     continue
                 self._tell(str(error))
                 await self._changed()
-                await self._clock.sleep(SAFETY_SECONDS)
+                await self._clock.sleep(UNTOLD_SECONDS)
 
     async def _follow(self, folders: WatchedFolders, hints: Hints) -> None:
         """Return when the set of folders has changed."""
         due = True  # what happened before the watch was laid
         swept = self._clock.monotonic()
+        is_watched = hints.tell_all and not self._searches_unwatched and len(folders.whole) < MAX_FOLDERS
+        rest = SAFETY_SECONDS if is_watched else UNTOLD_SECONDS
         while True:
-            if due or self._clock.monotonic() - swept >= SAFETY_SECONDS:
+            if due or self._clock.monotonic() - swept >= rest:
                 await self._changed()
                 swept = self._clock.monotonic()
                 if await folders_to_watch(self._workspace, self._sources) != folders:
                     return
             await self._clock.sleep(LOOK_SECONDS)
-            paths = [path for path in await hints.look() if folders.matters(path)]
+            told = await hints.look()
+            paths = [path for path in told if folders.matters(path)]
             if not folders.whole.isdisjoint(paths):
                 return  # a folder that comes again under its old name is another one
-            due = bool(paths)
+            due = bool(paths) or len(told) >= FLOOD
 
     def _tell(self, why: str) -> None:
         if not self._told:
             self._told = True
-            extra = {"workspace": str(self._workspace.root), "why": why, "seconds": SAFETY_SECONDS}
+            extra = {"workspace": str(self._workspace.root), "why": why, "seconds": UNTOLD_SECONDS}
             log.warning("memory files cannot be watched, changes are looked for now and then", extra=extra)
 
 

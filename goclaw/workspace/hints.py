@@ -1,10 +1,13 @@
 """Change notifications of the kernel for folders of a workspace; a hint to look, and no more.
 
 They come through inotify (`watchfiles`), for each folder by itself and never for its subfolders: so no symbolic link
-leads a watch out of the workspace. The changes are then read by the workspace's own rules.
+leads a watch out of the workspace. The changes are then read by the workspace's own rules. The kernel tells only what
+this machine changes: in a network folder also others write, so it tells not all (`Hints.tell_all`).
 """
 
 import asyncio
+import re
+import sys
 from collections.abc import AsyncIterator, Generator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +16,12 @@ from watchfiles import watch
 from watchfiles.main import FileChange
 
 from goclaw.core.supervise import see_through
+
+MOUNTS = Path("/proc/self/mountinfo")
+LOCAL_FILE_SYSTEMS = frozenset(
+    ("bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "vfat", "xfs", "zfs")
+)
+"""Those that only this machine writes to. Others may be folders of another machine, or of the host of a container."""
 
 
 class NothingTold(Exception):
@@ -23,9 +32,12 @@ class Hints:
     """The change notifications of some folders. Made by `open_hints`."""
 
     def __init__(self, root: Path, folders: Iterable[str]) -> None:
+        self.tell_all = True
+        """Whether the kernel tells of all changes; False: other machines may write there, too."""
         self._root = root
+        self._folders = [str(root / folder) for folder in folders]
         self._changes: Generator[set[FileChange], None, None] = watch(
-            *(root / folder for folder in folders),
+            *self._folders,
             watch_filter=None,
             debounce=1,
             step=1,
@@ -36,8 +48,17 @@ class Hints:
             raise_interrupt=False,
         )
 
+    async def begin(self) -> None:
+        """Set the watch.
+
+        Raises:
+            NothingTold: the kernel does not answer.
+        """
+        await self.look()
+        self.tell_all = await asyncio.to_thread(_are_local, self._folders)
+
     async def look(self) -> list[str]:
-        """Return the paths, relative to the workspace, changed since the last call; the first call sets the watch.
+        """Return the paths, relative to the workspace, changed since the last call.
 
         Raises:
             NothingTold: the kernel does not answer.
@@ -67,7 +88,30 @@ async def open_hints(root: Path, folders: Iterable[str]) -> AsyncIterator[Hints]
     # The kernel names what it tells about by its real path.
     hints = Hints(await asyncio.to_thread(root.resolve), folders)
     try:
-        await hints.look()
+        await hints.begin()
         yield hints
     finally:
         await hints.close()
+
+
+def _are_local(folders: Iterable[str]) -> bool:
+    """Return whether only this machine writes to the folders, which are real paths. Blocks."""
+    try:
+        lines = MOUNTS.read_text("utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return sys.platform != "linux"  # macOS has no such list
+    kinds = dict(_mount(line) for line in lines)  # what was mounted later hides what is below
+    # The innermost comes first.
+    mounts = sorted(kinds, key=len, reverse=True)
+    return all(kinds.get(_mount_of(f"{folder}/", mounts)) in LOCAL_FILE_SYSTEMS for folder in folders)
+
+
+def _mount(line: str) -> tuple[str, str]:
+    """Return where a file system is mounted, with a slash at the end, and its kind (proc_pid_mountinfo(5))."""
+    placed, _, described = line.partition(" - ")
+    place = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), placed.split(" ")[4])
+    return f"{place.rstrip('/')}/", described.split(" ")[0]
+
+
+def _mount_of(folder: str, mounts: Iterable[str]) -> str:
+    return next(filter(folder.startswith, mounts), "/")

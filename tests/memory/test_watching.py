@@ -15,7 +15,7 @@ import pytest
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import StateError
 from goclaw.memory import watching
-from goclaw.memory.watching import SAFETY_SECONDS, WatchedFolders, folders_to_watch, watched
+from goclaw.memory.watching import SAFETY_SECONDS, UNTOLD_SECONDS, WatchedFolders, folders_to_watch, watched
 from goclaw.workspace import Workspace, hints
 
 
@@ -62,6 +62,22 @@ class NoWatches:
 
     def close(self) -> None:
         pass
+
+
+LOCAL = "28 1 259:1 / / rw,relatime shared:1 - ext4 /dev/root rw"
+"""A line of `/proc/self/mountinfo`."""
+
+
+def mounted(monkeypatch: pytest.MonkeyPatch, root: Path, *lines: str) -> None:
+    """Have these file systems."""
+    path = root.with_name("mountinfo")
+    path.write_text("\n".join(lines))
+    monkeypatch.setattr(hints, "MOUNTS", path)
+
+
+@pytest.fixture(autouse=True)
+def a_local_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted(monkeypatch, tmp_path / "workspace", LOCAL)
 
 
 @pytest.fixture
@@ -168,11 +184,43 @@ async def test_no_more_folders_than_the_bound_are_watched(
     assert len((await folders_to_watch(workspace, ("memory",))).whole) == 3
 
 
-async def test_now_and_then_there_is_a_sweep_without_a_reason(workspace: Workspace) -> None:
+async def test_where_the_kernel_tells_all_a_sweep_without_a_reason_is_rare(workspace: Workspace) -> None:
     async with watching_of(workspace) as sweeps:
         number = await settled(sweeps)
-        sweeps.clock.advance(SAFETY_SECONDS)
+        sweeps.clock.advance(SAFETY_SECONDS - 1)
+        assert await settled(sweeps) == number
+        sweeps.clock.advance(1)
         assert await sweeps.after(number) == number + 1
+
+
+@pytest.mark.parametrize(("place", "sweeps_more"), [("memory/shared", 1), ("elsewhere", 0)])
+async def test_in_a_network_folder_others_write_so_there_is_a_sweep_each_minute(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, place: str, sweeps_more: int
+) -> None:
+    """Also where only a part of memory is one."""
+    (workspace.root / place).mkdir(parents=True)
+    mounted(monkeypatch, workspace.root, LOCAL, f"37 28 0:50 / {workspace.root / place} rw - nfs4 server:/notes rw")
+    async with watching_of(workspace) as sweeps:
+        number = await settled(sweeps)
+        sweeps.clock.advance(UNTOLD_SECONDS)
+        assert await settled(sweeps) == number + sweeps_more
+
+
+@pytest.mark.parametrize("path", [".", "docs/*/notes"])
+async def test_what_is_searched_but_not_watched_is_swept_each_minute(workspace: Workspace, path: str) -> None:
+    async with watching_of(workspace, path) as sweeps:
+        number = await settled(sweeps)
+        sweeps.clock.advance(UNTOLD_SECONDS)
+        assert await sweeps.after(number) == number + 1
+
+
+async def test_after_a_flood_of_changes_there_is_a_sweep(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel drops what nobody reads in time."""
+    monkeypatch.setattr(watching, "FLOOD", 1)
+    async with watching_of(workspace) as sweeps:
+        number = await settled(sweeps)
+        (workspace.root / "README.md").touch()
+        await sweeps.after(number)
 
 
 async def test_without_watches_it_is_said_once_and_looked_at_now_and_then(
@@ -185,7 +233,7 @@ async def test_without_watches_it_is_said_once_and_looked_at_now_and_then(
                 async with asyncio.timeout(10):
                     while not sweeps.clock.sleepers:
                         await asyncio.to_thread(os.getpid)
-                sweeps.clock.advance(SAFETY_SECONDS)
+                sweeps.clock.advance(UNTOLD_SECONDS)
                 assert await sweeps.after(number) == number + 1
     assert [record.message for record in caplog.records] == [
         "memory files cannot be watched, changes are looked for now and then"

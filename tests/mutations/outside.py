@@ -430,4 +430,20 @@ BUGS: list[Bug] = [
         '        log.warning("%s", __import__("sys").exception())\n        log.warning("%s: not used: its',
         "tests/net/test_environment.py::test_a_file_that_is_none_is_told_once_without_its_words",
     ),
+    bug(
+        "the notes of a workspace are looked through each minute",
+        "class cost: a walk without a reason",
+        "goclaw/memory/watching.py",
+        "        rest = SAFETY_SECONDS if is_watched else UNTOLD_SECONDS",
+        "        rest = UNTOLD_SECONDS",
+        "tests/memory/test_watching.py::test_where_the_kernel_tells_all_a_sweep_without_a_reason_is_rare",
+    ),
+    bug(
+        "notes in a network folder are found hours later",
+        "class memory: inotify tells nothing of what other machines write",
+        "goclaw/workspace/hints.py",
+        "        self.tell_all = await asyncio.to_thread(_are_local, self._folders)",
+        "        self.tell_all = True",
+        "tests/memory/test_watching.py::test_in_a_network_folder_others_write_so_there_is_a_sweep_each_minute",
+    ),
 ]
