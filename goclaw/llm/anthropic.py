@@ -41,7 +41,7 @@ from goclaw.llm.encoded import (
     splice,
 )
 from goclaw.llm.failures import connecting, flagged, reading
-from goclaw.llm.http_streams import post, read_events, settle
+from goclaw.llm.http_streams import joined, post, read_events, settle
 from goclaw.llm.token_counts import estimate_request
 
 BASE_URL = "https://api.anthropic.com"
@@ -134,9 +134,9 @@ class AnthropicModel(KnownModel):
         async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
             answer = AnthropicAnswer(self.spec)
             with reading(self.spec):
-                async with aclosing(read_events(response.content)) as frames:
-                    async for frame in frames:
-                        for event in answer.take(orjson.loads(frame.data)):
+                async with aclosing(read_events(response.content)) as reads:
+                    async for frames in reads:
+                        for event in joined(answer.read(frames)):
                             yield event
                         if answer.ended:
                             break

@@ -17,6 +17,7 @@ from goclaw.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.failures import fail, from_object
+from goclaw.llm.http_streams import ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, trimmed_schema
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
@@ -57,6 +58,13 @@ class AnthropicAnswer:
         self._partial_json: dict[int, list[str]] = {}
         self._stop: str | None = None
         self._usage: dict[str, Any] = {}
+
+    def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
+        """Yield what the stream's next events add, up to the message's end."""
+        for frame in frames:
+            yield from self.take(orjson.loads(frame.data))
+            if self.ended:
+                return
 
     def take(self, frame: Any) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.

@@ -6,13 +6,14 @@ events". Ids and retry times are not kept: a broken answer of a model cannot be 
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
 
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
+from goclaw.llm.base import ModelEvent, TextDelta, ThinkingDelta
 from goclaw.llm.failures import connecting, from_response
 
 ERROR_LIMIT = 64 * 1024
@@ -143,8 +144,12 @@ class EventParser:
         return event
 
 
-async def read_events(stream: aiohttp.StreamReader, limit: int = EVENT_LIMIT) -> AsyncGenerator[ServerEvent, None]:
-    """Yield the events of a response's body (`response.content`) as they come, until the server ends it.
+async def read_events(
+    stream: aiohttp.StreamReader, limit: int = EVENT_LIMIT
+) -> AsyncGenerator[Iterator[ServerEvent], None]:
+    """Yield the events of a response's body (`response.content`) as they come, those of one read together.
+
+    Each group has to be taken whole before the next one.
 
     Raises:
         EventTooLarge: an event passed `limit` bytes.
@@ -152,7 +157,35 @@ async def read_events(stream: aiohttp.StreamReader, limit: int = EVENT_LIMIT) ->
     """
     parser = EventParser(limit)
     async for chunk in stream.iter_any():
-        for event in parser.feed(chunk):
-            yield event
-    for event in parser.finish():
-        yield event
+        yield parser.feed(chunk)
+    yield parser.finish()
+
+
+def joined(events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:
+    """Yield the events of one read with neighbouring pieces of text as one: each piece costs its way to the screen.
+
+    What came before an error is yielded before it is raised.
+    """
+    kind: type[TextDelta | ThinkingDelta] = TextDelta
+    pieces: list[str] = []
+
+    def whole() -> Iterator[ModelEvent]:
+        if pieces:
+            text = "".join(pieces)
+            pieces.clear()
+            yield kind(text)
+
+    try:
+        for event in events:
+            if not isinstance(event, TextDelta | ThinkingDelta):
+                yield from whole()
+                yield event
+                continue
+            if type(event) is not kind:
+                yield from whole()
+                kind = type(event)
+            pieces.append(event.text)
+    except Exception:
+        yield from whole()
+        raise
+    yield from whole()

@@ -10,7 +10,7 @@ or with every piece, thinking has two field names, usage comes in a chunk of its
 import hashlib
 import os
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -50,7 +50,7 @@ from goclaw.llm.encoded import (
     with_conversation,
 )
 from goclaw.llm.failures import fail, flagged, from_object, reading
-from goclaw.llm.http_streams import post, read_events, settle
+from goclaw.llm.http_streams import ServerEvent, joined, post, read_events, settle
 from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
 from goclaw.llm.tool_calls import read_arguments, trimmed_schema
 from goclaw.specs import ToolSpec
@@ -76,6 +76,8 @@ STOPS = {
 FAILED = "error"
 """The reason that OpenRouter gives when the provider behind it failed."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
+TEXT_FIELDS = frozenset({"role", "content"})
+"""Fields of a delta that is a piece of text and nothing else, as nearly all are."""
 CALL_FIELDS = frozenset({"index", "id", "type", "function"})
 """Fields of a call that our own type holds; others (Gemini's signatures) must come back as they were."""
 
@@ -118,12 +120,12 @@ class OpenAIChatModel(KnownModel):
         async with post(self._ports.http, self._ports.clock, self.spec, self._url, headers, body) as response:
             answer = OpenAIAnswer(self.spec, self._provider)
             with reading(self.spec):
-                async with aclosing(read_events(response.content)) as frames:
-                    async for frame in frames:
-                        if frame.data == DONE:
-                            break
-                        for event in answer.take(orjson.loads(frame.data)):
+                async with aclosing(read_events(response.content)) as reads:
+                    async for frames in reads:
+                        for event in joined(answer.read(frames)):
                             yield event
+                        if answer.ended:
+                            break
             finished = answer.finish()
             await settle(response)
             yield finished
@@ -266,6 +268,16 @@ class OpenAIAnswer:
         self._calls: dict[int, PartialCall] = {}
         self._stop: str | None = None
         self._usage: Mapping[str, Any] = {}
+        self.ended = False
+        """The server has sent its last frame."""
+
+    def read(self, frames: Iterable[ServerEvent]) -> Iterator[ModelEvent]:
+        """Yield what the stream's next events add."""
+        for frame in frames:
+            if frame.data == DONE:
+                self.ended = True
+                return
+            yield from self.take(orjson.loads(frame.data))
 
     def take(self, chunk: dict[str, Any]) -> Iterator[ModelEvent]:
         """Yield what one object of the stream adds.
@@ -276,7 +288,7 @@ class OpenAIAnswer:
         if chunk.get("error"):
             raise from_object(self._spec, chunk["error"])
         # Mistral and Groq put usage beside the last choice, all others into a chunk without choices.
-        usage = chunk.get("usage") or fields(chunk.get("x_groq")).get("usage")
+        usage = chunk.get("usage") or ("x_groq" in chunk and fields(chunk["x_groq"]).get("usage"))
         if usage:
             self._usage = fields(usage)
         for choice in (chunk.get("choices") or ())[:1]:
@@ -304,12 +316,16 @@ class OpenAIAnswer:
         return Finished(message, self._read_usage(), stop, self._spec)
 
     def _delta(self, delta: dict[str, Any]) -> Iterator[ModelEvent]:
+        content = delta.get("content")
+        if content and isinstance(content, str) and delta.keys() <= TEXT_FIELDS:
+            self._text.append(content)
+            yield TextDelta(content)
+            return
         for name in REASONING_FIELDS:
             if isinstance(delta.get(name), str) and delta[name]:
                 self._reasoning.append(delta[name])
                 yield ThinkingDelta(delta[name])
                 break  # a server that sends both names says the same twice
-        content = delta.get("content")
         if isinstance(content, list):
             yield from self._parts(content)
         elif content:

@@ -52,7 +52,7 @@ def model(aimock: str, ports: ModelPorts, wire: Wire) -> ChatModel:
 async def test_text(model: ChatModel) -> None:
     heard = await ask(model, saying("plain text, please"))
     assert heard.text == heard.finished.message.text == "Grüß Gott, this is an answer of several words."
-    assert len(heard.events) > 2
+    assert len(heard.events) >= 2
     assert heard.finished.stop is Stop.END
 
 

@@ -4,6 +4,22 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "each piece of a text goes through the house by itself, though many came at once",
+        "class work: a quick model's answer costs by the token",
+        "goclaw/llm/http_streams.py",
+        "            pieces.append(event.text)\n",
+        "            yield event\n",
+        "tests/llm/test_http_streams_joined.py::test_neighbouring_pieces_of_one_kind_are_one_event",
+    ),
+    bug(
+        "text that comes in one read with an error is lost",
+        "class streams: half an answer is taken for none, and asked for again",
+        "goclaw/llm/http_streams.py",
+        "    except Exception:\n        yield from whole()\n        raise",
+        "    except Exception:\n        raise",
+        "tests/llm/test_http_streams_joined.py::test_text_before_an_error_is_passed_on_before_it",
+    ),
+    bug(
         "setup tells nobody without a key that there are local models",
         "class setup: a list that only money opens",
         "goclaw/cli/setup_steps.py",
