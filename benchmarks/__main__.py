@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only NAME]… [--all | --long] [--keep NAME]`: run benchmarks.
+"""`python -m benchmarks [--quick] [--only NAME]… [--all | --long] [--peer nanobot] [--keep NAME]`: run benchmarks.
 
 Without `--only` or `--all` those beside the floor. The table is printed, the figures are kept as JSON.
 """
@@ -25,6 +25,7 @@ from benchmarks import (
     journal,
     mcp_calls,
     memory_speed,
+    nanobot,
     opening,
     overhead,
     paths,
@@ -39,7 +40,7 @@ from benchmarks import (
     streaming,
 )
 from benchmarks.figures import Figure, Json, Options
-from benchmarks.gateways import PYTHON, ROOT
+from benchmarks.gateways import NANOBOT, PYTHON, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
 
@@ -153,9 +154,13 @@ if __name__ == "__main__":
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
     parser.add_argument("--all", action="store_true", help="every benchmark but the long ones")
     parser.add_argument("--long", action="store_true", help="how far it scales; takes minutes and gigabytes of disk")
+    parser.add_argument("--peer", choices=["nanobot"], help="measured beside them; installed first where it is missing")
     parser.add_argument("--keep", metavar="NAME", help="keep the figures as <day>-NAME.json; whole runs have names")
     given = parser.parse_args()
     whole = "gateway" if given.all else "scale" if given.long else "overhead"
     group = {"gateway": {**BESIDE_THE_FLOOR, **OTHERS}, "scale": LONG, "overhead": BESIDE_THE_FLOOR}[whole]
     kept_as = given.keep or ("" if given.quick or given.only else whole)
-    sys.exit(asyncio.run(main(given.only or list(group), Options(given.quick), kept_as)))
+    if given.peer:
+        nanobot.installed()
+    options = Options(given.quick, (NANOBOT,) if given.peer else ())
+    sys.exit(asyncio.run(main(given.only or list(group), options, kept_as)))

@@ -12,16 +12,20 @@ PYTHON = str(SHIPPED) if SHIPPED.exists() else sys.executable
 
 @dataclass(frozen=True)
 class Gateway:
-    """A program that answers people on Telegram: `python -m MODULE --config FILE COMMAND`."""
+    """A program that answers people on Telegram: `python OPTIONS -m MODULE --config FILE COMMAND`."""
 
     name: str
     module: str
     command: str = "gateway"
     python: str = PYTHON
+    options: tuple[str, ...] = ()
 
 
 GOCLAW = Gateway("goclaw", "goclaw")
+GOCLAW_IMPORTING = Gateway("goclaw", "goclaw", options=("-X", "importtime"))
+"""Says on stderr what each import takes."""
 FLOOR = Gateway("floor", "benchmarks.floor")
+NANOBOT = Gateway("nanobot", "benchmarks.nanobot", python=str(ROOT / ".tools" / "nanobot" / "bin" / "python"))
 WATCHED_GOCLAW = Gateway("goclaw", "benchmarks.lag_probe")
 WATCHED_FLOOR = Gateway("floor", "benchmarks.lag_probe", "floor")
 """Both with a watch on the event loop."""

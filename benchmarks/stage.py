@@ -25,6 +25,8 @@ PEOPLE = tuple(range(1_000_001, 1_000_051))
 """Telegram ids of the fifty people who write in most benchmarks."""
 CROWD = tuple(range(1_000_001, 1_001_001))
 """Telegram ids of the thousand people in users.json; the fifty are the first."""
+OUTPUT = "output.txt"
+"""What a gateway says, in its state folder."""
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 NO_LIMIT = 1_000_000
@@ -165,8 +167,8 @@ def environment_of(config: Path) -> dict[str, str]:
 @asynccontextmanager
 async def open_daemon(world: World, config: Path, gateway: Gateway = GOCLAW) -> AsyncIterator[Daemon]:
     """Start the daemon and wait for its first poll; end it with SIGTERM."""
-    command = [gateway.python, "-m", gateway.module, "--config", str(config), gateway.command]
-    said = config.parent / "output.txt"
+    command = [gateway.python, *gateway.options, "-m", gateway.module, "--config", str(config), gateway.command]
+    said = config.with_name(OUTPUT)
     with said.open("wb") as output:
         started = time.monotonic()
         process = await asyncio.create_subprocess_exec(
