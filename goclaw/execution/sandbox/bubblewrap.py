@@ -253,11 +253,7 @@ class Bubblewrap:
 
 def _mounts(policy: Policy) -> Iterator[str]:
     size = str(policy.limits.file_bytes)
-    for path in SYSTEM:
-        if Path(path).is_symlink():
-            yield from ("--symlink", str(Path(path).readlink()), path)
-        else:
-            yield from ("--ro-bind-try", path, path)
+    yield from _system_mounts()
     for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
         yield from ("--ro-bind-try", path, path)
     yield from ("--size", size, "--tmpfs", "/tmp", "--dev", "/dev")  # noqa: S108 -- inside
@@ -268,6 +264,19 @@ def _mounts(policy: Policy) -> Iterator[str]:
     for readable in policy.readable:
         yield from ("--ro-bind", str(readable.resolve()), str(readable))
     yield from ("--remount-ro", "/")
+
+
+@cache
+def _system_mounts() -> tuple[str, ...]:
+    """Return the options for the system's folders, which are where they are for as long as the system runs."""
+    mounts: list[str] = []
+    for path in SYSTEM:
+        mounts += (
+            ["--symlink", str(Path(path).readlink()), path]
+            if Path(path).is_symlink()
+            else ["--ro-bind-try", path, path]
+        )
+    return tuple(mounts)
 
 
 def _workspace_and_hidden(policy: Policy) -> Iterator[str]:

@@ -71,10 +71,11 @@ def shell() -> str:
 
 def refuse_system(workspace: Path) -> None:
     """Raise SandboxUnavailable for a workspace in which the system, or the kernel's view of it, would be open."""
-    inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(workspace.resolve())]
+    real = workspace.resolve()
+    inside = [path for path in (*SYSTEM, "/etc") if Path(path).is_relative_to(real)]
     if inside:
         raise SandboxUnavailable(f"the workspace {workspace} contains {inside[0]}: give the agent a folder of its own")
-    if workspace.resolve().is_relative_to("/proc") or workspace.resolve().is_relative_to("/sys"):
+    if real.is_relative_to("/proc") or real.is_relative_to("/sys"):
         raise SandboxUnavailable(f"the workspace {workspace} is the kernel's: give the agent a folder of its own")
 
 

@@ -28,8 +28,7 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told, read
         ToolError: a file of the daemon has a second name in the workspace.
     """
     settings, network = config.tools.exec, config.tools.network
-    await asyncio.to_thread(_refuse_second_names, config, workspace)
-    masked, shown = await asyncio.to_thread(_notes, workspace, key)
+    masked, shown = await asyncio.to_thread(_checked_notes, config, workspace, key)
     proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
     return Policy(
         workspace=workspace,
@@ -46,6 +45,11 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told, read
             file_bytes=settings.file_mb << 20,
         ),
     )
+
+
+def _checked_notes(config: Config, workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    _refuse_second_names(config, workspace)
+    return _notes(workspace, key)
 
 
 def _refuse_second_names(config: Config, workspace: Path) -> None:
