@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.prefix) / "bin"
-SYSTEM = {"bwrap": "bubblewrap", "tmux": "tmux", "git": "git", "sshd": "openssh-server"}
+SYSTEM = {"bwrap": "bubblewrap", "tmux": "tmux", "git": "git", "strace": "strace", "sshd": "openssh-server"}
 OLDEST_NODE = 20
 SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
