@@ -51,6 +51,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_path_of_a_message.py": "the way of a message through all rooms",
     "tests/test_promises.py": "docs/promises.md",
     "tests/test_scripts.py": "scripts/",
+    "tests/test_work.py": "the work of the whole daemon",
     "tests/docs/*": "README.md and docs/",
     "tests/acceptance/*": "the daemon from outside",
     "tests/adversarial/*": "the daemon from outside, by somebody who means harm",

@@ -253,4 +253,28 @@ BUGS: list[Bug] = [
         "tests/compaction/test_compacting_small_windows.py::"
         "test_what_is_not_shown_any_more_is_summed_up_and_noted_all_the_same",
     ),
+    bug(
+        "a turn's step waits for a commit that writes nothing",
+        "class work: one statement more in each step",
+        "goclaw/engine/journal.py",
+        "        results = await self._database.write(\n            *rows,\n",
+        "        await self._database.write()\n        results = await self._database.write(\n            *rows,\n",
+        "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
+    ),
+    bug(
+        "every commit waits for the disk",
+        "class work: one fsync more in each step",
+        "goclaw/store/database.py",
+        "    durable = any(transaction.durable for transaction in group)\n",
+        "    durable = True\n",
+        "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
+    ),
+    bug(
+        "the loop's beat never rests",
+        "class work: an idle daemon that is busy",
+        "goclaw/health/heartbeat.py",
+        "            await self._clock.sleep(BEAT_SECONDS)\n",
+        "            await self._clock.sleep(BEAT_SECONDS / 100)\n",
+        "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
+    ),
 ]

@@ -1,0 +1,49 @@
+"""How much the daemon does: its work is counted, and held to the table of `tests/work/counts.txt`."""
+
+import sys
+
+import pytest
+
+from tests.work.bounds import PYTHON, excesses, goal_of, rows
+from tests.work.measure import ALL, IDLE, START, TURNS, measure
+from tests.work.stage import system_calls, tracer
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+async def test_turns_and_idling_do_no_more_than_the_table_says() -> None:
+    """One test: the scenarios share a daemon, whose start is dear under a tracer."""
+    above = list(excesses(await measure(TURNS), rows()))
+    if above:
+        # On a busy machine an answer may come in parts, and be shown in parts; what a change costs is there again.
+        above = list(excesses(await measure(TURNS), rows()))
+    assert not above, "\n".join(["see `python -m tests.work --help`", *above])
+    if not tracer():
+        pytest.skip("all other counts hold, but system calls were not counted: no strace, or no ptrace here")
+    if sys.version_info[:2] != PYTHON:
+        pytest.skip(
+            "all other counts hold, but calls, modules and system calls are those of Python {}.{}".format(*PYTHON)
+        )
+
+
+def test_every_scenario_has_its_counts_and_its_goals() -> None:
+    table = rows()
+    counted = {(row.scenario, row.kind) for row in table}
+    kinds = ("calls", "statements", "transactions", "fsyncs", "hops", "tasks", "log-lines", "requests", "system-calls")
+    assert counted >= {(scenario, kind) for scenario in (*TURNS, ALL, IDLE) for kind in kinds} | {(START, "modules")}
+    assert [row for row in table if row.goal != goal_of(row.scenario, row.kind, row.before)] == []
+
+
+def test_system_calls_are_those_between_two_marks_and_not_the_listeners() -> None:
+    trace = """
+7  read(3, "before", 9) = 6
+9  access("/work-mark-m1", F_OK) = -1 ENOENT (No such file or directory)
+7  write(4, "a", 1 <unfinished ...>
+8  fdatasync(5) = 0
+7  <... write resumed>) = 1
+9  sendto(6, "counts", 6, 0, NULL, 0) = 6
+7  --- SIGCHLD {si_signo=SIGCHLD} ---
+9  access("/work-mark-m2", F_OK) = -1 ENOENT (No such file or directory)
+8  fdatasync(5) = 0
+"""
+    assert system_calls(trace, "m1", "m2", listener="9") == {"write": 1, "fdatasync": 1}
