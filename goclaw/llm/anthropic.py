@@ -35,7 +35,6 @@ from goclaw.llm.encoded import (
     EncodedTools,
     Pictures,
     again_without_pictures,
-    array,
     clean,
     results_first,
     splice,
@@ -150,10 +149,10 @@ class AnthropicModel(KnownModel):
 
     async def _body(self, request: Request, head: Mapping[str, Any]) -> bytes:
         messages = results_first(request.messages)
-        parts = {}
+        parts: dict[str, bytes | Sequence[bytes]] = {}
         if request.system.strip():
             block = orjson.dumps({"type": "text", "text": request.system})
-            parts["system"] = array([mark(block) if request.cache.after_system else block])
+            parts["system"] = [mark(block) if request.cache.after_system else block]
         shown, deferred = request.tools, request.deferred if self._defers else ()
         if deferred:
             shown = without_ours(shown)
@@ -234,8 +233,8 @@ def replayable(message: AssistantMessage, *, searches: bool) -> list[Any]:
     return blocks
 
 
-def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> bytes:
-    """Return the JSON list of turns: what follows each other from one side becomes one turn, tool results first.
+def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool, reminder: str = "") -> list[bytes]:
+    """Return the turns as JSON: what follows each other from one side becomes one turn, tool results first.
 
     The reminder is the last block, behind the last mark: the next request begins like this one without it.
     """
@@ -259,7 +258,7 @@ def join(messages: Sequence[Message], blocks: Sequence[Blocks], *, marked: bool,
         b'{"role":"%s","content":[%s]}' % (b"assistant" if from_model else b"user", b",".join(content))
         for from_model, content in turns
     ]
-    return array(texts if turns and not turns[0][0] else [OPENING, *texts])
+    return texts if turns and not turns[0][0] else [OPENING, *texts]
 
 
 def mark(block: bytes) -> bytes:

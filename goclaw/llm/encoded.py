@@ -10,9 +10,10 @@ import base64
 import hashlib
 import re
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import orjson
@@ -73,8 +74,7 @@ class EncodedMessages:
         """Return the forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
         found: list[Blocks] = []
         new = 0
-        for message in messages:
-            kept = self._kept.get(id(message))
+        for message, kept in zip(messages, list(map(self._kept.get, map(id, messages))), strict=True):
             if kept is not None and kept() is message:
                 found.append(kept.blocks)
             else:
@@ -204,6 +204,8 @@ def results_first(messages: Sequence[Message]) -> list[Message]:
 
     Every protocol wants them directly after the calls.
     """
+    if (UserMessage, ToolResult) not in pairwise(map(type, messages)):
+        return list(messages)
     ordered: list[Message] = []
     waiting: list[Message] = []
     for message in messages:
@@ -246,10 +248,26 @@ def reminded(request: Request) -> Request:
     return replace(request, messages=before, reminder="")
 
 
-def splice(head: Mapping[str, Any], **parts: bytes) -> bytes:
-    """Return the JSON object with the fields of `head` and, after them, `parts` that are JSON already."""
-    fields = [orjson.dumps(head)[1:-1], *(b'"%s":%s' % (name.encode(), text) for name, text in parts.items())]
-    return b"{" + b",".join(field for field in fields if field) + b"}"
+def splice(head: Mapping[str, Any], **parts: bytes | Sequence[bytes]) -> bytes:
+    """Return the JSON object with the fields of `head` and, after them, `parts`; there must be one field at least.
+
+    Args:
+        head: fields that are encoded here.
+        parts: values that are JSON already, or the items of a list that are. They are copied once: a conversation may
+            have megabytes.
+    """
+    pieces = [orjson.dumps(head)[1:-1]] if head else []
+    for name, value in parts.items():
+        if isinstance(value, bytes):
+            pieces.append(b'"%s":%s' % (name.encode(), value))
+            continue
+        items = [*value] or [b""]
+        items[0] = b'"%s":[%s' % (name.encode(), items[0])
+        items[-1] += b"]"
+        pieces += items
+    pieces[0] = b"{" + pieces[0]
+    pieces[-1] += b"}"
+    return b",".join(pieces)
 
 
 async def with_conversation(
@@ -259,29 +277,26 @@ async def with_conversation(
     request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
     spoken = results_first(request.messages)
-    texts = list(results_together(spoken, await messages.blocks(spoken, request.tools)))
+    texts = results_together(spoken, await messages.blocks(spoken, request.tools))
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
-    return splice(head, **parts, messages=array(texts))
+    return splice(head, **parts, messages=texts)
 
 
-def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> Iterator[bytes]:
-    """Yield the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
+def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> list[bytes]:
+    """Return the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
+    if set(map(len, encoded)) == {1}:
+        return [only for (only,) in encoded]
+    ordered: list[bytes] = []
     waiting: list[bytes] = []
     for message, blocks in zip(messages, encoded, strict=True):
         if isinstance(message, ToolResult):
-            yield blocks[0]
+            ordered.append(blocks[0])
             waiting += blocks[1:]
         else:
-            yield from waiting
+            ordered += [*waiting, *blocks]
             waiting = []
-            yield from blocks
-    yield from waiting
-
-
-def array(items: Sequence[bytes]) -> bytes:
-    """Return the JSON array of items that are JSON already."""
-    return b"[" + b",".join(items) + b"]"
+    return ordered + waiting
 
 
 def clean(name: str) -> str:

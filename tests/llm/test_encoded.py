@@ -2,6 +2,7 @@ import asyncio
 import cProfile
 import gc
 import re
+from collections.abc import Sequence
 from itertools import chain
 
 import orjson
@@ -13,7 +14,17 @@ from goclaw.config.schema import ModelOptions
 from goclaw.config.servers import SERVERS
 from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm import anthropic, ollama, openai_chat
-from goclaw.llm.encoded import Blocks, EncodedMessages, EncodedTools, Pictures, array, clean, results_first, splice
+from goclaw.llm.base import Request
+from goclaw.llm.encoded import (
+    Blocks,
+    EncodedMessages,
+    EncodedTools,
+    Pictures,
+    clean,
+    results_first,
+    splice,
+    with_conversation,
+)
 from tests.lanes import repeats
 from tests.llm.asking import PICTURE, TIME, TOOLS, WEATHER, model_ports
 from tests.llm.conversations import CONVERSATIONS
@@ -100,9 +111,25 @@ def test_results_come_before_what_was_said_meanwhile() -> None:
     assert results_first([before, calls, between, one, after, two]) == [before, calls, one, two, between, after]
 
 
+def one_by_one(messages: Sequence[Message]) -> Sequence[Message]:
+    ordered, waiting = list[Message](), list[Message]()
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            ordered, waiting = [*ordered, *waiting, message], []
+        else:
+            (waiting if isinstance(message, UserMessage) else ordered).append(message)
+    return ordered + waiting
+
+
+@given(CONVERSATIONS)
+def test_results_are_put_first_as_if_each_message_were_looked_at(messages: list[Message]) -> None:
+    assert results_first(messages) == one_by_one(messages)
+
+
 def test_parts_are_spliced_into_one_object() -> None:
-    assert orjson.loads(splice({"a": 1}, b=array([b"1", b"{}"]))) == {"a": 1, "b": [1, {}]}
+    assert orjson.loads(splice({"a": 1}, b=[b"1", b"{}"], c=b"3")) == {"a": 1, "b": [1, {}], "c": 3}
     assert orjson.loads(splice({}, b=b"2")) == {"b": 2}
+    assert orjson.loads(splice({}, b=[], c=[b"1"])) == {"b": [], "c": [1]}
 
 
 @given(st.text(), st.text())
@@ -146,3 +173,16 @@ async def test_the_body_of_a_known_conversation_is_joined_and_not_encoded_anew()
 
     anew, again = await steps(), await steps()
     assert again < min(anew / 2, 10 * len(messages)), (anew, again)
+
+
+async def test_a_known_conversation_costs_a_step_or_two_a_message() -> None:
+    messages: list[Message] = [UserMessage("x"), AssistantMessage("y")] * 500
+    kept, tools = EncodedMessages(lambda message, _: (b"{}",), load), EncodedTools(openai_chat.encode_tools)
+
+    async def steps() -> int:
+        with cProfile.Profile() as profile:
+            await with_conversation({}, Request("be brief", messages, ()), kept, tools)
+        return sum(entry.callcount for entry in profile.getstats())
+
+    await steps()
+    assert await steps() < 2 * len(messages)

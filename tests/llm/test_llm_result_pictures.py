@@ -63,7 +63,7 @@ async def body(encode: Encode) -> list[dict[str, Any]]:
 
 async def test_anthropic_gets_the_picture_in_the_result() -> None:
     blocks = await EncodedMessages(anthropic.encode, load).blocks(results_first(TALK))
-    sent = orjson.loads(anthropic.join(TALK, blocks, marked=False))
+    sent = [orjson.loads(turn) for turn in anthropic.join(TALK, blocks, marked=False)]
     first, second = sent[-1]["content"]
     assert [part["type"] for part in first["content"]] == ["text", "image"]
     assert first["content"][1]["source"] == {"type": "base64", "media_type": "image/png", "data": SAID}

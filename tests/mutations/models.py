@@ -4,6 +4,14 @@ from tests.mutations.bug import Bug, bug
 
 BUGS: list[Bug] = [
     bug(
+        "a conversation is put together as if each message had pictures behind it",
+        "class work: a request costs by the length of its history",
+        "goclaw/llm/encoded.py",
+        "    if set(map(len, encoded)) == {1}:",
+        "    if False:",
+        "tests/llm/test_encoded.py::test_a_known_conversation_costs_a_step_or_two_a_message",
+    ),
+    bug(
         "each piece of a text goes through the house by itself, though many came at once",
         "class work: a quick model's answer costs by the token",
         "goclaw/llm/http_streams.py",
