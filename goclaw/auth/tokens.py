@@ -22,7 +22,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.core.clock import Clock
-from goclaw.core.files import only_writer, replace_file, shown_path
+from goclaw.core.files import FileLook, file_version, only_writer, replace_file, shown_path
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError
 
@@ -86,7 +86,7 @@ class Tokens:
         """
         if found := self.find(secret):
             return found
-        if await asyncio.to_thread(_version, self._path) != self._seen:
+        if await asyncio.to_thread(file_version, self._path) != self._seen:
             await self.refresh()
         # Also where nothing has changed now: a simultaneous request may have read it meanwhile.
         return self.find(secret)
@@ -112,7 +112,7 @@ class Tokens:
         """Look at the file now."""
         # Before the reading: a version that comes in between is read twice rather than missed. It counts as seen after
         # it: until then a simultaneous request with a new token has to look for that, too.
-        seen = await asyncio.to_thread(_version, self._path)
+        seen = await asyncio.to_thread(file_version, self._path)
         try:
             self._tokens, problem = await asyncio.to_thread(read_tokens, self._path), ""
         except ConfigError as error:
@@ -131,22 +131,16 @@ async def open_tokens(path: Path, clock: Clock) -> AsyncIterator[Tokens]:
     """Open the tokens, kept up to date with the file at `path` until the block ends."""
     tokens = Tokens(path, clock)
     await tokens.refresh()
-    async with background(_watch(tokens, clock), "access tokens watcher"):
+    async with background(_watch(tokens, path, clock), "access tokens watcher"):
         yield tokens
 
 
-async def _watch(tokens: Tokens, clock: Clock) -> None:
+async def _watch(tokens: Tokens, path: Path, clock: Clock) -> None:
+    look = FileLook(path)
     while True:
         await clock.sleep(LOOK_SECONDS)
-        await tokens.refresh()
-
-
-def _version(path: Path) -> tuple[int, ...]:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        if look.is_due():
+            await tokens.refresh()
 
 
 def digest_of(secret: str) -> str:

@@ -18,7 +18,7 @@ from goclaw.config.report import json_type, problem_line, problem_lines
 from goclaw.config.values import absolute
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK
-from goclaw.core.files import decode, only_writer, read_bytes, replace_file, shown_path
+from goclaw.core.files import FileLook, decode, only_writer, read_bytes, replace_file, shown_path
 from goclaw.core.records import record
 from goclaw.core.selection import malformed
 from goclaw.core.supervise import background
@@ -59,6 +59,7 @@ class Users:
         self._path = path
         self._seen: object = content
         self._missed = False
+        self._look = FileLook(path) if path else None
         self.problem: str | None = None
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
 
@@ -87,13 +88,14 @@ class Users:
 
     async def refresh(self) -> None:
         """Look at the file now. A broken or unreadable file changes nothing but `problem`."""
-        if self._path is None:
+        if self._path is None or self._look is None or not self._look.is_due():
             return
         try:
             content = await asyncio.to_thread(_read, self._path)
         except ConfigError as error:
             # What can be read later is news, even if it is what was there before.
             self._seen = error
+            self._look.forget()
             self._report(error)
             return
         # An editor may be about to put a new file in the place of a missing one; the next look decides.

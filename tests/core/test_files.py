@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.files import create_file, publish, replace_file
+from goclaw.core.files import FileLook, create_file, publish, replace_file
 
 
 def mode(path: Path) -> int:
@@ -89,3 +89,28 @@ def test_a_finished_file_that_gets_no_name_stays_where_it_is(tmp_path: Path) -> 
     with pytest.raises(FileExistsError):
         publish(finished, path)
     assert finished.read_text() == "ours" and path.is_symlink()
+
+
+def test_a_file_is_read_twice_as_it_is_and_again_when_it_was_written_replaced_or_removed(tmp_path: Path) -> None:
+    """Twice, because a second write within one tick of the file system's clock shows in nothing else."""
+    path = tmp_path / "users.json"
+    look = FileLook(path)
+
+    def due() -> list[bool]:
+        return [look.is_due() for _ in range(4)]
+
+    known = [True, True, False, False]
+    assert due() == known, "it is missing"
+    path.write_text("one")
+    assert due() == known, "it is there"
+    os.utime(path, ns=(times := path.stat().st_atime_ns, times))
+    path.write_text("two")
+    os.utime(path, ns=(times, times))
+    assert due() == known, "written with the same size and time"
+    (tmp_path / "new").write_text("two")
+    (tmp_path / "new").replace(path)
+    assert due() == known, "replaced"
+    path.unlink()
+    assert due() == known, "removed"
+    look.forget()
+    assert due() == known, "it could not be read"

@@ -111,7 +111,7 @@ BUGS: list[Bug] = [
         "a window that a server could not tell at the start is never asked for again",
         "class window: /status says 32,768 where the model has 2,048",
         "goclaw/llm/chain.py",
-        "        if isinstance(model, Looking):\n            await model.look()\n",
+        "        if looking is not None:\n            await looking.look()\n",
         "        return\n",
         "tests/llm/test_chain.py::test_the_model_that_would_be_asked_learns_its_window",
     ),
