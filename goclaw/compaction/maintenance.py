@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from goclaw.agent.context.budget import filled, is_small
-from goclaw.agent.context.summary import CHECKPOINT, Material, reached, told, write_checkpoint
+from goclaw.agent.context.summary import CHECKPOINT, Checkpoint, Material, reached, told, write_checkpoint
 from goclaw.compaction.compacting import Compactor
 from goclaw.compaction.flush import Due, Flush
 from goclaw.compaction.summary_retries import SummaryRetries
@@ -25,6 +25,7 @@ from goclaw.core.messages import UserMessage
 from goclaw.core.records import record
 from goclaw.core.supervise import background
 from goclaw.errors import ConfigError, StateError
+from goclaw.llm.base import ChatModel
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts, Session
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
@@ -81,11 +82,17 @@ class Checkpoints:
         if not messages or window.owed:
             return False
         before, tokens = window.summary, window.tokens(session.overhead)
-        texts = await asyncio.to_thread(lambda: [told(message) for message in messages])
-        material = Material(before, texts, in_one=is_small(context_window))
+
+        async def write(model: ChatModel) -> Checkpoint | None:
+            # Only for a model: a conversation of a thousand messages is much to put into words for none.
+            texts = await asyncio.to_thread(lambda: [told(message) for message in messages])
+            return await write_checkpoint(
+                Material(before, texts, in_one=is_small(context_window)), model, attempt.spent
+            )
+
         async with self.compactor.attempt(session.key, "checkpoint") as attempt:
             written = await attempt.first(
-                lambda model: write_checkpoint(material, model, attempt.spent),
+                write,
                 self.compactor.full_timeout,
                 main_model=self.settings.main_model,
             )

@@ -153,6 +153,8 @@ class Database:
         self._reader = reader
         self._place = place
         self._waiting: asyncio.Queue[_Transaction] = asyncio.Queue()
+        self._durable: bool | None = None
+        """How the writer was told to commit last; None: not known."""
         self.salvaged = salvaged
         """The salvage of a damaged file that this one replaced at this start."""
         self.trouble: DiskError | None = None
@@ -221,10 +223,14 @@ class Database:
     async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[StatementResult] | Exception]:
         if self.trouble and self._is_damaged():
             raise self.trouble
+        durable = any(transaction.durable for transaction in group)
+        change, self._durable = durable if durable != self._durable else None, None
         try:
-            return await self._writer.run(partial(_commit, group=group, place=self._place))
+            outcomes = await self._writer.run(partial(_commit, group=group, place=self._place, durable=change))
         except (sqlite3.Error, OSError) as error:
             raise disk_error(error, self._place.path, "written") from error
+        self._durable = durable
+        return outcomes
 
     def _is_damaged(self) -> bool:
         return self.trouble is not None and self.trouble.fault is DiskFault.DAMAGED
@@ -273,21 +279,28 @@ def _ignore_commit() -> None:
 
 
 def _commit(
-    connection: sqlite3.Connection, group: Sequence[_Transaction], place: _Place
+    connection: sqlite3.Connection, group: Sequence[_Transaction], place: _Place, durable: bool | None
 ) -> list[list[StatementResult] | Exception]:
     """Commit a group; a transaction that fails by its own fault is rolled back alone.
+
+    Args:
+        connection: the writer.
+        group: what is committed together.
+        place: the file.
+        durable: whether the disk must have it from now on when a commit returns; None: as before.
 
     Raises:
         DiskError: the file is not the one that was opened.
         sqlite3.Error: nothing of the group is kept.
     """
-    durable = any(transaction.durable for transaction in group)
     place.check()
     try:
-        connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+        if durable is not None:
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
         connection.execute("BEGIN IMMEDIATE")
-        outcomes = [_run_one(connection, transaction) for transaction in group]
-        connection.execute("COMMIT")
+        outcomes = [_run_one(connection, transaction, alone=len(group) == 1) for transaction in group]
+        if connection.in_transaction:
+            connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             # Should this fail, too, the next BEGIN does, and comes by here again.
@@ -309,8 +322,12 @@ def _rewrite(connection: sqlite3.Connection) -> bool:
     return not busy
 
 
-def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[StatementResult] | Exception:
-    connection.execute("SAVEPOINT one")
+def _run_one(
+    connection: sqlite3.Connection, transaction: _Transaction, *, alone: bool
+) -> list[StatementResult] | Exception:
+    """Run the statements; where one fails by its own fault, undo them and return the error. `alone`: in its group."""
+    if not alone:
+        connection.execute("SAVEPOINT one")
     try:
         results = []
         for statement in transaction.statements:
@@ -320,10 +337,12 @@ def _run_one(connection: sqlite3.Connection, transaction: _Transaction) -> list[
     except (*_ITS_OWN_FAULT, sqlite3.OperationalError) as error:
         if not _is_its_own_fault(error):
             raise
-        connection.execute("ROLLBACK TO one")
-        connection.execute("RELEASE one")
+        connection.execute("ROLLBACK" if alone else "ROLLBACK TO one")
+        if not alone:
+            connection.execute("RELEASE one")
         return error
-    connection.execute("RELEASE one")
+    if not alone:
+        connection.execute("RELEASE one")
     return results
 
 

@@ -265,8 +265,8 @@ BUGS: list[Bug] = [
         "every commit waits for the disk",
         "class work: one fsync more in each step",
         "goclaw/store/database.py",
-        "    durable = any(transaction.durable for transaction in group)\n",
-        "    durable = True\n",
+        "        durable = any(transaction.durable for transaction in group)\n",
+        "        durable = True\n",
         "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
     ),
     bug(
