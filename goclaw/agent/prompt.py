@@ -6,6 +6,7 @@ daemon's start all measure with `measured_budget`, so that they agree.
 """
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,7 +17,9 @@ from goclaw.agent.context.budget import ContextBudget, reserve
 from goclaw.agent.kinds import AGENT_TOOL, Kinds
 from goclaw.config.agents import AgentSettings
 from goclaw.config.schema import CompactionSettings, Config
+from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Inbound
+from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
@@ -59,31 +62,58 @@ sender's own voice" is the sender speaking. Between <system-reminder> marks, at 
 of something: keep to it, and do not mention it."""
 
 
+SETTLED_SECONDS = 2.0
+"""A file that is younger when it is read may change again under the same stamp: FAT counts in two seconds."""
+
+_Stamp = tuple[int, int, int, int]
+
+
+@record
+class _Composed:
+    """A prompt, and the files that it was made of."""
+
+    stamps: Mapping[str, _Stamp]
+    text: str
+    settled: bool
+    """Whether the stamps will tell every change; see `SETTLED_SECONDS`."""
+
+
 class SystemPrompt:
     """The system prompt of each workspace, kept until one of its files changes."""
 
-    def __init__(self) -> None:
-        self._known: dict[Path, tuple[Mapping[str, tuple[int, int]], str]] = {}
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or RealClock()
+        self._known: dict[Path, _Composed] = {}
 
     async def system(self, workspace: Workspace) -> str:
         """Return the system prompt for `workspace`."""
-        stamps = await asyncio.to_thread(_stamps, workspace.root)
+        now = self._clock.now()
+        stamps, changed = await asyncio.to_thread(_stamps, str(workspace.root))
         known = self._known.get(workspace.root)
-        if known is None or known[0] != stamps:
-            known = self._known[workspace.root] = (stamps, await _compose(workspace, list(stamps)))
-        return known[1]
+        if known is None or not known.settled or known.stamps != stamps:
+            text = await _compose(workspace, list(stamps))
+            settled = now - changed >= SETTLED_SECONDS
+            known = self._known[workspace.root] = _Composed(stamps, text, settled)
+        return known.text
 
 
-def _stamps(root: Path) -> dict[str, tuple[int, int]]:
-    """Return the existing files, each with the stamp that changes with it."""
-    found: dict[str, tuple[int, int]] = {}
+def _stamps(root: str) -> tuple[dict[str, _Stamp], float]:
+    """Return the existing files, each with the stamp that changes with it, and when one of them changed last."""
+    found: dict[str, _Stamp] = {}
+    changed = 0.0
     for name in FILES:
         try:
-            status = (root / name).stat(follow_symlinks=False)
+            # Of what a link leads to: the link itself does not change with it.
+            status = os.stat(f"{root}/{name}")  # noqa: PTH116 -- a turn has eight, and Path costs more
         except OSError:
             continue
-        found[name] = (status.st_mtime_ns, status.st_size)
-    return found
+        found[name] = _stamp(status)
+        changed = max(changed, status.st_mtime, status.st_ctime)
+    return found, changed
+
+
+def _stamp(status: os.stat_result) -> _Stamp:
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino
 
 
 async def _compose(workspace: Workspace, names: list[str]) -> str:

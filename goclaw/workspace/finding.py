@@ -5,6 +5,7 @@ themselves. Nothing is ranked or kept here.
 """
 
 import os
+import re
 import stat
 import time
 from collections import deque
@@ -20,6 +21,7 @@ from goclaw.workspace.path_resolver import PathResolver
 from goclaw.workspace.patterns import MAX_IGNORE_FILE, Ignored, Pattern
 
 _DEEPEST_GLOB = 24
+_WILDCARDS = re.compile(r"[*?[]")
 
 Name = tuple[str, bool, os.stat_result | None]
 """A name in a folder; whether it is a folder; its stat when it is a regular file."""
@@ -57,6 +59,16 @@ class Sight:
         inode = inode_of(found)
         return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
 
+    def has_folder(self, path: str) -> bool:
+        """Whether there is this folder, and no link in its place; of the folder above that is known by now."""
+        if is_temporary(path.rpartition("/")[2]):
+            return False  # half-written, or left by a kill
+        try:
+            os.close(self.resolver.folder(path, os.O_PATH)[0])
+        except OSError:
+            return False
+        return True
+
     def names_in(self, below: str, most: int | None = None) -> list[Name]:
         """Return the names in a folder, sorted, at most `most`.
 
@@ -90,8 +102,17 @@ def matches(sight: Sight, pattern: str) -> Iterator[GlobMatch]:
 
 
 def _match(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[GlobMatch]:
-    if depth == 0:
-        return
+    part, rest = parts[0], parts[1:]
+    if depth and rest and not _WILDCARDS.search(part):
+        # A folder that is named is not looked for: the one above may have thousands of names.
+        path = f"{below}/{part}" if below else part
+        if sight.has_folder(path):
+            yield from _match(sight, path, rest, depth - 1)
+    elif depth:
+        yield from _match_names(sight, below, parts, depth)
+
+
+def _match_names(sight: Sight, below: str, parts: list[str], depth: int) -> Iterator[GlobMatch]:
     part, rest = parts[0], parts[1:]
     if part == "**":
         # Zero folders first, then each folder with the same pattern again.

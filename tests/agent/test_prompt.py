@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.agent.prompt import BASE, FILE_LIMIT, FILES, NAME_LIMIT, SystemPrompt, envelope, write_templates
+from goclaw.agent import prompt as prompts
+from goclaw.agent.prompt import (
+    BASE,
+    FILE_LIMIT,
+    FILES,
+    NAME_LIMIT,
+    SETTLED_SECONDS,
+    SystemPrompt,
+    envelope,
+    write_templates,
+)
+from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor, Address, Inbound
 from goclaw.workspace import Workspace
 
@@ -69,6 +80,32 @@ async def test_a_change_that_keeps_the_size_is_seen(tmp_path: Path) -> None:
     assert "yes" in await system(prompt, tmp_path)
     file.write_text("no!")
     assert "no!" in await system(prompt, tmp_path)
+
+
+async def test_a_file_behind_a_link_is_followed(tmp_path: Path) -> None:
+    prompt, file = SystemPrompt(), tmp_path / "shared.md"
+    file.write_text("yes")
+    (tmp_path / "AGENTS.md").symlink_to("shared.md")
+    assert "yes" in await system(prompt, tmp_path)
+    file.write_text("changed")
+    assert "changed" in await system(prompt, tmp_path)
+
+
+@pytest.mark.promise("P-cache-stable")
+async def test_a_change_that_its_stamp_does_not_show_is_seen_while_the_file_is_young(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a file system that counts in two seconds; a stamp that is older than that is trusted, and nothing is read."""
+    monkeypatch.setattr(prompts, "_stamp", lambda status: (status.st_size,))
+    prompt, file = SystemPrompt(), tmp_path / "SOUL.md"
+    for text in ("yes", "no!"):
+        file.write_text(text)
+        assert text in await system(prompt, tmp_path)
+
+    later = SystemPrompt(SteppedClock(file.stat().st_ctime + SETTLED_SECONDS))
+    assert "no!" in await system(later, tmp_path)
+    file.write_text("new")
+    assert "no!" in await system(later, tmp_path)
 
 
 @pytest.mark.parametrize("character", ["x", "я", "😀"])

@@ -1,5 +1,7 @@
 """Globs, finding files, and the nearest name of a misspelt one."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,43 @@ def test_a_folder_in_which_something_fits_is_looked_into(parts: list[str], names
     [pattern] = patterns("/".join(parts))
     if pattern.matches(names):
         assert all(pattern.may_match_below(names[:end]) for end in range(1, len(names)))
+
+
+async def test_a_folder_that_a_walk_names_is_found_without_looking_at_its_neighbours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory/users/me").mkdir(parents=True)
+    (tmp_path / "memory/users/me/a.md").touch()
+    listed = []
+    scandir = os.scandir
+
+    def noting(folder: int) -> Iterator[os.DirEntry[str]]:
+        listed.append(Path(f"/proc/self/fd/{folder}").readlink())
+        return scandir(folder)
+
+    async with Workspace(tmp_path) as workspace:
+        monkeypatch.setattr(os, "scandir", noting)
+        found = await workspace.walk(["memory/users/me/*.md", "gone/*.md"])
+        monkeypatch.undo()
+    assert [match.path for match in found] == ["memory/users/me/a.md"]
+    assert listed == [tmp_path / "memory/users/me"]
+
+
+async def test_a_folder_that_a_walk_names_is_none_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "memory/users").mkdir(parents=True)
+    (tmp_path / "memory/users/a.md").touch()
+    (tmp_path / "linked").symlink_to("memory")
+    (tmp_path / "memory/also").symlink_to("users")
+    async with Workspace(tmp_path) as workspace:
+        behind = [
+            "linked/users/*.md",
+            "memory/also/*.md",
+            "linked/users/a.md",
+            "memory/users/a.md/*",
+            "memory/../*/*/*",
+        ]
+        assert await workspace.walk(behind) == []
+        assert [match.path for match in await workspace.walk(["memory/users/a.md"])] == ["memory/users/a.md"]
 
 
 async def test_a_search_for_files_is_bounded_in_number_and_time(tmp_path: Path) -> None:
