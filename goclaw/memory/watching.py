@@ -18,9 +18,8 @@ from goclaw.workspace.hints import Hints, NothingTold, open_hints
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5
-"""Seconds between two reads of the kernel's events. With a sweep of 0.1 s, changes are visible well within two seconds.
-"""
+LOOK_SECONDS = 1.5
+"""Seconds between two reads of the kernel's events: with a sweep of 0.1 s, a change is seen within two seconds."""
 SAFETY_SECONDS = 6 * 3600.0
 """Seconds between two unprompted sweeps where the kernel tells of every change: it may have lost some."""
 UNTOLD_SECONDS = 60.0
