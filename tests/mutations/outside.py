@@ -478,4 +478,13 @@ BUGS: list[Bug] = [
         "        if True:",
         "tests/workspace/test_finding.py::test_a_folder_that_a_walk_names_is_none_behind_a_link",
     ),
+    bug(
+        "each memento is read by a thread of its own",
+        "class cost: a hundred hops in every request",
+        "goclaw/memory/values_and_mementos.py",
+        "        summaries = await place.workspace.use_each({entry.path: _summary for entry in entries}) "
+        "if entries else ()",
+        "        summaries = [await place.workspace.use(entry.path, _summary) for entry in entries]",
+        "tests/sessions/test_reminding_mementos.py",
+    ),
 ]

@@ -1,14 +1,17 @@
 """Which mementos the model is told of, whose they are, and that nothing else changes by them."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from goclaw.agent.context.untrusted_content import ContentMarkers
 from goclaw.auth.users import User
 from goclaw.core.events import Actor
 from goclaw.core.messages import UserMessage
 from goclaw.llm.scripted import Answer
-from goclaw.memory.user_memory import MAX_MEMENTOS
+from goclaw.memory.user_memory import MAX_MEMENTOS, mementos_of
 from goclaw.sessions.reminding import MAX_MEMENTO_CHARACTERS, MAX_SHOWN_MEMENTOS, remembered
 from goclaw.tools.memento import memento
 from goclaw.workspace import Workspace
@@ -93,3 +96,28 @@ async def test_what_is_told_is_bounded_in_number_and_in_length(tmp_path: Path) -
 async def test_somebody_whose_notes_cannot_be_read_is_answered_all_the_same(tmp_path: Path) -> None:
     async with Workspace(tmp_path) as workspace:
         assert await remembered(workspace, "a/b", ContentMarkers(), own=True) == ""
+
+
+async def test_a_request_asks_a_thread_once_for_all_mementos_of_a_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a folder of that name, or a link, is passed over."""
+    for number in range(MAX_SHOWN_MEMENTOS):
+        keep(tmp_path, f"memory/users/{ANN.key}/mementos/own {number}.md", f"# Own {number}")
+        keep(tmp_path, f"memory/mementos/shared {number}.md", f"# Shared {number}")
+    (tmp_path / "memory/mementos/folder.md").mkdir()
+    (tmp_path / "memory/mementos/link.md").symlink_to("shared 1.md")
+    asked = 0
+    to_thread = asyncio.to_thread
+
+    async def counting(*work: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        return await to_thread(*work)
+
+    async with Workspace(tmp_path) as workspace:
+        monkeypatch.setattr(asyncio, "to_thread", counting)
+        found = await mementos_of(workspace, ANN.key)
+        monkeypatch.undo()
+    assert len(found) == 2 * MAX_SHOWN_MEMENTOS and all(each.summary for each in found)
+    assert asked == 4
