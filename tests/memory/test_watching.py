@@ -20,13 +20,13 @@ from goclaw.workspace import Workspace, hints
 
 
 class HastyClock(SteppedClock):
-    """Looks follow each other without a pause; what is waited for longer than a look comes when time is moved."""
+    """Looks follow each other without a pause; any other wait ends when time is moved."""
 
     async def sleep(self, seconds: float) -> None:
-        if seconds > watching.LOOK_SECONDS:
-            await super().sleep(seconds)
-        else:
+        if seconds == watching.LOOK_SECONDS:
             await asyncio.sleep(0)
+        else:
+            await super().sleep(seconds)
 
 
 @dataclass
