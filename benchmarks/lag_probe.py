@@ -16,7 +16,8 @@ from typing import Any
 import uvloop
 
 from benchmarks import floor
-from goclaw.cli.daemon import run_daemon, serve
+from goclaw.cli.daemon import serve
+from goclaw.cli.loop import run_daemon
 from goclaw.config.load import load_config
 
 INTERVAL = 0.005

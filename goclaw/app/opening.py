@@ -11,16 +11,15 @@ from goclaw.app.running import start
 from goclaw.app.sessions import build_sessions
 from goclaw.auth.access import Access
 from goclaw.auth.users import open_users
-from goclaw.channels.base import Channel, ChannelPart, ChannelPorts, Routes
+from goclaw.channels.base import Channel, ChannelPorts, Routes
+from goclaw.channels.open import open_channels
 from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
-from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Actor
-from goclaw.core.plugins import load, third_party
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.machine_faults import Outage
@@ -58,12 +57,14 @@ async def open_app(
     counts: Callable[[], Mapping[str, float]] = dict,
     config_file: Path | None = None,
     parts: PackageParts | None = None,
+    begun: Mapping[str, object] | None = None,
 ) -> AsyncIterator[App]:
     """Yield the daemon, listening and answering while the block runs.
 
     Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
     to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
-    `parts`: what packages declare, which `config` holds already.
+    `parts`: what packages declare, which `config` holds already. `begun`: what the channels have begun; then the caller
+    holds the state folder.
 
     Raises:
         ConfigError: something in the configuration or users.json cannot be used.
@@ -71,8 +72,13 @@ async def open_app(
     """
     check_caching(config)
     async with AsyncExitStack() as stack:
+        if begun is None:
+            stack.enter_context(open_state(config))
         foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
-        channels = await _open_channels(stack, foundation) if with_channels else {}
+        channels: Mapping[str, Channel] = {}
+        if with_channels:
+            ports = partial(_channel_ports, foundation)
+            channels = await stack.enter_async_context(open_channels(config, ports, begun or {}))
         app = await _open_engine(
             stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
         )
@@ -87,7 +93,6 @@ async def _open_ground(
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
 ) -> Foundation:
-    stack.enter_context(open_state(config))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.database_path))
     feed = TranscriptFeed(database)
@@ -170,23 +175,17 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
     return {name: channel.health() for name, channel in channels.items()}
 
 
-async def _open_channels(stack: AsyncExitStack, foundation: Foundation) -> dict[str, Channel]:
-    """Open the channels that the configuration enables."""
-    config, ports = foundation.config, foundation.ports
-    channels: dict[str, Channel] = {}
-    for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
-        part = load(path, ChannelPart)
-        if part.enabled(config):
-            outside = ChannelPorts(
-                ports.http,
-                ports.clock,
-                ports.load_image,
-                foundation.alerts,
-                foundation.routes,
-                foundation.access.is_admin,
-            )
-            channels[name] = await stack.enter_async_context(part.open(config, outside))
-    return channels
+def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
+    ports = foundation.ports
+    return ChannelPorts(
+        ports.http,
+        ports.clock,
+        ports.load_image,
+        foundation.alerts,
+        foundation.routes,
+        foundation.access.is_admin,
+        begun,
+    )
 
 
 def _is_alone(foundation: Foundation, actor: Actor) -> bool:

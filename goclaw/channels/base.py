@@ -4,15 +4,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import aiohttp
-from aiohttp import web
 
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor, Alerts, Attachment, Delivery, GatewayPort, NoAlerts, Receipt
 from goclaw.core.records import record
+
+if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
+    from aiohttp import web
 
 
 @record
@@ -129,7 +131,7 @@ class Channel(Protocol):
         ...
 
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Handler: TypeAlias = "Callable[[web.Request], Awaitable[web.StreamResponse]]"
 
 
 @record
@@ -165,6 +167,8 @@ class ChannelPorts:
     routes: Routes = field(default_factory=Routes)
     is_admin: Callable[[Actor], bool] = no_admin
     """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
+    begun: object = None
+    """What the channel's `begin` yielded."""
 
 
 @record
@@ -174,6 +178,11 @@ class ChannelPart:
     name: str
     enabled: Callable[[Config], bool]
     open: Callable[[Config, ChannelPorts], AbstractAsyncContextManager[Channel]]
+    begin: "Callable[[Config], AbstractAsyncContextManager[object]] | None" = None
+    """Begins what takes the service long to answer, before the other modules of the daemon are imported.
+
+    It must acknowledge nothing: no message can be taken in yet. What it yields is handed to `open`.
+    """
 
 
 class Account(Protocol):

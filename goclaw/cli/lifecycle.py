@@ -33,7 +33,8 @@ def gateway(context: typer.Context) -> None:
     # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
     gc.disable()
     # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
-    from goclaw.cli.daemon import run_daemon, serve
+    from goclaw.cli.daemon import serve
+    from goclaw.cli.loop import run_daemon
 
     run_daemon(serve(loaded, started(loaded, options(context))))
 

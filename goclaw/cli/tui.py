@@ -106,7 +106,8 @@ def _open_terminal(config: Config, session: str, *, mouse: bool, pick: bool, rem
 
 
 def _run_here(loaded: Loaded, given: Options) -> None:
-    from goclaw.cli.daemon import run_daemon, serve
+    from goclaw.cli.daemon import serve
+    from goclaw.cli.loop import run_daemon
 
     run_daemon(serve(loaded, started(loaded, given)))
 

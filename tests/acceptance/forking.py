@@ -37,7 +37,7 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 LONGEST_MESSAGE = 65_536
 COMMANDS = ("lifecycle", "send", "tui", "config", "sessions", "access", "backup")
 MODULES = (
-    *("goclaw.cli.daemon", "goclaw.llm.openai_chat", "goclaw.tui.client"),
+    *("goclaw.cli.serving", "goclaw.llm.openai_chat", "goclaw.tui.client"),
     *(f"goclaw.cli.{name}" for name in COMMANDS),
     *("uvloop", "encodings.idna", "encodings.utf_8_sig"),
 )

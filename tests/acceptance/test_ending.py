@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from goclaw.app import GRACE_SECONDS
-from goclaw.cli.daemon import MAX_END
+from goclaw.cli.serving import MAX_END
 from tests.acceptance import hasty
 from tests.acceptance.daemon import ROOT, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel

@@ -7,8 +7,8 @@ from pathlib import Path
 PROGRAM = """
 import sys
 
-import goclaw.cli.daemon
 import goclaw.cli.lifecycle
+import goclaw.cli.serving
 from goclaw.config.load import load_config
 from goclaw.config.section import Section
 
@@ -37,3 +37,33 @@ def test_a_start_imports_no_large_library_and_neither_part_nor_section_that_is_n
     environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (["", "LayeredSettings"], "")
+
+
+BEFORE_THE_FIRST_POLL = """
+import sys
+
+import goclaw.cli.daemon
+import goclaw.cli.lifecycle
+import goclaw.cli.loop
+from goclaw.channels.open import begin_channels
+from goclaw.channels.telegram import first_poll
+
+print(*(name for name in sys.argv[1:] if name in sys.modules))
+"""
+AFTERWARDS = (
+    "goclaw.app",
+    "goclaw.memory",
+    "goclaw.store",
+    "aiohttp.web",
+    "rich",
+    "sqlalchemy",
+    "structlog",
+    "telegram",
+)
+
+
+def test_nothing_is_imported_before_the_first_poll_that_it_does_not_need(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", BEFORE_THE_FIRST_POLL, *LARGE, *WANTED_BY_FEW, *AFTERWARDS]
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == ([""], "")

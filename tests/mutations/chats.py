@@ -103,6 +103,23 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_request.py::test_a_message_is_sent_without_the_library_s_objects",
     ),
     bug(
+        "the first poll, which was sent early, is sent again by the poll loop",
+        "class telegram: an answer that is thrown away, and a request too many at each start",
+        "goclaw/channels/telegram/first_poll.py",
+        "return (self.url, self.form) == (url, form)",
+        "return False",
+        "tests/channels/telegram/test_first_poll.py::"
+        "test_what_its_answer_holds_waits_for_the_channel_and_is_asked_for_once",
+    ),
+    bug(
+        "the first poll waits until the whole daemon is imported",
+        "class start: libraries before the first poll that it does not need",
+        "goclaw/cli/daemon.py",
+        "from goclaw.channels.open import begin_channels\n",
+        "import goclaw.app\nfrom goclaw.channels.open import begin_channels\n",
+        "tests/cli/test_lifecycle_gateway.py::test_nothing_is_imported_before_the_first_poll_that_it_does_not_need",
+    ),
+    bug(
         "the typing sign flashes before an answer that is there at once",
         "class telegram: a request for nothing before each quick answer",
         "goclaw/channels/telegram/live.py",

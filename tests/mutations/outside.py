@@ -481,7 +481,7 @@ BUGS: list[Bug] = [
     bug(
         "each memento is read by a thread of its own",
         "class cost: a hundred hops in every request",
-        "goclaw/memory/values_and_mementos.py",
+        "goclaw/memory/user_memory.py",
         "        summaries = await place.workspace.use_each({entry.path: _summary for entry in entries}) "
         "if entries else ()",
         "        summaries = [await place.workspace.use(entry.path, _summary) for entry in entries]",

@@ -1,4 +1,5 @@
-"""Telegram, through python-telegram-bot's typed Bot API. This file is all that is imported while it is switched off.
+"""Telegram, through python-telegram-bot's typed Bot API. This file and the
+first poll are all that is imported while it is switched off.
 
 An interim text in a chat takes over the live message that already shows it: `state_files` assigns that message to the
 delivery, on disk before the edit, and the turn continues in a new live message.
@@ -7,6 +8,7 @@ delivery, on disk before the edit, and the turn continues in a new live message.
 from contextlib import AbstractAsyncContextManager
 
 from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
+from goclaw.channels.telegram.first_poll import begin
 from goclaw.config.schema import Config
 from goclaw.core.plugins import load
 
@@ -22,4 +24,4 @@ def open_channel(config: Config, ports: ChannelPorts) -> AbstractAsyncContextMan
     return load("goclaw.channels.telegram.channel:PART", ChannelPart).open(config, ports)
 
 
-CHANNEL = ChannelPart("telegram", enabled, open_channel)
+CHANNEL = ChannelPart("telegram", enabled, open_channel, begin)

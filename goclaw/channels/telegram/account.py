@@ -13,9 +13,9 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, TelegramError
 
 from goclaw.channels.base import AccountPart
-from goclaw.channels.telegram.polling import ANSWER_MARGIN, BATCH, Updates, checked
+from goclaw.channels.telegram.exchange import ALLOWED_UPDATES, ANSWER_MARGIN, BATCH, poll_parameters
+from goclaw.channels.telegram.polling import Updates, checked
 from goclaw.channels.telegram.request import AiohttpRequest, call
-from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.channels.telegram.updates import CHANNEL, Me, inbound_of
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
@@ -76,7 +76,7 @@ class TelegramAccount:
 
     async def _waiting(self) -> Updates:
         """Return the bot's waiting updates without acknowledging any; empty while Telegram is in trouble."""
-        parameters = {"timeout": self._poll_seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
+        parameters = poll_parameters(self._poll_seconds)
         try:
             return checked(await call(self._bot, "getUpdates", parameters, self._poll_seconds + ANSWER_MARGIN))
         except Conflict:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 
 from telegram import Bot, BotCommand
@@ -12,10 +12,12 @@ from telegram.error import BadRequest, TelegramError
 
 from goclaw.channels.base import Capabilities, Channel, ChannelPart, ChannelPorts, Handover
 from goclaw.channels.telegram.chat_access import BlockedChats, UnlistedGroups
-from goclaw.channels.telegram.connection import BotInUse, PollHealth, only_poller
+from goclaw.channels.telegram.connection import PollHealth
+from goclaw.channels.telegram.first_poll import FirstPoll
 from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import MediaGroups
 from goclaw.channels.telegram.message_content import limit_of
+from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
 from goclaw.channels.telegram.polling import Poller, Take
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
@@ -74,7 +76,8 @@ class TelegramChannel:
         self._memory = memory
         self._clock = ports.clock
         self._request = AiohttpRequest(ports.http, settings.proxy)
-        self._line = PollingRequest(ports.http, settings.proxy)
+        self._first = ports.begun if isinstance(ports.begun, FirstPoll) else None
+        self._line = PollingRequest(ports.http, settings.proxy, self._first)
         server = settings.base_url.rstrip("/")
         self._bot = Bot(
             token,
@@ -136,11 +139,18 @@ class TelegramChannel:
         source = self._webhook or Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
         while True:
             try:
-                with only_poller(self._token, self._settings.base_url, self._memory.folder):
+                with self._lock():
                     return await source.run(take)
             except BotInUse as error:
                 self._health.locked(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
+
+    def _lock(self) -> AbstractContextManager[object]:
+        """Hold the bot: the first time with the lock that the first poll took."""
+        first, self._first = self._first, None
+        if first:
+            return first.lock.pop_all()
+        return only_poller(self._token, self._settings.base_url, self._memory.folder)
 
     def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
         return UpdateHandler(

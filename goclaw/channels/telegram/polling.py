@@ -14,16 +14,13 @@ from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, TelegramError
 
 from goclaw.channels.telegram.connection import PollHealth, is_webhook
+from goclaw.channels.telegram.exchange import ANSWER_MARGIN, poll_parameters
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent, call
-from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import ends_within, set_within
 
 log = logging.getLogger(__name__)
 
-BATCH = 100
-ANSWER_MARGIN = 10.0
-"""Seconds beyond the long poll's own time until its connection counts as dead."""
 GAP = 0.5
 """Seconds between the beginnings of two polls, unless the first one brought news: at most two polls a second."""
 FIRST_PAUSE = 0.5
@@ -197,7 +194,7 @@ class Poller:
         return any(update["update_id"] >= offset for update in self._receipts.new_among(updates))
 
     async def _ask(self, seconds: int) -> Any:
-        parameters: dict[str, Any] = {"timeout": seconds, "limit": BATCH, "allowed_updates": ALLOWED_UPDATES}
+        parameters = poll_parameters(seconds)
         # The first poll has no offset: what was not acknowledged before a crash comes again.
         if self._receipts.offset is not None:
             parameters["offset"] = self._receipts.offset

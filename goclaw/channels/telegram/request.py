@@ -9,9 +9,8 @@ import io
 import json
 import warnings
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
-from urllib.parse import urlencode
 
 import aiohttp
 import orjson
@@ -20,19 +19,19 @@ from telegram.error import NetworkError, TelegramError
 from telegram.request import BaseRequest, RequestData
 from telegram.warnings import PTBUserWarning
 
+from goclaw.channels.telegram.exchange import Form, as_json, exchange, plain_form, timeout
+from goclaw.channels.telegram.first_poll import FirstPoll
 from goclaw.net import open_client
 
 # The library advises its typed methods, whose objects `call` is there to avoid.
 warnings.filterwarnings("ignore", message=r".*do_api_request", category=PTBUserWarning)
 
-CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 20.0
 """Seconds for Telegram's answer to an ordinary call; `getUpdates` brings its own timeout."""
 UPLOAD_SECONDS = 120.0
 TOO_MANY_REQUESTS = 429
 CLIENT_ERROR = 400
 UNAUTHORIZED = 401
-FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 class Unsent(NetworkError):
@@ -89,13 +88,12 @@ class AiohttpRequest(BaseRequest):
         """
         seconds = read_timeout if isinstance(read_timeout, int | float) else ANSWER_SECONDS
         if request_data is None:
-            status, body = await self._exchange(method, url, seconds)
+            status, body = await self._exchange(method, url, None, seconds)
         elif request_data.contains_files:
             upload = multipart_of(request_data)
-            status, body = await self._exchange(method, url, max(seconds, UPLOAD_SECONDS), upload)
+            status, body = await self._exchange(method, url, upload, max(seconds, UPLOAD_SECONDS))
         else:
-            form = urlencode(request_data.json_parameters).encode()
-            status, body = await self._exchange(method, url, seconds, form, FORM)
+            status, body = await self._exchange(method, url, plain_form(request_data.json_parameters), seconds)
         if status == TOO_MANY_REQUESTS:
             raise Flood(wait_of(body))
         if status >= CLIENT_ERROR and status != UNAUTHORIZED and not is_json(body):
@@ -133,25 +131,9 @@ class AiohttpRequest(BaseRequest):
             raise Unanswered("an answer that is not Telegram's")
         return parsed
 
-    async def _exchange(
-        self,
-        method: str,
-        url: str,
-        seconds: float,
-        data: aiohttp.FormData | bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, bytes]:
+    async def _exchange(self, method: str, url: str, form: Form, seconds: float) -> tuple[int, bytes]:
         try:
-            async with self._session.request(
-                method,
-                url,
-                data=data,
-                headers=headers,
-                timeout=timeout(seconds),
-                proxy=self._proxy,
-                allow_redirects=False,
-            ) as response:
-                return response.status, await response.read()
+            return await self._send(method, url, form, seconds)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
             raise Unsent(said(error)) from None
         except aiohttp.InvalidURL:
@@ -159,19 +141,36 @@ class AiohttpRequest(BaseRequest):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unanswered(said(error)) from None
 
+    async def _send(self, method: str, url: str, form: Form, seconds: float) -> tuple[int, bytes]:
+        return await exchange(self._session, method, url, form, seconds=seconds, proxy=self._proxy)
+
 
 class PollingRequest(AiohttpRequest):
-    """For `getUpdates` alone, on a client of its own: one that hangs is thrown away without cutting anything else."""
+    """For `getUpdates` alone, on a client of its own: one that hangs is thrown away without cutting anything else.
+
+    `first`: a poll that is under way already; its client is used for as long as it works.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, proxy: str | None, first: FirstPoll | None) -> None:
+        super().__init__(session, proxy)
+        self._first = self._unanswered = first
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[None]:
         """Open a new client, without connections and names of an older one, until the block ends."""
-        shared = self._session
-        async with open_client() as self._session:
+        shared, first, self._first = self._session, self._first, None
+        async with AsyncExitStack() if first is None else first.client.pop_all() as stack:
+            self._session = first.session if first else await stack.enter_async_context(open_client())
             try:
                 yield
             finally:
                 self._session = shared
+
+    async def _send(self, method: str, url: str, form: Form, seconds: float) -> tuple[int, bytes]:
+        first, self._unanswered = self._unanswered, None
+        if first and first.is_for(url, form):
+            return await first.answer
+        return await super()._send(method, url, form, seconds)
 
 
 async def call(bot: Bot, method: str, parameters: Mapping[str, Any], seconds: float | None = None) -> Any:
@@ -195,12 +194,7 @@ async def call(bot: Bot, method: str, parameters: Mapping[str, Any], seconds: fl
 
 def encoded(value: Any) -> Any:
     """Return a parameter as it stands in a form; the library's own objects are encoded by the library."""
-    return value if isinstance(value, str | InputFile | TelegramObject) else orjson.dumps(value).decode()
-
-
-def timeout(seconds: float) -> aiohttp.ClientTimeout:
-    """Bounds for each part of a request; a long upload may take longer in total."""
-    return aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS, sock_read=seconds)
+    return value if isinstance(value, str | InputFile | TelegramObject) else as_json(value)
 
 
 def multipart_of(data: RequestData) -> aiohttp.FormData:

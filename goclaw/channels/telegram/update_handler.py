@@ -112,15 +112,6 @@ def mentions_a_stranger(message: Json, me: Me) -> bool:
 
 
 NAMELESS = Me(0, "")
-ALLOWED_UPDATES = [
-    "message",
-    "edited_message",
-    "message_reaction",
-    "callback_query",
-    "my_chat_member",
-    "stopped_message_generation",
-]
-"""Kinds of updates to request; each one listed here is handled below."""
 MAX_COURTESIES = 50
 """Maximum concurrent answers to presses, and reactions: beyond that a button just goes on blinking."""
 

@@ -20,8 +20,8 @@ from telegram.error import BadRequest, InvalidToken, TelegramError
 
 from goclaw.channels.base import ChannelPorts
 from goclaw.channels.telegram.connection import PollHealth
+from goclaw.channels.telegram.exchange import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood, read_json
-from goclaw.channels.telegram.update_handler import ALLOWED_UPDATES
 from goclaw.core.clock import Backoff
 from goclaw.core.files import create_file
 from goclaw.errors import StateError

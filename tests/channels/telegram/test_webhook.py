@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from goclaw.channels.base import Channel, ChannelPorts, Routes
-from goclaw.channels.telegram.connection import only_poller
 from goclaw.channels.telegram.media_groups import QUIET_SECONDS
+from goclaw.channels.telegram.poll_lock import only_poller
 from goclaw.channels.telegram.webhook import ALERT, HEADER, LOOK_SECONDS, kept_secret
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock, RealClock, SteppedClock

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.channels.telegram.connection import BotInUse, only_poller
+from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
 
 HERE = Path("/home/ann/.goclaw")
 HOLDER = """
 import sys, time
 from pathlib import Path
-from goclaw.channels.telegram.connection import only_poller
+from goclaw.channels.telegram.poll_lock import only_poller
 with only_poller("42:x", "http://bot.example", Path("/home/bob/.goclaw")):
     print("held", flush=True)
     time.sleep(60)

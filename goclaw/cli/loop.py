@@ -1,0 +1,61 @@
+"""The daemon's event loop, and how long the end of its process may take."""
+
+import asyncio
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from goclaw.health.stuck_tasks import thread_stacks
+
+THREAD_SECONDS = 2.0
+"""Time for threads that still work after everything else has ended and is on disk."""
+
+
+def run_daemon(work: Coroutine[Any, Any, None]) -> None:
+    """Run the daemon's own loop: uvloop where there is one."""
+    # Should the interpreter itself break, or a service manager's watchdog send SIGABRT: every thread's last place.
+    faulthandler.enable()
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    code = 1
+    try:
+        runner.run(work)
+        code = 0
+    finally:
+        # A tool's thread that hangs cannot be ended; Python would wait for it forever.
+        with _gone_after(THREAD_SECONDS, code, "threads still work"):
+            runner.close()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+@contextmanager
+def _gone_after(seconds: float, code: int, reason: str) -> Iterator[None]:
+    """End the process if the block takes longer."""
+    last = last_resort(seconds, code, reason)
+    last.start()
+    try:
+        yield
+    finally:
+        last.cancel()
+
+
+def last_resort(seconds: float, code: int, reason: str) -> threading.Timer:
+    """Return a timer that ends the process, where the event loop may hang; it prints why, and all stacks."""
+
+    def end() -> None:
+        print(f"GoClaw ends without waiting any longer: {reason}.\n{thread_stacks()}", file=sys.stderr, flush=True)
+        os._exit(code)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    return timer
