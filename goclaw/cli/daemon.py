@@ -11,6 +11,7 @@ from goclaw.channels.open import begin_channels
 from goclaw.cli.process import LaunchRecord
 from goclaw.config.load import Loaded
 from goclaw.config.state import open_state
+from goclaw.core.extras import without
 
 
 async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
@@ -21,7 +22,13 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
     with open_state(loaded.config):
         async with begin_channels(loaded.config) as begun:
             # In a thread, so that what has begun goes on meanwhile.
-            await asyncio.to_thread(import_module, "goclaw.cli.serving")
+            await asyncio.to_thread(import_serving)
             from goclaw.cli.serving import serve_with
 
             await serve_with(loaded, launch, begun)
+
+
+def import_serving() -> None:
+    """Import the other modules, without what structlog colours tracebacks with (4 MB)."""
+    with without("rich"):
+        import_module("goclaw.cli.serving")

@@ -39,6 +39,28 @@ def test_a_start_imports_no_large_library_and_neither_part_nor_section_that_is_n
     assert (done.stdout.splitlines(), done.stderr) == (["", "LayeredSettings"], "")
 
 
+EVERYTHING = """
+import sys
+
+from goclaw.channels.base import ChannelPorts
+from goclaw.channels.telegram import CHANNEL
+from goclaw.cli.daemon import import_serving
+from goclaw.config.load import load_config
+
+import_serving()
+CHANNEL.open(load_config().config, None)
+print(*(name for name in sys.argv[1:] if name in sys.modules))
+import rich, cryptography, httpx._main
+"""
+
+
+def test_the_daemon_imports_libraries_without_extras_that_it_never_uses(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", EVERYTHING, "telegram", "rich", "pygments", "click", "cryptography"]
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["telegram"], "")
+
+
 BEFORE_THE_FIRST_POLL = """
 import sys
 

@@ -120,6 +120,14 @@ BUGS: list[Bug] = [
         "tests/cli/test_lifecycle_gateway.py::test_nothing_is_imported_before_the_first_poll_that_it_does_not_need",
     ),
     bug(
+        "libraries are imported with extras that the daemon never uses",
+        "class memory: megabytes for a command line and for passports",
+        "goclaw/core/extras.py",
+        "    sys.modules.update(dict.fromkeys(hidden))",
+        "    dict.fromkeys(hidden)",
+        "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
+    ),
+    bug(
         "the typing sign flashes before an answer that is there at once",
         "class telegram: a request for nothing before each quick answer",
         "goclaw/channels/telegram/live.py",
