@@ -2,6 +2,7 @@ import asyncio
 import cProfile
 import gc
 import re
+import tracemalloc
 from collections.abc import Sequence
 from itertools import chain
 
@@ -75,6 +76,20 @@ async def test_what_is_kept_goes_when_the_message_goes() -> None:
     del messages[:50]
     gc.collect()
     assert len(kept) == 50
+
+
+async def test_kept_forms_take_no_more_memory_than_they_are_long() -> None:
+    """`orjson` leaves kilobytes of room behind a short text, in the same block of memory."""
+    count, kept = 1_000, EncodedMessages(Counting(), load)
+    messages = [UserMessage(str(number)) for number in range(count)]
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        longest = max(len(form) for [form] in await kept.blocks(messages))
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert taken / count < 500 + longest
 
 
 async def test_pictures_are_loaded_for_new_messages_only() -> None:

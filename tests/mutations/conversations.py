@@ -171,6 +171,22 @@ BUGS: list[Bug] = [
         "test_nine_tenths_of_a_conversation_are_read_from_the_cache_once_it_is_long_enough",
     ),
     bug(
+        "what is kept of a message's encoded form holds kilobytes of empty room",
+        "class memory: twenty megabytes for the messages of 250 chats",
+        "goclaw/llm/encoded.py",
+        "id(message), tuple(map(_trimmed, blocks))",
+        "id(message), blocks",
+        "tests/llm/test_encoded.py::test_kept_forms_take_no_more_memory_than_they_are_long",
+    ),
+    bug(
+        "each thread of the daemon allocates from a heap of its own",
+        "class memory: what one thread has freed no other can use",
+        "goclaw/cli/loop.py",
+        "    _share_heap()\n    runner",
+        "    runner",
+        "tests/cli/test_loop.py::test_all_threads_of_the_daemon_share_one_heap",
+    ),
+    bug(
         "the prompt cache of compatible servers sees another beginning each time",
         "class cache: something of the moment at the front",
         "goclaw/llm/encoded.py",
