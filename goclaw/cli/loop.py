@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import faulthandler
 import os
+import resource
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -14,6 +15,8 @@ from goclaw.health.stuck_tasks import thread_stacks
 
 M_ARENA_MAX = -8
 """malloc.h of glibc."""
+MAX_FILES = 8_192
+"""Open files of the daemon: a turn has one while its model writes, and a command some pipes."""
 THREAD_SECONDS = 2.0
 """Time for threads that still work after everything else has ended and is on disk."""
 
@@ -23,6 +26,7 @@ def run_daemon(work: Coroutine[Any, Any, None]) -> None:
     # Should the interpreter itself break, or a service manager's watchdog send SIGABRT: every thread's last place.
     faulthandler.enable()
     _share_heap()
+    _allow_files()
     runner = asyncio.Runner(loop_factory=_loop_factory())
     code = 1
     try:
@@ -42,6 +46,15 @@ def _share_heap() -> None:
     """
     with suppress(AttributeError, OSError):  # another C library
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
+def _allow_files() -> None:
+    """Raise the soft limit of open files, which is often 1,024 for the sake of old programs that use select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a sandbox around the daemon may forbid it
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -10,6 +10,7 @@ handled in `llm.failures`.
 
 import asyncio
 import os
+import resource
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -32,8 +33,10 @@ CONNECT_TIMEOUT = 15.0
 """The time-out for a connection in seconds (name look-up, proxy and TLS included): longer means no server."""
 IDLE_TIMEOUT = 300.0
 """Seconds without a byte before a server counts as dead. Reasoning models send nothing for minutes."""
-CONNECTION_LIMIT = 100
-"""Connections at once. A turn has one open to its model, so this is also a bound on file descriptors."""
+MAX_CONNECTIONS = 2_000
+"""Connections at once: a turn has one open to its model while that writes."""
+OTHER_FILES = 256
+"""File descriptors that are left for everything else."""
 LOOPBACK_ONLY = "GOCLAW_LOOPBACK_ONLY"
 
 
@@ -61,12 +64,18 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
     environment = await asyncio.to_thread(read_environment)
     async with aiohttp.ClientSession(
-        connector=FreshestFirst(limit=CONNECTION_LIMIT),
+        connector=FreshestFirst(limit=_connections()),
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
         middlewares=(stay_on_loopback, environment.apply) if environment else (stay_on_loopback,),
     ) as session:
         yield session
+
+
+def _connections() -> int:
+    """Return how many connections this process has file descriptors for."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(OTHER_FILES, min(MAX_CONNECTIONS, allowed - OTHER_FILES))
 
 
 async def stay_on_loopback(

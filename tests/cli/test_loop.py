@@ -23,10 +23,33 @@ libc.fflush(None)
 """
 
 
+FILES = """
+import resource
+
+from goclaw.cli.loop import run_daemon
+from goclaw.net.client import open_client
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 4_096))
+
+async def work():
+    async with open_client() as client:
+        print(resource.getrlimit(resource.RLIMIT_NOFILE), client.connector.limit)
+
+run_daemon(work())
+"""
+
+
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has other heaps")
 def test_all_threads_of_the_daemon_share_one_heap() -> None:
+    assert output(HEAPS).count("<heap nr=") == 1
+
+
+def test_a_thousand_turns_at_once_have_a_connection_each() -> None:
+    """Where the soft limit of open files is low, as it is nearly everywhere, and the hard one is not."""
+    assert output(FILES) == "(4096, 4096) 2000\n"
+
+
+def output(program: str) -> str:
     environment = {"PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "-c", HEAPS], env=environment, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.count("<heap nr=") == 1
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -182,8 +182,8 @@ BUGS: list[Bug] = [
         "each thread of the daemon allocates from a heap of its own",
         "class memory: what one thread has freed no other can use",
         "goclaw/cli/loop.py",
-        "    _share_heap()\n    runner",
-        "    runner",
+        "    _share_heap()\n",
+        "",
         "tests/cli/test_loop.py::test_all_threads_of_the_daemon_share_one_heap",
     ),
     bug(

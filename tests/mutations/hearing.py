@@ -212,7 +212,7 @@ BUGS: list[Bug] = [
     bug(
         "Telegram is not asked for reactions",
         "issue: a thumb is never seen",
-        "goclaw/channels/telegram/update_handler.py",
+        "goclaw/channels/telegram/exchange.py",
         '    "message_reaction",\n',
         "",
         f"{_SESSION}::test_edits_and_reactions_reach_the_model_with_the_next_message",
