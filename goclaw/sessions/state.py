@@ -43,6 +43,8 @@ HEARD = "heard"
 _VIEW: Codec[PrunedView] = Codec(PrunedView)
 SESSIONS_IN_MEMORY = 200
 """Maximum conversations with a loaded window; the least recently used is dropped, and read again when needed."""
+BYTES_IN_MEMORY = 32 << 20
+"""Maximum (estimated) bytes of all loaded windows; the same."""
 
 
 @record
@@ -112,6 +114,8 @@ class Session:
     """The model's reminders, from turn to turn."""
     demo: DemoSince | None = None
     """The demo model gave the latest answer; None: a real one did, or none was given yet."""
+    bytes_held: int = 0
+    """(Estimated) bytes of the window when it was last counted; see `Contexts`."""
     tell: Callable[[str, str], Awaitable[None]] | None = None
     """Sends a line to the chat of the turn that runs, besides its answer: its topic, and the line."""
 
@@ -134,6 +138,8 @@ class Contexts:
         self._stored = stored
         self._clock = clock
         self._loaded: OrderedDict[str, Session] = OrderedDict()
+        self._bytes = 0
+        """(Estimated) bytes of all loaded windows."""
         self._markers: ContentMarkers | None = None
         self._changed = 0
         """Number of conversations dropped or cleared: a load during which it changes is repeated."""
@@ -146,15 +152,33 @@ class Contexts:
             changed, fresh = self._changed, await self._load(key)
             if changed == self._changed:  # else what was read may be what was forgotten meanwhile
                 session = self._loaded.setdefault(key, fresh)
+                self._weigh(session)
                 break
         self._loaded.move_to_end(key)
-        if len(self._loaded) > SESSIONS_IN_MEMORY:
-            idle = next((known for known in self._loaded.values() if not known.running and known is not session), None)
-            if idle is not None:
-                del self._loaded[idle.key]
-                if idle.reminders.idle:
-                    self._reminders.pop(idle.key, None)
+        if len(self._loaded) > SESSIONS_IN_MEMORY or self._bytes > BYTES_IN_MEMORY:
+            self._drop_idle(session)
         return session
+
+    def _drop_idle(self, used: Session) -> None:
+        """Drop the least recently used conversations, but `used` and those with a running turn, down to the bounds."""
+        for idle in [known for known in self._loaded.values() if not known.running and known is not used]:
+            if len(self._loaded) <= SESSIONS_IN_MEMORY and self._bytes <= BYTES_IN_MEMORY:
+                return
+            self._unload(idle.key)
+            if idle.reminders.idle:
+                self._reminders.pop(idle.key, None)
+
+    def _unload(self, key: str) -> Session | None:
+        session = self._loaded.pop(key, None)
+        self._bytes -= session.bytes_held if session else 0
+        return session
+
+    def _weigh(self, session: Session) -> None:
+        """Count what a loaded conversation holds now."""
+        if self._loaded.get(session.key) is session:
+            held = session.window.bytes_held()
+            self._bytes += held - session.bytes_held
+            session.bytes_held = held
 
     def known(self, key: str) -> Session | None:
         """Return the conversation, if it is in memory: what was chosen for it lately is known there."""
@@ -175,6 +199,7 @@ class Contexts:
             yield session
         finally:
             session.running, session.actor, session.tell = False, None, None
+            self._weigh(session)
 
     async def _load(self, key: str) -> Session:
         settings = await self._stored.of_session(key)
@@ -211,7 +236,7 @@ class Contexts:
     def forget(self, key: str, *, gone: bool = False) -> None:
         """Drop a conversation from memory: the store is newer (a turn ended half-way), or it was deleted (`gone`)."""
         self._changed += 1
-        session = self._loaded.pop(key, None)
+        session = self._unload(key)
         if session is not None:
             session.gone = gone
         if gone:

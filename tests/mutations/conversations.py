@@ -179,6 +179,14 @@ BUGS: list[Bug] = [
         "tests/llm/test_encoded.py::test_kept_forms_take_no_more_memory_than_they_are_long",
     ),
     bug(
+        "conversations in memory are bounded by their number only",
+        "class memory: two hundred long conversations are held at once",
+        "goclaw/sessions/state.py",
+        "            self._bytes += held - session.bytes_held\n",
+        "",
+        "tests/sessions/test_state.py::test_conversations_are_dropped_by_their_bytes_and_come_back_from_disk_equal",
+    ),
+    bug(
         "each thread of the daemon allocates from a heap of its own",
         "class memory: what one thread has freed no other can use",
         "goclaw/cli/loop.py",

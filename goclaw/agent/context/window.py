@@ -24,7 +24,8 @@ from goclaw.store.transcripts import StoredCompaction, StoredMessage
 
 log = logging.getLogger(__name__)
 
-
+ENTRY_BYTES, TOKEN_BYTES = 1_200, 12
+"""Bytes that an entry takes without its text, and for a token of that: as stored, as sent, as encoded for a model."""
 LATEST_RESULTS = 6
 """Results that are never pruned, and every result of the latest answer besides: the model is working with them."""
 HEAD = 400
@@ -310,6 +311,10 @@ class Window:
             self._counted = max(1, usage.input + usage.output - unsaid)
             self._counted_entries = len(self.entries)
         self.reminded = 0
+
+    def bytes_held(self) -> int:
+        """Return about how much memory its entries take, with what models keep of them."""
+        return ENTRY_BYTES * len(self.entries) + TOKEN_BYTES * _size(self.entries)
 
     def tokens(self, overhead: int) -> int:
         """Return the tokens of the next request: the provider's last count, plus estimates of what came after.
