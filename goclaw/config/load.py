@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from goclaw.config import contradictions, hooks, listening
 from goclaw.config.keys import Loc
@@ -52,38 +51,13 @@ _PASSWORD = re.compile(r"://[^/@:]*:([^/@]+)@")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class LayeredSettings(Config, BaseSettings):
-    """The configuration as pydantic-settings puts it together: of `layers`, the later ones on top of the earlier.
-
-    The layers are read here and not by the library's own sources: those know no line and column, take a duplicate key
-    silently, and let an unknown variable pass. Defaults are not checked: that would build what checks each section.
-    """
-
-    model_config = SettingsConfigDict(extra="forbid", frozen=True, defer_build=True, validate_default=False)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Return the sources, the strongest first."""
-        layers = init_settings()["layers"]
-        return tuple(InitSettingsSource(settings_cls, dict(layer)) for layer in reversed(layers))
-
-
 def combined(layers: Sequence[Mapping[str, Any]]) -> Config:
     """Build one configuration out of nested mappings, the later ones on top of the earlier.
 
     Raises:
         ValidationError: a key or a value does not fit the schema.
     """
-    given: dict[str, Any] = {"layers": layers}
-    found = LayeredSettings(**given)
-    return Config.model_construct(_fields_set=found.model_fields_set, **dict(found))
+    return Config.model_validate(merged(layers))
 
 
 @record
