@@ -1,6 +1,7 @@
 """Classes `exec` and `process`: what a command sees, what it leaves behind, and arguments that are no arguments."""
 
 import json
+import shutil
 
 import pytest
 
@@ -73,6 +74,32 @@ def test_a_flood_is_cut_kept_and_for_one_person_only(target: Target) -> None:
 def test_a_workspace_that_vanishes_is_an_error_in_words(target: Target) -> None:
     answers = target.calls(run("rm -rf ./* ; cd .. ; rmdir work"), run("echo on"))
     assert answers[1] == {"ok": True, "content": "on\nexit code: 0"}
+
+
+@pytest.mark.promise("P-exec-contained")
+@pytest.mark.parametrize("tier", ["bubblewrap", "broker"])
+def test_modes_times_and_owners_of_the_daemon_s_files_stay_as_they_are(target: Target, tier: str) -> None:
+    """`chmod 0777` of the state folder ran unasked in a plain user's turn, and let every user of the machine in."""
+    if tier == "bubblewrap" and not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    target.config.write_text(f"workspace: work\nstate_dir: state\ntools: {{exec: {{sandbox: {tier}}}}}\n")
+    users = target.state / "users.json"
+    (target.workspace / "link").symlink_to(target.state)
+    before = [place.stat().st_mode for place in (target.state, target.folder)], users.stat().st_ctime_ns
+    attempts = [
+        f"chmod 0777 {target.state} {users} link ../state ..", f"chmod -R a+rwx {target.folder}",
+        f"touch -c -d 2001-02-03 {users}; touch -a -m -t 200102030405 {target.state}",
+        f"chown -R $(id -u) {target.folder}; chgrp -h $(id -g) {users}",
+        f"cp -p a.txt {users}; chmod --reference=a.txt {users}; tar cf t.tar -P {target.state}",
+        f"python3 -c 'import os; os.setxattr(\"{users}\", \"user.x\", b\"\")' 2> /dev/null",
+        "chmod 640 a.txt && touch -d 2001-02-03 a.txt && cp -p a.txt b.txt && stat -c %a%y b.txt",
+    ]  # fmt: skip
+    answers = target.calls(*map(run, attempts))
+    assert before == (
+        [place.stat().st_mode for place in (target.state, target.folder)],
+        users.stat().st_ctime_ns,
+    ), answers
+    assert answers[-1]["content"].startswith("6402001-02-03")
 
 
 @pytest.mark.promise("P-exec-contained")

@@ -4,6 +4,8 @@ from tests.mutations.bug import Bug, Patch, bug
 
 _BWRAP = "goclaw/execution/sandbox/bubblewrap.py"
 _BROKER = "goclaw/execution/sandbox/broker_main.py"
+_METADATA = "goclaw/execution/sandbox/metadata_calls.py"
+_METADATA_TESTS = "tests/execution/sandbox/test_metadata_calls.py"
 _SHELL = "goclaw/execution/sandbox/shell.py"
 
 BUGS: list[Bug] = [
@@ -100,8 +102,8 @@ BUGS: list[Bug] = [
         "the broker leaves the filter for system calls out",
         "class exec: ptrace, mount, io_uring",
         "goclaw/execution/sandbox/broker_main.py",
-        "        seccomp.load(program)\n",
-        "        pass\n",
+        "            return seccomp.load(program(listened=False))\n",
+        "            return 0\n",
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
     ),
     bug(
@@ -111,6 +113,94 @@ BUGS: list[Bug] = [
         "        _prctl(_PR_SET_NO_NEW_PRIVS, 1)\n        _drop_capabilities()\n",
         "        _prctl(_PR_SET_NO_NEW_PRIVS, 1)\n",
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
+    ),
+    bug(
+        "calls that change modes and times of files pass the broker's filter",
+        "issue 21: chmod 0777 of the state folder",
+        "goclaw/execution/sandbox/seccomp.py",
+        " if among_strangers else _answer(_ALLOW)\n",
+        " if among_strangers is None else _answer(_ALLOW)\n",
+        "tests/execution/sandbox/test_seccomp.py::test_calls_that_change_metadata_wait_for_the_listener_or_are_refused",
+    ),
+    bug(
+        "without a listener metadata calls are allowed",
+        "issue 21: an outer sandbox holds the listener",
+        "goclaw/execution/sandbox/seccomp.py",
+        "(_answer(_NOTIFY) if listened else _answer(_ERRNO | errno.EPERM))",
+        "(_answer(_NOTIFY) if listened else _answer(_ALLOW))",
+        f"{_METADATA_TESTS}::test_where_no_listener_can_be_had_all_of_them_are_refused_everywhere",
+    ),
+    bug(
+        "the supervisor changes files wherever they are",
+        "issue 21: chmod 0777 of the state folder",
+        _METADATA,
+        '        return any(path == folder or path.startswith(folder + b"/") for folder in self._folders)\n',
+        "        return True\n",
+        f"{_METADATA_TESTS}::test_outside_of_it_each_call_is_refused",
+    ),
+    bug(
+        "the supervisor changes files of neighbours with a longer name",
+        "issue 21: prefixes of paths",
+        _METADATA,
+        'path.startswith(folder + b"/")',
+        "path.startswith(folder)",
+        f"{_METADATA_TESTS}::test_neighbours_with_a_longer_name_are_outside",
+    ),
+    bug(
+        "the supervisor changes files of a workspace that may only be read",
+        "issue 21: chmod in plan mode",
+        _BROKER,
+        "if access == landlock.WRITE]",
+        "if access & landlock.WRITE]",
+        f"{_METADATA_TESTS}::test_a_command_that_may_not_write_changes_its_temporary_folder_only",
+    ),
+    bug(
+        "the supervisor looks at the path, then opens it again",
+        "issue 21: TOCTOU of a path in memory",
+        _METADATA,
+        "            change(file)\n",
+        "            change(os.dup(_file_of(call, waiting)))\n",
+        "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
+    ),
+    bug(
+        "the supervisor takes its own descriptors for the command's",
+        "issue 21: chmod by /proc/self/fd",
+        _METADATA,
+        "    own = _OWN_DESCRIPTOR.fullmatch(path)\n",
+        "    own = None\n",
+        f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
+    ),
+    bug(
+        "the supervisor follows links where the command does not",
+        "issue 21: symlinks as the kernel",
+        _METADATA,
+        "follow=call.follows and not flags & _NO_FOLLOW)",
+        "follow=True)",
+        f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
+    ),
+    bug(
+        "each metadata call costs the supervisor a descriptor",
+        "issue 21: descriptors leak",
+        _METADATA,
+        "            change(file)\n        finally:\n            os.close(file)\n",
+        "            change(file)\n        finally:\n            pass\n",
+        f"{_METADATA_TESTS}::test_thousands_of_calls_cost_the_supervisor_no_descriptor",
+    ),
+    bug(
+        "system calls that are newer than the filter are allowed",
+        "issue 21: the next call that changes metadata",
+        "goclaw/execution/sandbox/seccomp.py",
+        "        yield from ((_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _answer(_ERRNO | errno.ENOSYS))\n",
+        "        yield from ()\n",
+        "tests/execution/sandbox/test_seccomp.py::test_calls_that_are_newer_than_the_filter_do_not_exist",
+    ),
+    bug(
+        "the canary does not try modes",
+        "issue 21: a tier that lets modes be changed",
+        "goclaw/execution/sandbox/self_test.py",
+        "&& echo hidden-changed",
+        "&& true",
+        "tests/execution/sandbox/test_select.py::test_the_canary_notices_modes_that_can_be_changed",
     ),
     bug(
         "the state folder is visible to commands",

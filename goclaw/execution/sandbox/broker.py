@@ -1,8 +1,9 @@
 """Tier B: commands under Landlock and seccomp, started by a small process of their own; and the tier `off`.
 
 The process is `broker_main`. For machines that refuse user namespaces (Docker's default profile, hardened kernels).
-Weaker than bubblewrap: process ids and the names and sizes of files stay visible, and a command may change modes and
-times of files of the daemon's user. Neither files nor processes nor sockets outside can be read, written or reached.
+Weaker than bubblewrap: process ids and the names and sizes of files stay visible. Neither files nor processes nor
+sockets outside can be read, written or reached; modes, owners, times and attributes are changed by the command's
+supervisor, in the workspace and the temporary folder alone (`metadata_calls`).
 
 A command's temporary folder is locked while the command may run. The kernel releases a lock when its process ends,
 however it ends: a folder that can be locked was left by a killed daemon, and is removed.

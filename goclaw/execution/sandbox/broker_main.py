@@ -27,15 +27,20 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from goclaw.execution.sandbox import landlock, seccomp
+from goclaw.execution.sandbox.metadata_calls import MetadataCalls
 
 PACKET = 1 << 16
 """Bytes of one message."""
 REQUEST = b"run"
 """The packet that announces a request; its descriptors hold the request itself."""
+LISTENER = b"listener"
+"""The packet with which a command, before it is one, hands the listener of its filter to its supervisor."""
 
 _Request = dict[str, Any]
 """argv, env, cwd; limits as [cpu seconds, memory bytes, processes, file bytes]; contained (bool), grants as
 [path, access] pairs, network (bool), families, protected process ids."""
+_Restrict = Callable[[], int]
+"""Confines the calling process; returns the descriptor of a listener for its metadata calls, or 0."""
 _Streams = tuple[int, int, int]
 """Standard input, output and error of a command."""
 _DESCRIPTORS = 5
@@ -50,6 +55,8 @@ _TICK = 0.02
 """Seconds between two counts of the commands' processes."""
 _REAP_EVERY = 100
 """Milliseconds between two collections of ended orphans."""
+_ANSWERS_AT_ONCE = 100
+"""Metadata calls that are made before ended orphans are collected again."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h, version 3: two words per set
@@ -192,31 +199,44 @@ def _cannot_signal_outside() -> bool:
     return False
 
 
-def _run(
-    request: _Request, restrict: Callable[[], None], watched: int, channel: socket.socket, streams: _Streams
-) -> int | None:
+def _run(request: _Request, restrict: _Restrict, watched: int, channel: socket.socket, streams: _Streams) -> int | None:
     """Return the command's exit code; None when it has to be killed."""
-    told, tell = os.pipe()
+    told, tell = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid == 0:
         channel.close()
         _become(request, restrict, streams, tell)
-    for mine in (*streams, tell):
+    tell.close()
+    for mine in streams:
         os.close(mine)
-    with os.fdopen(told, "rb") as file:
-        failure = file.read()
+    with told:
+        failure, listeners, _, _ = socket.recv_fds(told, PACKET, 1)
+        if listeners:
+            failure = told.recv(PACKET)
     if failure:
         raise OSError(0, failure.decode())
     _tell(channel, {"started": pid})
-    return _watch(pid, watched, channel, request["limits"][2])
+    calls = MetadataCalls(listeners[0], _writable(request)) if listeners else None
+    return _watch(pid, watched, channel, request["limits"][2], calls)
 
 
-def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> int | None:
+def _writable(request: _Request) -> list[str]:
+    return [path for path, access in request["grants"] if access == landlock.WRITE]
+
+
+def _watch(pid: int, watched: int, channel: socket.socket, processes: int, calls: MetadataCalls | None) -> int | None:
     waiting = select.poll()
-    for descriptor in (os.pidfd_open(pid), watched, channel.fileno()):
+    for descriptor in (os.pidfd_open(pid), watched, channel.fileno(), *((calls.listener,) if calls else ())):
         waiting.register(descriptor, select.POLLIN)
+    answered = 0
     while True:
-        ready = dict(waiting.poll(_REAP_EVERY))
+        found = waiting.poll(_REAP_EVERY)
+        if calls and found == [(calls.listener, select.POLLIN)] and answered < _ANSWERS_AT_ONCE:
+            calls.answer()
+            answered += 1
+            continue
+        answered = 0
+        ready = dict(found)
         exits, _ = reap_all()
         if pid in exits:
             return exits[pid]
@@ -229,7 +249,7 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int) -> in
             return 128 + signal.SIGKILL
 
 
-def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
+def _prepare(request: _Request, confinement: list[bool]) -> _Restrict:
     """Return the function that confines the command before exec; made before the fork so that a failure can be
     reported.
 
@@ -237,7 +257,7 @@ def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
     restriction lets `_end_tree` kill all processes in one call; `confinement` is filled when that holds.
     """
     if not request["contained"]:
-        return lambda: None
+        return lambda: 0
     rules = landlock.ruleset([(path, access) for path, access in request["grants"]], network=request["network"])
     if landlock.abi() >= landlock.SCOPES_SINCE:
         protected = [os.getpid()]
@@ -245,18 +265,28 @@ def _prepare(request: _Request, confinement: list[bool]) -> Callable[[], None]:
         confinement.append(True)
     else:
         protected = [*request["protected"], os.getppid(), os.getpid()]
-    program = seccomp.build(request["families"], among_strangers=True, protected=protected)
 
-    def restrict() -> None:
+    def program(*, listened: bool) -> bytes:
+        return seccomp.build(request["families"], among_strangers=True, protected=protected, listened=listened)
+
+    listening = program(listened=True)
+
+    def restrict() -> int:
         if len(protected) > 1:
             landlock.restrict(rules)
-        seccomp.load(program)
+        try:
+            return seccomp.load(listening, listens=True)
+        except OSError:  # a kernel that is too old, or a filter around us has the only listener
+            return seccomp.load(program(listened=False))
 
     return restrict
 
 
-def _become(request: _Request, restrict: Callable[[], None], streams: _Streams, tell: int) -> NoReturn:
-    """Turn into the command, in the forked child. `tell` is closed by a successful exec, else it gets the reason."""
+def _become(request: _Request, restrict: _Restrict, streams: _Streams, tell: socket.socket) -> NoReturn:
+    """Turn into the command, in the forked child.
+
+    `tell` gets the listener of its filter, if there is one. It is closed by a successful exec, else gets the reason.
+    """
     try:
         os.setsid()
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -267,13 +297,16 @@ def _become(request: _Request, restrict: Callable[[], None], streams: _Streams, 
         _limit(*request["limits"])
         for place, stream in enumerate(streams):
             os.dup2(stream, place)
-        restrict()
+        listener = restrict()
+        if listener:
+            socket.send_fds(tell, [LISTENER], [listener])
         # Everything but the three and `tell`, which exec closes.
-        os.closerange(3, tell)
-        os.closerange(tell + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        os.closerange(3, tell.fileno())
+        os.closerange(tell.fileno() + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         os.execve(request["argv"][0], request["argv"], request["env"])  # noqa: S606 -- this is the broker's purpose
     except (OSError, ValueError) as error:
-        os.write(tell, f"{request['argv'][0]}: {getattr(error, 'strerror', None) or error}".encode(errors="replace"))
+        reason = f"{request['argv'][0]}: {getattr(error, 'strerror', None) or error}"
+        tell.send(reason.encode(errors="replace"))
     finally:
         os._exit(127)
 

@@ -18,6 +18,7 @@ CONFIGURATION = (
     "/etc/bash.bashrc",
     "/etc/ca-certificates",
     "/etc/crypto-policies",
+    "/etc/debian_version",
     "/etc/fonts",
     "/etc/group",
     "/etc/gitconfig",

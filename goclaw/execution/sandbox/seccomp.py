@@ -65,6 +65,7 @@ _ALWAYS_REFUSED: dict[str, tuple[int | None, int | None]] = {
     "fsmount": (432, 432),
     "fspick": (433, 433),
     "mount_setattr": (442, 442),
+    "open_tree_attr": (467, 467),
     "fanotify_init": (300, 262),
     # io_uring opens sockets and files without the calls that this filter sees
     "io_uring_setup": (425, 425),
@@ -127,11 +128,44 @@ _SIGNALS: dict[str, tuple[tuple[int | None, int | None], int]] = {
     "pidfd_open": ((434, 434), 0),
 }
 
+METADATA: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "lchown": (94, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "setxattrat": (463, 463),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+}
+"""Calls that change a file's mode, owner, times and attributes, for which Landlock has no right. Among strangers they
+are made by the supervisor (`metadata_calls`) or refused."""
+IOCTL: tuple[int | None, int | None] = (16, 29)
+FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
+"""Commands of `ioctl` that change attributes, too: linux/fs.h."""
+# Made for nobody: the 32-bit variants of the same, generation numbers, encryption, verity, flags of a subvolume
+# (linux/fs.h, fscrypt.h, fsverity.h, btrfs.h). They need a descriptor for reading and the file's owner, no more.
+_REFUSED_ATTRIBUTES = (0x40046602, 0x40047602, 0x40087602, 0x40046604, 0x40086604, 0x800C6613, 0x40806685, 0x4008941A)
+_FIRST_UNKNOWN = 470
+"""The first number after those that were judged here; both architectures have the same new ones."""
+
 # Their arguments are in memory, where a filter cannot look: "not implemented" makes callers take the older call.
 _NOT_IMPLEMENTED: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "openat2": (437, 437)}
 _CLONE: tuple[int | None, int | None] = (56, 220)
 _SOCKET: tuple[int | None, int | None] = (41, 198)
-_IOCTL: tuple[int | None, int | None] = (16, 29)
 
 _CLONE_NEW = 0x7E020000  # every CLONE_NEW* flag that clone takes, linux/sched.h
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # types into, and pastes into, the terminal; asm-generic/ioctls.h
@@ -139,10 +173,12 @@ _SET_ID_BITS = 0o6000
 _X32_BIT = 0x40000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL_PROCESS, _ERRNO, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 
 INTERNET = (socket.AF_INET, socket.AF_INET6, 16)
 """Address families of ordinary network programs; 16 is AF_NETLINK, by which they list their interfaces."""
@@ -162,6 +198,7 @@ def build(
     *,
     among_strangers: bool,
     protected: Collection[int] = (),
+    listened: bool = False,
     machine: str | None = None,
 ) -> bytes:
     """Return the filter as an array of `struct sock_filter`, as bubblewrap's --seccomp and `load` take it.
@@ -169,8 +206,9 @@ def build(
     Args:
         families: address families that `socket` may be called with.
         among_strangers: the command sees processes that are not its own (no namespace around it): it may then not
-            touch their priorities, limits, shared memory and queues.
+            touch their priorities, limits, shared memory and queues, nor the metadata of files (`METADATA`).
         protected: process ids that must not be signalled, nor all at once (-1), where Landlock cannot ensure it.
+        listened: calls of `METADATA` are not refused but wait for the listener of the filter to answer them.
         machine: `x86_64` or `aarch64`; this machine's by default.
 
     Raises:
@@ -189,16 +227,19 @@ def build(
     if machine == "x86_64":
         program += [(_AT_LEAST, 0, 1, _X32_BIT), _answer(_ERRNO | errno.ENOSYS)]
     program += _whole_calls(column, among_strangers)
-    program += _by_argument(column, families, among_strangers, protected)
+    metadata = (_answer(_NOTIFY) if listened else _answer(_ERRNO | errno.EPERM)) if among_strangers else _answer(_ALLOW)
+    program += _by_argument(column, families, among_strangers, protected, metadata)
     program.append(_answer(_ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-def load(program: bytes) -> None:
+def load(program: bytes, *, listens: bool = False) -> int:
     """Put the calling thread, and all that it starts, under the filter for good.
 
+    Returns the descriptor of the filter's listener if it `listens`, else 0.
+
     Raises:
-        OSError: the kernel refused it.
+        OSError: the kernel refused it; with `listens` also where a filter around this one has a listener.
     """
 
     class Program(ctypes.Structure):
@@ -212,8 +253,13 @@ def load(program: bytes) -> None:
     zero = ctypes.c_ulong(0)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), zero, zero, zero) != 0:
         raise OSError(ctypes.get_errno(), "no_new_privs refused")
-    if libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(given), zero, zero) != 0:
-        raise OSError(ctypes.get_errno(), "the kernel has no seccomp filters, or this container refuses them")
+    # Linux 5.19 can keep signals from cutting a call short of which the listener has heard; before, it is made again.
+    for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER) if listens else (0,):
+        number = ctypes.c_long(_SECCOMP[platform.machine()])
+        listener: int = libc.syscall(number, _SET_MODE_FILTER, ctypes.c_ulong(flags), ctypes.byref(given))
+        if listener >= 0:
+            return listener
+    raise OSError(ctypes.get_errno(), "the kernel has no seccomp filters, or this container refuses them")
 
 
 def _whole_calls(column: int, among_strangers: bool) -> Iterator[_Instruction]:
@@ -222,17 +268,26 @@ def _whole_calls(column: int, among_strangers: bool) -> Iterator[_Instruction]:
         yield from _for_call(numbers[column], [_answer(_ERRNO | errno.EPERM)])
     for numbers in _NOT_IMPLEMENTED.values():
         yield from _for_call(numbers[column], [_answer(_ERRNO | errno.ENOSYS)])
+    if among_strangers:
+        yield from ((_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _answer(_ERRNO | errno.ENOSYS))
 
 
 def _by_argument(
-    column: int, families: Collection[int], among_strangers: bool, protected: Collection[int]
+    column: int,
+    families: Collection[int],
+    among_strangers: bool,
+    protected: Collection[int],
+    metadata: _Instruction,
 ) -> Iterator[_Instruction]:
     refuse, allow = _answer(_ERRNO | errno.EPERM), _answer(_ALLOW)
     yield from _for_call(_CLONE[column], [*_load_argument(0), (_ANY_BIT, 0, 1, _CLONE_NEW), refuse, allow])
     yield from _for_call(_SOCKET[column], [*_load_argument(0), *_unless_equal(families, allow), refuse])
-    yield from _for_call(_IOCTL[column], [*_load_argument(1), *_unless_equal((_TIOCSTI, _TIOCLINUX), refuse), allow])
-    for numbers, index in _MODES.values():
-        yield from _for_call(numbers[column], [*_load_argument(index), (_ANY_BIT, 0, 1, _SET_ID_BITS), refuse, allow])
+    yield from _for_call(IOCTL[column], [*_load_argument(1), *_ioctl(among_strangers, metadata), allow])
+    for name, (numbers, index) in _MODES.items():
+        answer = metadata if name in METADATA else allow
+        yield from _for_call(numbers[column], [*_load_argument(index), (_ANY_BIT, 0, 1, _SET_ID_BITS), refuse, answer])
+    for name in METADATA.keys() - _MODES.keys():
+        yield from _for_call(METADATA[name][column], [metadata])
     if among_strangers:
         for numbers, index in _ONLY_ON_ITSELF.values():
             yield from _for_call(numbers[column], [*_load_argument(index), *_unless_equal((0,), allow), refuse])
@@ -240,6 +295,14 @@ def _by_argument(
         everybody = [0xFFFFFFFF, *protected, *(-pid & 0xFFFFFFFF for pid in protected)]
         for numbers, index in _SIGNALS.values():
             yield from _for_call(numbers[column], [*_load_argument(index), *_unless_equal(everybody, refuse), allow])
+
+
+def _ioctl(among_strangers: bool, metadata: _Instruction) -> Iterator[_Instruction]:
+    refuse = _answer(_ERRNO | errno.EPERM)
+    yield from _unless_equal((_TIOCSTI, _TIOCLINUX), refuse)
+    if among_strangers:
+        yield from _unless_equal((FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR), metadata)
+        yield from _unless_equal(_REFUSED_ATTRIBUTES, refuse)
 
 
 def _for_call(number: int | None, body: list[_Instruction]) -> list[_Instruction]:

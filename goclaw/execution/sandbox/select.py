@@ -142,7 +142,8 @@ async def _try(tier: Tier, settings: ExecSettings, clock: Clock) -> TierReport:
 def _evidence(tier: Tier, proof: Proof) -> str:
     """`0.8.0 OK (files, pids, network isolated; 6 ms)`, and after it what a tier says about its weaknesses."""
     version, _, weaknesses = tier.describe().partition("; ")
-    more = f"; {weaknesses}" if weaknesses else ""
+    fixed = "modes, owners and times of files cannot be changed, not even in the workspace"
+    more = "".join(f"; {one}" for one in (weaknesses, fixed if proof.metadata_fixed else "") if one)
     return f"{version} OK ({', '.join(proof.isolates)} isolated{more}; {proof.milliseconds:.0f} ms)"
 
 

@@ -23,6 +23,8 @@ _SCRIPT = """
 echo alive > canary-inside || echo no-workspace
 cat "$HIDDEN/secret" 2>/dev/null && echo hidden-read
 (: > "$HIDDEN/written") 2>/dev/null && echo hidden-written
+chmod 700 "$HIDDEN" 2>/dev/null && echo hidden-changed
+chmod 600 canary-inside 2>/dev/null || echo metadata-fixed
 (: > "/usr/goclaw-canary-$NONCE") 2>/dev/null && echo system-written
 kill -0 "$DAEMON" 2>/dev/null && echo processes-reached
 [ -n "$BASH_VERSION" ] && (exec 3<>"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null && echo network-reached
@@ -37,6 +39,7 @@ _BREACHES = {
     "no-workspace": "the workspace cannot be written (it must belong to the daemon's user)",
     "hidden-read": "a hidden file could be read",
     "hidden-written": "a hidden folder could be written",
+    "hidden-changed": "the mode of a hidden folder could be changed",
     "system-written": "system folders could be written",
     "processes-reached": "other processes could be signalled",
     "network-reached": "the network could be reached",
@@ -50,6 +53,8 @@ class Proof:
 
     isolates: tuple[str, ...]
     """Of `files`, `pids`, `network`: what the command could not reach or see."""
+    metadata_fixed: bool
+    """Whether modes could not even be changed in the workspace."""
     milliseconds: float
     """From asking for `true` to its end."""
 
@@ -82,7 +87,7 @@ async def prove(sandbox: Sandbox, network: Network, clock: Clock) -> Proof:
         isolates = ["files"]
         isolates += [] if "processes-visible" in said else ["pids"]
         isolates += {"host": [], "proxy": ["network but for a proxy"], "none": ["network"]}[network]
-        return Proof(tuple(isolates), (clock.monotonic() - began) * 1000)
+        return Proof(tuple(isolates), "metadata-fixed" in said, (clock.monotonic() - began) * 1000)
 
 
 async def _run(sandbox: Sandbox, argv: tuple[str, ...], env: dict[str, str], policy: Policy) -> set[str]:

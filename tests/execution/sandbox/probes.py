@@ -153,19 +153,74 @@ PROBES = {
         control=False,
     ),
     "change a file's mode outside": Probe("os.chmod(OUTSIDE + '/moded', 0o666); escaped()"),
+    "change a file's mode through a link": Probe(
+        "os.symlink(OUTSIDE + '/moded', 'l'); os.symlink('l', 'll'); os.chmod('ll', 0o666); escaped()"
+    ),
+    "change a file's mode by a folder's descriptor": Probe(
+        "fd = os.open(OUTSIDE, os.O_PATH); os.chmod('moded', 0o666, dir_fd=fd); escaped()"
+    ),
+    "change a file's mode by its descriptor": Probe(
+        "fd = os.open('/usr/bin/env', 0); os.fchmod(fd, os.fstat(fd).st_mode & 0o777); escaped()"
+    ),
+    "change a file's mode by a path of /proc": Probe(
+        "fd = os.open(OUTSIDE + '/moded', os.O_PATH); os.chmod(f'/proc/self/fd/{fd}', 0o666); escaped()"
+    ),
+    "change a mode while its path changes": Probe(
+        "import threading, time\n"
+        "open('inside', 'w'); inside, outside = b'inside', (OUTSIDE + '/moded').encode()\n"
+        "path = ctypes.create_string_buffer(inside, len(outside) + 1)\n"
+        "def swap():\n"
+        "    for path.value in (outside, inside) * 200: time.sleep(0.0002)\n"
+        "swapping = threading.Thread(target=swap); swapping.start()\n"
+        "while swapping.is_alive(): libc.chmod(path, 0o666)\n"
+        "os.stat(outside).st_mode & 0o22 and escaped()"
+    ),
+    "change a mode while a link changes": Probe(
+        "import threading, time\n"
+        "open('inside', 'w'); os.symlink('inside', 'i'); os.symlink(OUTSIDE + '/moded', 'o')\n"
+        "def swap():\n"
+        "    for one in 'io' * 200:\n"
+        "        os.symlink(os.readlink(one), 'new'); os.replace('new', 'swapped'); time.sleep(0.0002)\n"
+        "swapping = threading.Thread(target=swap); swapping.start()\n"
+        "while swapping.is_alive(): libc.chmod(b'swapped', 0o666)\n"
+        "os.stat(OUTSIDE + '/moded').st_mode & 0o22 and escaped()"
+    ),
+    "change a file's times outside": Probe("os.utime(OUTSIDE + '/moded', (1, 1)); escaped()"),
+    "change a file's owner outside": Probe("os.chown(OUTSIDE + '/moded', os.getuid(), os.getgid()); escaped()"),
+    "set an attribute of a file outside": Probe(
+        "os.setxattr(OUTSIDE + '/moded', 'user.goclaw', b'x'); escaped()", control=False
+    ),
+    "set the flags of a file outside": Probe(
+        "fd, flags = os.open('/usr/bin/env', 0), bytearray(8)\n"
+        "fcntl.ioctl(fd, 0x80086601, flags); fcntl.ioctl(fd, 0x40086602, flags); escaped()",  # FS_IOC_GET-, SETFLAGS
+        control=False,
+    ),
+    "change the mode of a device": Probe("os.chmod('/dev/null', 0o666); escaped()"),
 }
 
-WEAKER = {"broker": {"see the daemon's process", "change a file's mode outside"}}
+WEAKER = {"broker": {"see the daemon's process"}}
 """What a tier is known not to hold; docs and doctor say so, and the tests notice when it does hold."""
+WEAKER_AS_ROOT = {"bubblewrap": {"change the mode of a device"}}
+"""The same where the daemon is root: bubblewrap shows the machine's own devices, which are root's."""
 
 
 def table() -> str:
     """Every probe and which tier holds it, as docs/security.md has it (`python -m tests.execution.sandbox.probes`)."""
     lines = ["| a command tries to … | bubblewrap | broker |", "|---|---|---|"]
     for name in PROBES:
-        held = ["no, documented" if name in WEAKER.get(tier, ()) else "refused" for tier in ("bubblewrap", "broker")]
-        lines.append(f"| {name} | {' | '.join(held)} |")
+        lines.append(f"| {name} | {_held(name, 'bubblewrap')} | {_held(name, 'broker')} |")
     return "\n".join(lines)
+
+
+def _held(name: str, tier: str) -> str:
+    if name in WEAKER.get(tier, ()):
+        return "no, documented"
+    return "refused, but not as root" if name in WEAKER_AS_ROOT.get(tier, ()) else "refused"
+
+
+def escapes(name: str, tier: str) -> bool:
+    """Whether a probe is known to get out of this tier, for the user of this process."""
+    return name in WEAKER.get(tier, ()) or (os.geteuid() == 0 and name in WEAKER_AS_ROOT.get(tier, ()))
 
 
 @dataclass
@@ -178,6 +233,8 @@ class World:
     env: dict[str, str]
     daemon: subprocess.Popen[bytes]
     datagrams: socket.socket
+    moded: tuple[float, ...]
+    """Mode, times and owner of the file of this name at the beginning."""
 
     def harm(self) -> list[str]:
         """What happened to the world, whatever the probe said of itself."""
@@ -195,6 +252,8 @@ class World:
             "victim",
         ]:
             found.append("files outside appeared or disappeared")
+        if metadata(self.outside / "moded") != self.moded:
+            found.append("mode, times, owner or attributes of a file outside were changed")
         if Path("/tmp/goclaw-probe-left").exists():
             found.append("a file was left in /tmp")
         try:
@@ -203,6 +262,12 @@ class World:
         except BlockingIOError:
             pass  # nothing came, as it should be
         return found
+
+
+def metadata(path: Path) -> tuple[float, ...]:
+    """Everything of a file that a command could change without opening it."""
+    found = path.stat()
+    return (found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def program() -> str:
@@ -256,7 +321,7 @@ def world(folder: Path) -> Iterator[World]:
             "UDP": str(datagrams.getsockname()[1]),
             "DAEMON": str(daemon.pid),
         }
-        yield World(workspace, outside, state, env, daemon, datagrams)
+        yield World(workspace, outside, state, env, daemon, datagrams, metadata(outside / "moded"))
 
 
 if __name__ == "__main__":

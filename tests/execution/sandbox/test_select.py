@@ -9,11 +9,14 @@ import pytest
 
 from goclaw.config.tools import ExecSettings
 from goclaw.core.catalog import SANDBOXES
+from goclaw.core.clock import RealClock
 from goclaw.core.plugins import load
 from goclaw.errors import SandboxUnavailable
+from goclaw.execution.sandbox import broker, landlock
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
-from goclaw.execution.sandbox.broker import OFF, Broker
+from goclaw.execution.sandbox.broker import OFF, Broker, open_broker
 from goclaw.execution.sandbox.select import open_sandbox, probe
+from goclaw.execution.sandbox.self_test import prove
 
 pytestmark = pytest.mark.sandbox
 
@@ -59,6 +62,33 @@ async def test_the_sandbox_is_there_at_once_and_proven_when_it_is_used(tmp_path:
         except SandboxUnavailable as error:
             pytest.skip(str(error))
         assert sandbox.tier in ("bubblewrap", "broker")
+
+
+def filters_without(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the broker build its filters without this option."""
+    path = "import sys; sys.path.insert(0, sys.argv[1])\nimport goclaw.execution.sandbox.seccomp as s\n"
+    build = f"real = s.build\ns.build = lambda *a, **k: real(*a, **{{**k, '{option}': False}})\n"
+    monkeypatch.setattr(broker, "_BOOT", f"{path}{build}{broker._BOOT}")
+
+
+@pytest.mark.promise("P-exec-never-open")
+async def test_the_canary_notices_modes_that_can_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not landlock.abi():
+        pytest.skip("no Landlock: the broker does not work here")
+    filters_without("among_strangers", monkeypatch)
+    async with open_broker() as sandbox:
+        with pytest.raises(SandboxUnavailable, match="the mode of a hidden folder could be changed"):
+            await prove(sandbox, "none", RealClock())
+
+
+async def test_the_doctor_says_that_modes_are_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not landlock.abi():
+        pytest.skip("no Landlock: the broker does not work here")
+    [before] = await probe(ExecSettings(sandbox="broker"))
+    filters_without("listened", monkeypatch)
+    [report] = await probe(ExecSettings(sandbox="broker"))
+    words = "modes, owners and times of files cannot be changed, not even in the workspace"
+    assert report.works and words in report.text and words not in before.text
 
 
 @pytest.mark.promise("P-exec-never-open")

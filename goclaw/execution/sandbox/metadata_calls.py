@@ -1,0 +1,349 @@
+"""Changes of modes, owners, times and attributes that a contained command asks for: made for it, in its own folders.
+
+Landlock has no right for them, so the filter halts those calls (`seccomp.METADATA`), and the command's supervisor makes
+them: it opens the file of the call as the kernel would, looks where that file is, and changes this file and no other.
+The command goes on with the answer; its own call never happens (SECCOMP_USER_NOTIF_FLAG_CONTINUE would let it change
+the path in its memory after we looked).
+
+Runs in the broker, so it imports nothing but the standard library. Layouts and numbers: linux/seccomp.h,
+linux/openat2.h, linux/fcntl.h, linux/xattr.h; seccomp_unotify(2) has the rules for reading a halted process.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import re
+import stat
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from goclaw.execution.sandbox import seccomp
+
+_RECEIVE, _SEND, _STILL_VALID, _SET_FLAGS = 0xC0502100, 0xC0182101, 0x40082102, 0x40082104
+_SAME_PROCESSOR = 1  # SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, Linux 6.6
+_NOTIFICATION = struct.Struct(
+    "=QIIiIQ6Q"
+)  # id, thread, flags; struct seccomp_data: number, architecture, place, arguments
+_ANSWER = struct.Struct("=QqiI")  # id, value, negative error, flags
+
+_OPENAT2 = 437
+_NO_MAGIC_LINKS = 2  # RESOLVE_NO_MAGICLINKS: what is "self" for us is not what it is for the caller
+_FIND = os.O_PATH | os.O_CLOEXEC
+_HERE, _NO_FOLLOW, _EMPTY_PATH = -100, 0x100, 0x1000  # AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH
+_PATH_MAX, _NAME_MAX, _VALUE_MAX, _PAGE = 4096, 256, 1 << 16, 4096
+_FSXATTR = 28  # bytes of struct fsxattr
+_FILE_ATTR = range(24, _PAGE + 1)  # bytes of struct file_attr, in all versions to come
+_XATTR_ARGS = struct.Struct("=QII")  # value, its size, flags
+
+_OURS = "/proc/self/fd/"
+_OWN_DESCRIPTOR = re.compile(rb"/+(?:proc/+(?:self|thread-self)|dev)/+fd/+(\d{1,10})(?:/+(.*))?", re.DOTALL)
+"""A path through the caller's own descriptors: the C library changes modes by it where it must not follow links."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_buffer = ctypes.create_string_buffer(_VALUE_MAX)
+_ours = (ctypes.c_size_t * 2)(ctypes.addressof(_buffer), 0)
+_theirs = (ctypes.c_size_t * 2)()
+_how_following = (ctypes.c_uint64 * 3)(_FIND, 0, _NO_MAGIC_LINKS)
+_how_not_following = (ctypes.c_uint64 * 3)(_FIND | os.O_NOFOLLOW, 0, _NO_MAGIC_LINKS)
+_size_of_how = ctypes.c_size_t(ctypes.sizeof(_how_following))
+
+
+class _Waiting(NamedTuple):
+    """A call whose caller waits for its answer."""
+
+    thread: int
+    arguments: Sequence[int]
+
+    def signed(self, index: int) -> int:
+        """An argument that the kernel takes as `int`."""
+        return (self.arguments[index] & 0xFFFFFFFF ^ 0x80000000) - 0x80000000
+
+    def unsigned(self, index: int) -> int:
+        return self.arguments[index] & 0xFFFFFFFF
+
+    def memory(self, address: int, length: int) -> bytes:
+        """Copy from the caller's memory. It may change at once: what is used must be read once."""
+        _ours[1] = length
+        _theirs[:] = [address, length]
+        read = _libc.process_vm_readv(self.thread, _ours, 1, _theirs, 1, 0)
+        if read < 0:
+            raise OSError(ctypes.get_errno(), "the caller's memory cannot be read")
+        if read != length:
+            raise OSError(errno.EFAULT, "no such memory")
+        return ctypes.string_at(_buffer, length)
+
+    def text(self, address: int, most: int, too_long: int) -> bytes:
+        """Copy a text that ends with a zero byte; one that has none among `most` bytes is the error `too_long`."""
+        found = b""
+        while len(found) < most:
+            start = address + len(found)
+            part, end, _ = self.memory(start, min(_PAGE - start % _PAGE, most - len(found))).partition(b"\0")
+            found += part
+            if end:
+                return found
+        raise OSError(too_long, "too long")
+
+    def opened(self, descriptor: int) -> int:
+        """Open the file of one of the caller's descriptors, or its folder for AT_FDCWD."""
+        place = "cwd" if descriptor == _HERE else f"fd/{descriptor}"
+        try:
+            return os.open(f"/proc/{self.thread}/{place}", _FIND)
+        except FileNotFoundError:
+            raise OSError(errno.EBADF, "no such descriptor") from None
+
+
+_Change = Callable[[int], None]
+"""Makes the change to the file of a descriptor, which is open for nothing else."""
+_Read = Callable[[_Waiting], _Change]
+"""Reads from a call the change that it asks for."""
+
+
+class _Call(NamedTuple):
+    """A system call: the indices of its arguments, None for those that it does not have."""
+
+    read: _Read
+    descriptor: int | None = None
+    path: int | None = None
+    flags: int | None = None
+    follows: bool = True
+    """Whether it follows a symbolic link at the end, where no flag says otherwise."""
+    may_lack_path: bool = False
+    """Whether a null pointer for the path means the descriptor itself."""
+
+
+def _mode(index: int) -> _Read:
+    def read(call: _Waiting) -> _Change:
+        mode = call.unsigned(index) & 0o7777
+        if mode & (stat.S_ISUID | stat.S_ISGID):
+            raise PermissionError(errno.EPERM, "no bits that give rights")
+        # fchmodat2 could do without a path, but older kernels lack it, and filters of containers refuse it.
+        return lambda file: os.chmod(str(file), mode, dir_fd=_own_descriptors())
+
+    return read
+
+
+def _owner(index: int) -> _Read:
+    def read(call: _Waiting) -> _Change:
+        user, group = call.signed(index), call.signed(index + 1)
+        return lambda file: _made(_libc.fchownat(file, b"", user, group, _EMPTY_PATH))
+
+    return read
+
+
+def _times(index: int, layout: str, unit: int) -> _Read:
+    """Of a call whose argument `index` points to two times in `layout`, of which the second half counts `unit` ns."""
+    size = struct.calcsize(layout)
+
+    def read(call: _Waiting) -> _Change:
+        times = None
+        if call.arguments[index]:
+            found = struct.unpack(layout, call.memory(call.arguments[index], size))
+            seconds, fractions = (found[::2], found[1::2]) if unit else (found, (0, 0))
+            if unit > 1 and not all(0 <= fraction < 1_000_000 for fraction in fractions):
+                raise OSError(errno.EINVAL, "no time")
+            times = struct.pack("=4q", seconds[0], fractions[0] * unit, seconds[1], fractions[1] * unit)
+
+        return lambda file: _made(_libc.utimensat(file, b"", times, _EMPTY_PATH))
+
+    return read
+
+
+def _attribute_set(call: _Waiting) -> _Change:
+    return _attribute(call, call.arguments[1], call.arguments[2], call.arguments[3], call.signed(4))
+
+
+def _attribute_set_at(call: _Waiting) -> _Change:
+    if call.arguments[5] != _XATTR_ARGS.size:
+        raise OSError(errno.EINVAL if call.arguments[5] < _XATTR_ARGS.size else errno.E2BIG, "unknown arguments")
+    value, size, flags = _XATTR_ARGS.unpack(call.memory(call.arguments[4], _XATTR_ARGS.size))
+    return _attribute(call, call.arguments[3], value, size, flags)
+
+
+def _attribute(call: _Waiting, name_at: int, value_at: int, size: int, flags: int) -> _Change:
+    if size > _VALUE_MAX:
+        raise OSError(errno.E2BIG, "too large")
+    name = call.text(name_at, _NAME_MAX, errno.ERANGE)
+    value = call.memory(value_at, size) if size else b""
+    return lambda file: os.setxattr(f"{_OURS}{file}", name, value, flags)
+
+
+def _attribute_removed(index: int) -> _Read:
+    def read(call: _Waiting) -> _Change:
+        name = call.text(call.arguments[index], _NAME_MAX, errno.ERANGE)
+        return lambda file: os.removexattr(f"{_OURS}{file}", name)
+
+    return read
+
+
+def _flags(call: _Waiting) -> _Change:
+    command = call.unsigned(1)
+    flags = call.memory(call.arguments[2], _FSXATTR if command == seccomp.FS_IOC_FSSETXATTR else 4)
+
+    def change(file: int) -> None:
+        if stat.S_IFMT(os.fstat(file).st_mode) not in (stat.S_IFREG, stat.S_IFDIR):
+            raise OSError(errno.ENOTTY, "no flags")
+        readable = os.open(f"{_OURS}{file}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(readable, command, flags)
+        finally:
+            os.close(readable)
+
+    return change
+
+
+def _file_attributes(call: _Waiting) -> _Change:
+    size = call.arguments[3]
+    if size not in _FILE_ATTR:
+        raise OSError(errno.EINVAL if size < _FILE_ATTR.start else errno.E2BIG, "unknown attributes")
+    attributes = call.memory(call.arguments[2], size)
+    number = ctypes.c_long(seccomp.METADATA["file_setattr"][0] or 0)
+
+    def change(file: int) -> None:
+        _made(_libc.syscall(number, _own_descriptors(), b"%d" % file, attributes, ctypes.c_size_t(size), 0))
+
+    return change
+
+
+def _made(result: int) -> None:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+
+
+_CALLS = {
+    "chmod": _Call(_mode(1), path=0),
+    "fchmod": _Call(_mode(1), descriptor=0),
+    "fchmodat": _Call(_mode(2), descriptor=0, path=1),
+    "fchmodat2": _Call(_mode(2), descriptor=0, path=1, flags=3),
+    "chown": _Call(_owner(1), path=0),
+    "lchown": _Call(_owner(1), path=0, follows=False),
+    "fchown": _Call(_owner(1), descriptor=0),
+    "fchownat": _Call(_owner(2), descriptor=0, path=1, flags=4),
+    "utime": _Call(_times(1, "=2q", 0), path=0),
+    "utimes": _Call(_times(1, "=4q", 1000), path=0),
+    "futimesat": _Call(_times(2, "=4q", 1000), descriptor=0, path=1, may_lack_path=True),
+    "utimensat": _Call(_times(2, "=4q", 1), descriptor=0, path=1, flags=3, may_lack_path=True),
+    "setxattr": _Call(_attribute_set, path=0),
+    "lsetxattr": _Call(_attribute_set, path=0, follows=False),
+    "fsetxattr": _Call(_attribute_set, descriptor=0),
+    "setxattrat": _Call(_attribute_set_at, descriptor=0, path=1, flags=2),
+    "removexattr": _Call(_attribute_removed(1), path=0),
+    "lremovexattr": _Call(_attribute_removed(1), path=0, follows=False),
+    "fremovexattr": _Call(_attribute_removed(1), descriptor=0),
+    "removexattrat": _Call(_attribute_removed(3), descriptor=0, path=1, flags=2),
+    "file_setattr": _Call(_file_attributes, descriptor=0, path=1, flags=4),
+}
+
+
+@cache
+def _own_descriptors() -> int:
+    """Return the folder of this process's descriptors: two steps fewer to each of them."""
+    return os.open(_OURS, _FIND)
+
+
+class MetadataCalls:
+    """Answers the calls that wait at a filter's listener.
+
+    Args:
+        listener: the descriptor of the listener, owned from here on.
+        folders: real paths; files in them, and they themselves, may be changed.
+    """
+
+    def __init__(self, listener: int, folders: Sequence[str]) -> None:
+        self.listener = listener
+        self._folders = [os.fsencode(folder) for folder in folders]
+        column = 0 if platform.machine() == "x86_64" else 1
+        calls = {seccomp.METADATA[name][column]: call for name, call in _CALLS.items()}
+        self._calls = {**calls, seccomp.IOCTL[column]: _Call(_flags, descriptor=0)}
+        try:
+            fcntl.ioctl(listener, _SET_FLAGS, _SAME_PROCESSOR)
+        except OSError:
+            pass  # an older kernel: an answer takes a little longer to arrive
+
+    def answer(self) -> None:
+        """Make one call that waits, or refuse it; returns at once when its caller is gone.
+
+        Blocks when no call waits: look for one with `poll` first.
+        """
+        try:
+            received = fcntl.ioctl(self.listener, _RECEIVE, bytes(_NOTIFICATION.size))
+        except OSError:
+            return  # killed before it was read
+        identity, thread, _, number, _, _, *arguments = _NOTIFICATION.unpack(received)
+        failure = 0
+        try:
+            self._make(identity, self._calls[number], _Waiting(thread, arguments))
+        except OSError as error:
+            # Where openat2 is refused to us, nothing is.
+            failure = errno.EPERM if error.errno in (None, errno.ENOSYS) else error.errno
+        try:
+            fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(identity, 0, -failure, 0))
+        except OSError:
+            pass  # killed meanwhile
+
+    def _make(self, identity: int, call: _Call, waiting: _Waiting) -> None:
+        change = call.read(waiting)
+        file = _file_of(call, waiting)
+        try:
+            # As long as it waits its thread's number is nobody else's: what was read above was the caller's.
+            fcntl.ioctl(self.listener, _STILL_VALID, struct.pack("=Q", identity))
+            if not self._inside(os.readlink(b"%d" % file, dir_fd=_own_descriptors())):
+                raise PermissionError(errno.EPERM, "outside")
+            change(file)
+        finally:
+            os.close(file)
+
+    def _inside(self, path: bytes) -> bool:
+        """Whether a file is in one of the folders, by the path that the kernel has for it now, free of links."""
+        return any(path == folder or path.startswith(folder + b"/") for folder in self._folders)
+
+
+def _file_of(call: _Call, waiting: _Waiting) -> int:
+    """Open the file of a call for nothing but to name it: links lead where they lead for the caller."""
+    descriptor = _HERE if call.descriptor is None else waiting.signed(call.descriptor)
+    flags = 0 if call.flags is None else waiting.unsigned(call.flags)
+    if flags & ~(_NO_FOLLOW | _EMPTY_PATH):
+        raise OSError(errno.EINVAL, "unknown flags")
+    if call.path is None:
+        return _only(waiting, descriptor)
+    at = waiting.arguments[call.path]
+    if not at and call.may_lack_path:
+        return _only(waiting, descriptor)
+    path = waiting.text(at, _PATH_MAX, errno.ENAMETOOLONG)
+    if not path:
+        if flags & _EMPTY_PATH:
+            return waiting.opened(descriptor)
+        raise FileNotFoundError(errno.ENOENT, "no path")
+    return _resolved(waiting, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
+
+
+def _only(waiting: _Waiting, descriptor: int) -> int:
+    """Open the file of a descriptor where AT_FDCWD is none."""
+    if descriptor < 0:
+        raise OSError(errno.EBADF, "no descriptor")
+    return waiting.opened(descriptor)
+
+
+def _resolved(waiting: _Waiting, descriptor: int, path: bytes, *, follow: bool) -> int:
+    own = _OWN_DESCRIPTOR.fullmatch(path)
+    if own and (follow or own[2]):
+        descriptor, path = int(own[1]), own[2] or b""
+        if not path:
+            return waiting.opened(descriptor)
+    if path.startswith(b"/"):
+        return _openat2(_HERE, path, follow=follow)
+    folder = waiting.opened(descriptor)
+    try:
+        return _openat2(folder, path, follow=follow)
+    finally:
+        os.close(folder)
+
+
+def _openat2(folder: int, path: bytes, *, follow: bool) -> int:
+    how = _how_following if follow else _how_not_following
+    found: int = _libc.syscall(_OPENAT2, folder, path, how, _size_of_how)
+    _made(found)
+    return found

@@ -1,0 +1,266 @@
+"""The broker tier makes calls that change metadata as the kernel would, in the command's own folders alone."""
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import struct
+import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from goclaw.execution.sandbox import broker, landlock, seccomp
+from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.broker import open_broker, open_off
+from tests.execution.sandbox.probes import INSIDE_PATH, metadata, program
+
+pytestmark = [
+    pytest.mark.sandbox,
+    pytest.mark.promise("P-exec-contained"),
+    pytest.mark.skipif(not program(), reason="no python3 in /usr to run calls with"),
+    pytest.mark.skipif(not landlock.abi(), reason="no Landlock: the broker does not work here"),
+]
+EVERY_CALL = Path(__file__).with_name("every_metadata_call.py").read_text()
+COLUMN = 0 if platform.machine() == "x86_64" else 1
+NUMBERS = {name: found[COLUMN] for name, found in (seccomp.METADATA | {"ioctl": seccomp.IOCTL}).items()}
+BEFORE_SCOPES = f"import goclaw.execution.sandbox.landlock as l\nl.abi = lambda: {landlock.SCOPES_SINCE - 1}\n"
+"""A kernel whose Landlock has no scopes: the supervisor is not confined itself."""
+NO_LISTENER = {
+    "a filter around it has the listener": (
+        "import goclaw.execution.sandbox.seccomp as s\n"
+        f"s.load({struct.pack('=HBBI', 6, 0, 0, 0x7FFF0000)!r}, listens=True)\n"
+    ),
+    "the kernel has none": (
+        "import goclaw.execution.sandbox.seccomp as s\nreal = s.load\n"
+        "def load(program, *, listens=False):\n    if listens: raise OSError(22, 'invalid')\n    return real(program)\n"
+        "s.load = load\n"
+    ),
+}
+
+Answers = dict[str, list[str]]
+
+
+async def said(sandbox: Sandbox, policy: Policy, *argv: str) -> str:
+    command = SandboxCommand(argv, policy.workspace, {"PATH": INSIDE_PATH})
+    async with asyncio.timeout(60), sandbox.run(command, policy) as process:
+        output = b"".join([chunk async for chunk in process.output]).decode()
+        code = await process.wait()
+    assert code == 0, output
+    return output
+
+
+async def every_call(sandbox: Sandbox, policy: Policy, path: Path, *more: str) -> Answers:
+    """What became of each call, and what the file looked like behind it; without calls that this kernel lacks."""
+    script = (program(), "-I", "-S", "-c", EVERY_CALL, json.dumps(NUMBERS), str(path), *more)
+    answers: Answers = json.loads(await said(sandbox, policy, *script))
+    return answers
+
+
+def stage(folder: Path) -> Path:
+    """A workspace with a file, a folder and links; the file."""
+    (folder / "sub").mkdir(parents=True)
+    file = folder / "file"
+    file.write_text("content")
+    os.utime(file, (1, 1))
+    for name, target in {"link": "file", "links": "sub/../link", "dangling": "none", "loop": "loop", "to": "."}.items():
+        (folder / name).symlink_to(target)
+    return file
+
+
+@asynccontextmanager
+async def booted(boot: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
+    """A broker that runs these lines first."""
+    path = "import sys; sys.path.insert(0, sys.argv[1])\n"
+    monkeypatch.setattr(broker, "_BOOT", f"{path}{boot}{broker._BOOT}")
+    async with open_broker() as sandbox:
+        yield sandbox
+
+
+@pytest.mark.parametrize("boot", ["", BEFORE_SCOPES], ids=["confined supervisor", "free supervisor"])
+async def test_in_the_workspace_each_call_does_what_the_kernel_does(
+    boot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_off() as off:
+        policy = Policy(tmp_path / "expected")
+        expected = await every_call(off, policy, stage(policy.workspace), "readable", "odd")
+    policy = Policy(tmp_path / "workspace")
+    async with booted(boot, monkeypatch) as sandbox:
+        answers = await every_call(sandbox, policy, stage(policy.workspace), "readable", "odd")
+    assert sum(answer == "made" for answer, _ in answers.values()) > 20
+    missing = {row for row, (answer, _) in expected.items() if answer == "ENOSYS"}
+    assert {row: answers[row] for row in answers.keys() - missing} == {
+        row: expected[row] for row in expected.keys() - missing
+    }
+
+
+@pytest.mark.parametrize("how", ["O_PATH", "readable"])
+@pytest.mark.parametrize("boot", ["", BEFORE_SCOPES], ids=["confined supervisor", "free supervisor"])
+async def test_outside_of_it_each_call_is_refused(
+    how: str, boot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, workspace = stage(tmp_path / "outside"), tmp_path / "workspace"
+    workspace.mkdir()
+    before = metadata(file)
+    async with booted(boot, monkeypatch) as sandbox:
+        policy = Policy(workspace, readable=(file,) if how == "readable" else ())
+        answers = await every_call(sandbox, policy, file, how)
+    assert {answer for answer, _ in answers.values()} <= {"EPERM", "no such call here"}
+    assert metadata(file) == before
+    assert len({looks for _, looks in answers.values()}) == 1
+
+
+@pytest.mark.parametrize("reason", NO_LISTENER)
+async def test_where_no_listener_can_be_had_all_of_them_are_refused_everywhere(
+    reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with booted(NO_LISTENER[reason], monkeypatch) as sandbox:
+        policy = Policy(tmp_path / "workspace")
+        file = stage(policy.workspace)
+        before = metadata(file)
+        answers = await every_call(sandbox, policy, file, "readable")
+        assert await said(sandbox, policy, "/bin/cat", "file") == "content", "everything else goes on"
+    assert {answer for answer, _ in answers.values()} <= {"EPERM", "no such call here"}
+    assert metadata(file) == before
+
+
+async def test_a_command_that_may_not_write_changes_its_temporary_folder_only(tmp_path: Path) -> None:
+    file = stage(tmp_path / "workspace")
+    before = metadata(file)
+    line = "touch $TMPDIR/x && chmod 704 $TMPDIR/x $TMPDIR && stat -c %a $TMPDIR/x $TMPDIR; chmod 604 file"
+    async with open_broker() as sandbox:
+        policy = Policy(tmp_path / "workspace", writes=False)
+        output = await said(sandbox, policy, "/bin/sh", "-c", f"{line} || true")
+    assert output.startswith("704\n704\n") and "Operation not permitted" in output
+    assert metadata(file) == before
+
+
+async def test_neighbours_with_a_longer_name_are_outside(tmp_path: Path) -> None:
+    file = stage(tmp_path / "workspace2")
+    (tmp_path / "workspace").mkdir()
+    before = metadata(file)
+    async with open_broker() as sandbox:
+        output = await said(
+            sandbox, Policy(tmp_path / "workspace"), "/bin/sh", "-c", "chmod 604 ../workspace2/file . || true"
+        )
+    assert "Operation not permitted" in output
+    assert metadata(file) == before
+    assert (tmp_path / "workspace").stat().st_mode & 0o777 == 0o604
+
+
+HOSTILE = """
+import os, sys, threading
+libc = __import__("ctypes").CDLL(None)
+open("file", "w"); print("ready", flush=True); sys.stdin.readline()
+def work():
+    for turn in range(400):
+        for name in (b"file", b"none", b"loop", b"/etc/passwd", b"file/x", None):
+            libc.chmod(name, 0o600 + turn % 64)
+        libc.fchmod(turn, 0o600); libc.fchown(77777, 0, 0); libc.utimensat(0, None, None, 0)
+        libc.setxattr(b"file", None, None, 1 << 20, 0)
+workers = [threading.Thread(target=work) for _ in range(4)]
+[worker.start() for worker in workers]; [worker.join() for worker in workers]
+print("done", flush=True); sys.stdin.readline()
+"""
+
+
+async def test_thousands_of_calls_cost_the_supervisor_no_descriptor(tmp_path: Path) -> None:
+    async with open_broker() as sandbox:
+        command = SandboxCommand(
+            (program(), "-I", "-S", "-c", HOSTILE), tmp_path, {"PATH": INSIDE_PATH}, keeps_input=True
+        )
+        async with asyncio.timeout(60), sandbox.run(command, Policy(tmp_path)) as process:
+            assert await anext(process.output) == b"ready\n"
+            [served] = [child for child in psutil.Process().children() if "broker_main" in " ".join(child.cmdline())]
+            [supervisor] = served.children()
+            await process.write(b"\n")
+            assert await anext(process.output) == b"done\n"
+            after_ten_thousand = supervisor.num_fds()
+            await process.write(b"\n")
+            assert await process.wait() == 0
+    # Its own three, the daemon's socket, the alarm, the command, the listener, the rules, its descriptors' folder.
+    assert after_ten_thousand <= 12
+
+
+async def test_a_command_that_never_stops_calling_is_killed_at_once(tmp_path: Path) -> None:
+    flood = (
+        "import os\nopen('f', 'w'); [os.fork() for _ in range(4)]; print('ready', flush=True)\n"
+        "while True: os.chmod('f', 0o600)"
+    )
+    async with open_broker() as sandbox:
+        command = SandboxCommand((program(), "-I", "-S", "-c", flood), tmp_path, {"PATH": INSIDE_PATH})
+        async with asyncio.timeout(20), sandbox.run(command, Policy(tmp_path)) as process:
+            assert b"ready" in await anext(process.output)
+            children = psutil.Process().children(recursive=True)
+            await process.kill()
+        left = [child for child in children if child.is_running() and "os.fork" in " ".join(_words(child))]
+    assert left == []
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+PROGRAMS = {
+    "tar": (
+        "mkdir a && touch -d 2001-02-03 a/x && chmod 751 a/x && tar cf a.tar a && rm -r a && tar xpf a.tar"
+        " && stat -c '%a %y' a/x | cut -c 1-14",
+        "751 2001-02-03\n",
+    ),
+    "cp -p": (
+        "touch -d 2001-02-03 x && chmod 640 x && cp -p x y && mkdir d && cp -a x d"
+        " && stat -c '%a %y' y d/x | cut -c 1-14",
+        "640 2001-02-03\n640 2001-02-03\n",
+    ),
+    "git": (
+        "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b\n"
+        "git init -q r && cd r && echo x > x && chmod 755 x && git add x && git commit -qm x && git clone -q . ../s"
+        " && cd ../s && git status --porcelain && stat -c %A x | cut -c 4",
+        "x\n",
+    ),
+    "install": ("echo x > x && install -m 711 x y && stat -c %a y && mkdir -m 701 m && stat -c %a m", "711\n701\n"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_programs_that_set_modes_and_times_work(name: str, tmp_path: Path) -> None:
+    line, expected = PROGRAMS[name]
+    if not shutil.which(name.split()[0], path=INSIDE_PATH):
+        pytest.skip(f"no {name} here")
+    async with open_broker() as sandbox:
+        assert await said(sandbox, Policy(tmp_path), "/bin/bash", "-ec", line) == expected
+
+
+def wheel(path: Path) -> None:
+    """Write a package of one program."""
+    info = "demo-1.0.dist-info"
+    files = {
+        "demo.py": "def main(): pass\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": "[console_scripts]\ndemo = demo:main\n",
+    }
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD")))
+
+
+async def test_pip_installs_a_package_with_a_program(tmp_path: Path) -> None:
+    wheel(tmp_path / "demo-1.0-py3-none-any.whl")
+    line = f"{program()} -m pip install --no-index --no-warn-script-location --target t ./demo-1.0-py3-none-any.whl"
+    async with open_broker() as sandbox:
+        output = await said(
+            sandbox, Policy(tmp_path), "/bin/bash", "-c", f"({line} && test -x t/bin/demo) 2>&1 || true"
+        )
+    if "No module named pip" in output:
+        pytest.skip("no pip in the system's Python")
+    assert "Successfully installed demo-1.0" in output
+    assert (tmp_path / "t/bin/demo").stat().st_mode & 0o111 == 0o111
