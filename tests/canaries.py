@@ -28,6 +28,33 @@ BELONGS = frozenset({"config.yaml", "secrets"})
 MOST_BYTES = 50_000_000
 
 
+FORMATTED = {
+    "bold": r"{0}**{1}**",
+    "italic in the middle": r"{0[0]}*{0[1]}*{0[2]}{0[3]}{0[4]}{0[5]}{0[6]}{0[7]}{0[8]}{1}",
+    "code": r"{0}`{1}`",
+    "code before": r"`{0}`{1}",
+    "crossed out": r"~~{0}~~{1}",
+    "spoiler": r"{0}||{1}||",
+    "link": r"[{0}](https://example.org/a_(b)){1}",
+    "link to itself": r"[{0}](https://{0}){1}",
+    "link in brackets": r"[{0}](<https://example.org/a>){1}",
+    "escaped": r"{0}\-{2}",
+    "by number": r"{0}&#45;{2}",
+    "by number, in hex": r"{0}&#x2d;{2}",
+    "escaped in a link": r"[here](https://example.org/?k={0}\-{2})",
+    "two at once": r"**{0}**`&#45;`[{2}](https://example.org)",
+    "coloured": "{0}\x1b[1m{1}",
+    "with a NUL": "{0}\0{1}",
+    "with what cannot be seen": "{0}\u200b{1}",
+}
+"""Ways to write a text in Markdown so that it is not in the source, and whole in what a chat or terminal shows."""
+
+
+def formatted(secret: str) -> dict[str, str]:
+    """The secret (nine characters, a hyphen, and more) in each of these ways."""
+    return {way: form.format(secret[:9], secret[9:], secret[10:]) for way, form in FORMATTED.items()}
+
+
 def found_in(content: bytes, canaries: Iterable[str] = CANARIES) -> list[str]:
     """The canaries in some bytes, as they are or in another form."""
     return [canary for canary in canaries if any(form.encode() in content for form in (canary, *disguises(canary)))]

@@ -53,7 +53,7 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test has masked is no secret to the next: a text that is streamed waits where one could begin."""
     monkeypatch.setattr(redact, "_known", set(redact._known))
-    for name in ("_plain", "_runs", "_run", "_pattern", "_names", "_wrapped"):
+    for name in ("_plain", "_runs", "_run", "_pattern", "_names", "_wrapped", "_bare", "_bare_secrets", "_bare_run"):
         monkeypatch.setattr(redact, name, getattr(redact, name))
 
 

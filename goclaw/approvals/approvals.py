@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import ALLOW, ALWAYS, DENY, Actor, Question, TurnEvent
 from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
+from goclaw.core.redact import mask_known
 from goclaw.engine.base import Turn
 from goclaw.errors import ToolError
 from goclaw.store.approvals import ApprovalRule, ApprovalRules
@@ -141,6 +142,8 @@ class TurnQuestions:
         """
         if self.agent:
             question = replace(question, title=f"{question.title} (the agent {self.agent})")
+        title, text, *options = map(mask_known, (question.title, question.text, *question.options))
+        question = replace(question, title=title, text=text, options=tuple(options))
         identified = self.questions.identified(question, self.turn)
         with self.pause():
             _, answer = await self.questions.ask(self.turn, f"ask:{self.prefix}{step}", identified, question.text)

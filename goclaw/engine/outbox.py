@@ -25,6 +25,7 @@ from goclaw.channels.base import Channel, Doubt
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.codec import Codec
 from goclaw.core.events import Address, Delivery, Receipt
+from goclaw.core.redact import mask_known
 from goclaw.core.supervise import goes_on, keep_running, result_of
 from goclaw.errors import DeliveryError, StateError
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
@@ -323,7 +324,7 @@ class Outbox:
                 reason = f"{delivery.address.channel} failed; the log has the details"
                 return await self._fail(delivery, reason, tell=True)
             try:
-                directed = await self._directed(delivery)
+                directed = masked(await self._directed(delivery))
                 return await self._settle(progress, await self._channels[key[0]].deliver(directed, progress))
             except DeliveryError as error:
                 if error.permanent or self._clock.awake_or_not() - began > GIVE_UP_SECONDS:
@@ -373,6 +374,19 @@ class Outbox:
         await self._database.write(_FAILED(of=delivery.id, error=reason), *map(self.row, word))
         self.take(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
+
+
+def masked(delivery: Delivery) -> Delivery:
+    """Return the delivery without a secret of the daemon in what the chat shows: its text, file name and buttons.
+
+    A channel that renders Markdown masks once more what it really sends.
+    """
+    text, name = mask_known(delivery.text), mask_known(delivery.media_name)
+    labels = [mask_known(choice.label) for choice in delivery.choices]
+    if text == delivery.text and name == delivery.media_name and labels == [each.label for each in delivery.choices]:
+        return delivery
+    choices = tuple(replace(choice, label=label) for choice, label in zip(delivery.choices, labels, strict=True))
+    return replace(delivery, text=text, media_name=name, choices=choices)
 
 
 def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:

@@ -15,7 +15,10 @@ from goclaw.channels.telegram.polling import checked as polled
 from goclaw.channels.telegram.request import AiohttpRequest
 from goclaw.channels.telegram.updates import Me, inbound_of
 from goclaw.core.events import Inbound
-from tests.channels.telegram.support import eventually, open_stage
+from goclaw.core.redact import MASK, known_in, remember
+from tests.canaries import FORMATTED, formatted
+from tests.channels.telegram.play import PRIVATE, playing
+from tests.channels.telegram.support import HastyClock, eventually, open_stage
 from tests.fake_telegram import oracle
 from tests.fake_telegram.world import Json, chat_of, person
 
@@ -124,3 +127,33 @@ def test_a_forwarded_command_is_anothers_words() -> None:
     origin = {"type": "user", "sender_user": person(7, "Mallory")}
     inbound = checked({"update_id": 1, "message": message("/clear", forward_origin=origin)})
     assert inbound is not None and inbound.text == "[Forwarded from Mallory]\n/clear"
+
+
+KEY = "sk-LK8957-a413c09d77be2f01"
+
+
+@pytest.mark.promise("P-secrets-masked")
+async def test_no_way_of_formatting_brings_a_secret_into_a_message_an_edit_or_a_caption() -> None:
+    remember(KEY)
+    async with open_stage(running=False, clock=HastyClock()) as stage:
+        stage.telegram.world.meet(5)
+        stage.blobs["a"] = b"bytes"
+        for way, text in formatted(KEY).items():
+            own = await stage.deliver(text, number=f"{way}1")
+            await stage.deliver(f"Now {text}", number=f"{way}2", action="edit", message_id=own)
+            await stage.deliver(text, number=f"{way}3", media="a", media_name="a.bin")
+        await stage.deliver("word " * 5_000 + " ".join(formatted(KEY).values()), number="whole")
+        calls, files = repr(stage.telegram.calls), [sent.file or b"" for sent in stage.telegram.sent(5)]
+    for said in (calls, *(file.decode() for file in files)):
+        assert not known_in(said) and "a413c09d77be2f01" not in said
+    assert calls.count(MASK) >= 3 * (len(FORMATTED) - 1)
+
+
+@pytest.mark.promise("P-secrets-masked")
+async def test_no_way_of_formatting_brings_a_secret_into_a_preview() -> None:
+    remember(KEY)
+    async with playing(PRIVATE) as (play, stage):
+        await play.begin(" ".join(formatted(KEY).values()))
+        await eventually(lambda: stage.telegram.called("sendMessageDraft"))
+        (draft,) = stage.telegram.called("sendMessageDraft")
+    assert MASK in draft["text"] and "a413c09d77be2f01" not in repr(draft)

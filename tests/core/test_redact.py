@@ -6,8 +6,11 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from goclaw.core.redact import MASK, Masking, disguises, mask, mask_end, remember, storable
+from goclaw.core.redact import MASK, Masking, disguises, known_in, mask, mask_end, mask_known, remember, storable
+from tests.canaries import FORMATTED, formatted
 
 TOKEN = "123456789:" + "Aa0-_" * 7
 
@@ -46,7 +49,10 @@ def test_short_texts_are_not_remembered() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1" * 1_000_000, "://" * 300_000, "Bearer " * 100_000, "sk-" * 300_000, "5:" * 500_000, "1:a" * 300_000],
+    [
+        *("1" * 1_000_000, "://" * 300_000, "Bearer " * 100_000, "sk-" * 300_000, "5:" * 500_000, "1:a" * 300_000),
+        *("](" * 300_000, "](<" * 200_000, "]((a" * 200_000, "&#45" * 200_000, "sk-*" * 200_000, "\x1b[" * 300_000),
+    ],
 )
 @pytest.mark.timeout(60)  # with the square of the length each of them takes hours
 def test_no_text_takes_more_than_time_in_its_length(text: str) -> None:
@@ -81,6 +87,47 @@ def test_base64_in_lines_is_masked() -> None:
     remember(CANARY)
     written = base64.encodebytes(b"x" * 40 + CANARY.encode() + b"y" * 60).decode()
     assert MASK in mask(written) and MASK not in mask(base64.encodebytes(b"x" * 200).decode())
+
+
+KEY = "sk-LK8957-a413c09d77be2f01"
+
+
+@pytest.mark.promise("P-secrets-masked")
+@pytest.mark.parametrize("way", FORMATTED)
+def test_a_secret_that_only_rendering_would_make_whole_is_masked(way: str) -> None:
+    remember(KEY)
+    told = f"Your *key* is {formatted(KEY)[way]}, as_it_is & stays."
+    shown = mask_known(told)
+    assert shown.startswith("Your *key* is ") and shown.endswith(", as_it_is & stays.") and MASK in shown
+    assert not known_in(shown) and "a413c09d77be2f01" not in shown
+    for size in (1, 2, 3, 5, 7):
+        streamed, masking = "", Masking()
+        for at in range(0, len(told), size):
+            streamed += masking.next(told[at : at + size])
+            assert not streamed.replace(MASK, "").count("a413"), "not even a part of it"
+        assert streamed == shown
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, len(KEY) - 1), st.sampled_from(["**", "`", "\\", "[", "](https://x.org)", "~~"])))
+)
+def test_no_marks_inside_a_secret_hide_it_whole_or_in_pieces(marks: list[tuple[int, str]]) -> None:
+    remember(KEY)
+    written = KEY
+    for place, mark in sorted(marks, reverse=True):
+        written = written[:place] + mark + written[place:]
+    assert mask_known(f"it is {written}.") == f"it is {MASK}."
+    masking = Masking()
+    assert "".join(map(masking.next, f"it is {written}.")) + masking.rest() == f"it is {MASK}."
+
+
+def test_marks_beside_a_secret_and_texts_that_only_resemble_one_stay() -> None:
+    remember(KEY)
+    remember("____--__")
+    assert mask_known(f"**{KEY}** `{KEY}` [x](https://{KEY}@y)") == f"**{MASK}** `{MASK}` [x](https://{MASK}@y)"
+    for text in ("sk-**LK8957**", "a_b_c -- __", "[a](b) & [c](d) &amp; \\*", "sk- LK8957-a413c09d77be2f01"):
+        assert mask_known(text) == text
 
 
 @pytest.mark.promise("P-secrets-masked")

@@ -13,7 +13,8 @@ from sqlalchemy import select
 
 from goclaw.channels.base import Capabilities, Doubt, Handover
 from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Address, Attachment, Delivery, GatewayPort, Receipt
+from goclaw.core.events import Address, Attachment, Choice, Delivery, GatewayPort, Receipt
+from goclaw.core.redact import MASK, remember
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
 from goclaw.errors import DeliveryError, StateError
 from goclaw.store.database import BoundStatement, Statement, open_database
@@ -120,6 +121,19 @@ async def test_deliveries_of_a_chat_arrive_in_order(post: Post) -> None:
         assert await outbox.flush(20)
         assert post.wire.texts == [str(number) for number in range(10)]
         assert set(await post.states()) == {"sent"}
+
+
+@pytest.mark.promise("P-secrets-masked")
+async def test_no_channel_is_given_a_secret_to_show(post: Post) -> None:
+    secret = "sk-LK8957-a413c09d77be2f01"
+    remember(secret)
+    shown = Delivery("1", Address("wire", "c"), f"sk-**{secret[3:]}**", media_name=f"{secret}.txt")
+    async with post.open() as outbox:
+        await outbox.promise(replace(shown, choices=(Choice(f"`sk-`{secret[3:]}", "q", "a"),)))
+        assert await outbox.flush(20)
+        (arrived,) = post.wire.arrived
+    assert (arrived.text, arrived.media_name, arrived.choices[0].label) == (f"{MASK}**", f"{MASK}.txt", f"`{MASK}")
+    assert arrived.choices[0].answer == "a"
 
 
 async def test_a_chat_in_trouble_holds_up_no_other(post: Post) -> None:

@@ -7,6 +7,7 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core.events import QuestionAsked
 from goclaw.core.messages import ToolCall
+from goclaw.core.redact import MASK, remember
 from goclaw.errors import GoclawError
 from goclaw.llm.scripted import Answer
 from goclaw.testing import open_bench
@@ -82,6 +83,18 @@ async def test_what_was_answered_before_a_restart_is_not_asked_again(tmp_path: P
         assert await results(core) == ["First?\none\n\nSecond?\ntwo"]
         asked = [event.question.text for event in core.seen if isinstance(event, QuestionAsked)]
         assert asked == ["Second?"]
+
+
+@pytest.mark.promise("P-secrets-masked")
+async def test_no_question_shows_a_secret_of_the_daemon(tmp_path: Path) -> None:
+    remember("sk-LK8957-a413c09d77be2f01")
+    told = "sk-**LK8957**-a413c09d77be2f01"
+    questions = [{"title": told, "question": f"Is it {told}?", "options": [told, "no"]}]
+    go = Answer(calls=(ToolCall("c1", "ask_user", {"questions": questions}),))
+    async with World(tmp_path, [go], tools=[ask_user], users=[User("memory:anna")]).running() as core:
+        await core.say("go")
+        question = (await seen(core, QuestionAsked)).question
+        assert (question.title, question.text, question.options) == (MASK, f"Is it {MASK}?", (MASK, "no"))
 
 
 async def test_it_is_switched_off_like_every_tool(tmp_path: Path) -> None:

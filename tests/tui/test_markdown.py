@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goclaw.core.redact import MASK, Masking, mask_known, remember
 from goclaw.tui.markdown import Document
+from tests.canaries import FORMATTED, formatted
 
 PIECES = [
     "word",
@@ -51,6 +53,18 @@ def test_no_word_is_lost(pieces: list[str]) -> None:
     # Words behind a fence name its language.
     if "```" not in text:
         assert "".join(drawn(text)).count("word") >= text.count("word")
+
+
+@pytest.mark.promise("P-secrets-masked")
+@pytest.mark.parametrize("way", FORMATTED)
+def test_what_the_daemon_masked_shows_no_secret_when_it_is_drawn(way: str) -> None:
+    secret = "sk-LK8957-a413c09d77be2f01"
+    remember(secret)
+    masking = Masking()
+    told = formatted(secret)[way]
+    for text in (mask_known(told), "".join(map(masking.next, told)) + masking.rest()):
+        (line,) = drawn(text, 200)
+        assert "a413c09d77be2f01" not in line and MASK.strip("[]") in line
 
 
 @pytest.mark.parametrize("width", [12, 20, 80])

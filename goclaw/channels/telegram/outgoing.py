@@ -27,6 +27,7 @@ from goclaw.channels.telegram.request import Unanswered, call
 from goclaw.channels.telegram.updates import GENERAL_TOPIC
 from goclaw.core.events import Address, Delivery
 from goclaw.core.records import record
+from goclaw.core.redact import mask_known
 from goclaw.errors import DeliveryError, ToolError
 
 log = logging.getLogger(__name__)
@@ -251,7 +252,7 @@ async def _texts(markdown: str) -> list[Part]:
     chunks = await rendered(markdown)
     if len(chunks) <= MAX_PARTS:
         return [*chunks]
-    return [beginning(chunks[0]), OutgoingFile(WHOLE_NAME, printable(markdown).encode(), NO_CAPTION)]
+    return [beginning(chunks[0]), OutgoingFile(WHOLE_NAME, mask_known(printable(markdown)).encode(), NO_CAPTION)]
 
 
 def beginning(chunk: RenderedMessage) -> RenderedMessage:

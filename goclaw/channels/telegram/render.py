@@ -2,7 +2,8 @@
 
 The conversion itself is telegramify-markdown's; this module adds the rest: markup it would drop (raw HTML,
 footnotes, links to files) is escaped first, a text that would lose words all the same is shown as it was written,
-entities are put into an order that Telegram accepts, and long texts are cut where it hurts least.
+entities are put into an order that Telegram accepts, secrets that only appear without the marks are masked, and long
+texts are cut where it hurts least.
 """
 
 import heapq
@@ -17,6 +18,7 @@ from telegramify_markdown.config import RenderConfig
 from telegramify_markdown.entity import MessageEntity
 
 from goclaw.core.records import record
+from goclaw.core.redact import MASK, known_in, mask_known
 
 MAX_UNITS = 4096
 """Maximum UTF-16 code units in one message (Bot API, sendMessage)."""
@@ -99,13 +101,31 @@ _CONFIG = _symbols()
 
 def render(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """Cut `markdown` into messages of at most `limit` UTF-16 units; none for blank text."""
-    text, spans = convert_markdown(printable(markdown))
+    text, spans = without_secrets(*convert_markdown(printable(markdown)))
     return list(split(text, spans, limit))
 
 
 def plain(text: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
     """Return the same without any formatting."""
-    return list(split(printable(text), [], limit))
+    return list(split(mask_known(printable(text)), [], limit))
+
+
+def without_secrets(text: str, spans: list[EntitySpan]) -> tuple[str, list[EntitySpan]]:
+    """Mask the daemon's secrets in what is sent; each span keeps its characters, and one inside a secret goes."""
+    spans = [span for span in spans if not known_in(span.mark.url or span.mark.language or "")]
+    for start, end in reversed(known_in(text)):
+        first, last = units(text[:start]), units(text[:end])
+        text = f"{text[:start]}{MASK}{text[end:]}"
+        moved = (_beside(span, first, last, len(MASK) - (last - first)) for span in spans)
+        spans = [span for span in moved if span.start < span.end]
+    return text, spans
+
+
+def _beside(span: EntitySpan, first: int, last: int, grown: int) -> EntitySpan:
+    """Return the span where `first` to `last` became `grown` units longer: around that, or cut at its edge."""
+    start = span.start if span.start <= first else max(span.start, last) + grown
+    end = span.end + grown if span.end >= last else min(span.end, first)
+    return EntitySpan(start, end, span.mark)
 
 
 def units(text: str) -> int:

@@ -20,7 +20,10 @@ from goclaw.channels.telegram.render import (
     render,
     tidy,
     units,
+    without_secrets,
 )
+from goclaw.core.redact import MASK, known_in, remember
+from tests.canaries import FORMATTED, formatted
 from tests.channels.telegram.hostile import entities, faults
 from tests.fake_telegram.rules import check_text
 from tests.lanes import repeats
@@ -295,3 +298,41 @@ def test_half_a_million_marks_are_looked_through_once(mark: str) -> None:
     line = mark * (500_000 // len(mark))
 
     assert escape(line) == line
+
+
+KEY = "sk-LK8957-a413c09d77be2f01"
+
+
+@pytest.mark.promise("P-secrets-masked")
+@pytest.mark.parametrize("way", FORMATTED)
+def test_a_secret_is_masked_in_what_is_really_sent(way: str) -> None:
+    remember(KEY)
+    for markdown in (f"😀 **Here:** {formatted(KEY)[way]} *end*", f"> 😀 {formatted(KEY)[way]}"):
+        for message in (*render(markdown), *plain(markdown)):
+            check_text(message.text, entities(message))
+            assert not known_in(message.text) and not any(known_in(span.mark.url or "") for span in message.spans)
+            assert "a413c09d77be2f01" not in message.text
+
+
+def test_spans_around_and_beside_a_masked_secret_keep_their_characters() -> None:
+    remember(KEY)
+    bold, code = Mark("bold"), Mark("code")
+    text = f"😀ab{KEY}cd{KEY}ef"
+    first, second, end = units("😀ab"), units(f"😀ab{KEY}cd"), units(text)
+    spans = [
+        *(EntitySpan(0, end, bold), EntitySpan(0, first, code), EntitySpan(0, first + 5, bold)),
+        *(EntitySpan(first, first + 5, code), EntitySpan(first + 5, first + 9, code)),
+        *(EntitySpan(first + 5, second, code), EntitySpan(first + 5, second + 5, bold), EntitySpan(end - 2, end, code)),
+    ]
+    shown, kept = without_secrets(text, spans)
+    encoded = shown.encode("utf-16-le")
+    assert shown == f"😀ab{MASK}cd{MASK}ef"
+    assert [encoded[2 * span.start : 2 * span.end].decode("utf-16-le") for span in kept] == [
+        *(shown, "😀ab", "😀ab", "cd", "cd", "ef"),
+    ]
+
+
+def test_a_block_of_code_or_a_link_is_not_named_by_a_secret() -> None:
+    remember(KEY)
+    (message,) = render(f"```{KEY}\nx\n```\n\n[y](https://example.org/{KEY})")
+    assert KEY not in repr(message)
