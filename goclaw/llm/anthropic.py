@@ -139,7 +139,7 @@ class AnthropicModel(KnownModel):
                             yield event
                         if answer.ended:
                             break
-            finished = answer.finish()
+                finished = answer.finish()
             await settle(response)
             yield finished
 

@@ -16,10 +16,10 @@ import orjson
 from goclaw.core.messages import AssistantMessage, Native, ToolCall
 from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import INVALID_JSON, CallStarted, Finished, ModelEvent, Stop, TextDelta, ThinkingDelta, Usage
-from goclaw.llm.failures import fail, from_object
+from goclaw.llm.failures import fail, from_object, piece_of_text
 from goclaw.llm.http_streams import ServerEvent
 from goclaw.llm.token_counts import fields, reported_tokens
-from goclaw.llm.tool_calls import read_arguments, trimmed_schema
+from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
 from goclaw.specs import TOOL_CALL, TOOL_SEARCH, ToolSpec
 
 STOPS = {
@@ -109,22 +109,23 @@ class AnthropicAnswer:
         return Finished(AssistantMessage(text, calls, native), self._read_usage(), stop, self._spec)
 
     def _start(self, index: int, block: dict[str, Any]) -> Iterator[ModelEvent]:
-        self._blocks[index] = dict(block)
+        self._blocks[index] = block = dict(block)
         if block["type"] == "tool_use":
-            yield CallStarted(str(block["name"]))
-        elif block["type"] == "text" and block.get("text"):
+            block["name"], block["id"] = read_name(block.get("name")), read_id(block.get("id"))
+            yield CallStarted(block["name"])
+        elif block["type"] == "text" and piece_of_text(block.get("text") or ""):
             yield TextDelta(block["text"])
-        elif block["type"] == "thinking" and block.get("thinking"):
+        elif block["type"] == "thinking" and piece_of_text(block.get("thinking") or ""):
             yield ThinkingDelta(block["thinking"])
 
     def _delta(self, index: int, delta: dict[str, Any]) -> Iterator[ModelEvent]:
         block = self._blocks[index]
         match delta.get("type"):
             case "text_delta":
-                block["text"] = block.get("text", "") + delta["text"]
+                block["text"] = (block.get("text") or "") + piece_of_text(delta["text"])
                 yield TextDelta(delta["text"])
             case "thinking_delta":
-                block["thinking"] = block.get("thinking", "") + delta["thinking"]
+                block["thinking"] = (block.get("thinking") or "") + piece_of_text(delta["thinking"])
                 yield ThinkingDelta(delta["thinking"])
             case "signature_delta":
                 block["signature"] = delta["signature"]

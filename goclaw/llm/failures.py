@@ -197,6 +197,13 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
+def piece_of_text(given: object) -> str:
+    """Return a piece of an answer's text. Raises TypeError: it is none; through `reading`, an answer that broke off."""
+    if not isinstance(given, str):
+        raise TypeError(f"a piece of text is {type(given).__name__}")
+    return given
+
+
 @contextmanager
 def connecting(spec: str) -> Iterator[None]:
     """Turn what the HTTP client raises before an answer began into `ModelError`."""

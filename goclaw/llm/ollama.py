@@ -13,7 +13,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import aiohttp
 import orjson
@@ -43,10 +42,11 @@ from goclaw.llm.encoded import (
     caption,
     with_conversation,
 )
-from goclaw.llm.failures import classify, fail, flagged
+from goclaw.llm.failures import classify, fail, flagged, piece_of_text
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
 from goclaw.llm.token_counts import estimate_request, reported_tokens
+from goclaw.llm.tool_calls import arguments_of, read_id, read_name
 from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable, is_loopback
 from goclaw.net.ollama import ollama_url
 
@@ -92,17 +92,18 @@ class OllamaAnswer:
         """Yield what one object of the stream adds."""
         self.begun = True
         message = part.get("message") or {}
-        if message.get("thinking"):
-            self._thinking.append(message["thinking"])
-            yield ThinkingDelta(message["thinking"])
-        if message.get("content"):
-            self._text.append(message["content"])
-            yield TextDelta(message["content"])
+        if thought := piece_of_text(message.get("thinking") or ""):
+            self._thinking.append(thought)
+            yield ThinkingDelta(thought)
+        if text := piece_of_text(message.get("content") or ""):
+            self._text.append(text)
+            yield TextDelta(text)
         for call in message.get("tool_calls") or ():
             function = call["function"]
             # Ids are ours: older servers give none, and a step of the turn is named after it.
-            self._calls.append(ToolCall(f"call_{uuid4().hex}", function["name"], dict(function.get("arguments") or {})))
-            yield CallStarted(function["name"])
+            name = read_name(function.get("name"))
+            self._calls.append(ToolCall(read_id(None), name, arguments_of(function.get("arguments"))))
+            yield CallStarted(name)
         if part.get("done"):
             self._last = part
 

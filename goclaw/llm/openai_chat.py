@@ -13,8 +13,8 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import orjson
 
@@ -49,10 +49,10 @@ from goclaw.llm.encoded import (
     results_answered,
     with_conversation,
 )
-from goclaw.llm.failures import fail, flagged, from_object, reading
+from goclaw.llm.failures import fail, flagged, from_object, piece_of_text, reading
 from goclaw.llm.http_streams import ServerEvent, joined, post, read_events, settle
 from goclaw.llm.token_counts import estimate_request, fields, reported_tokens
-from goclaw.llm.tool_calls import read_arguments, trimmed_schema
+from goclaw.llm.tool_calls import read_arguments, read_id, read_name, trimmed_schema
 from goclaw.specs import ToolSpec
 
 DONE = b"[DONE]"
@@ -126,7 +126,7 @@ class OpenAIChatModel(KnownModel):
                             yield event
                         if answer.ended:
                             break
-            finished = answer.finish()
+                finished = answer.finish()
             await settle(response)
             yield finished
 
@@ -244,7 +244,7 @@ class PartialCall:
 
     name: str = ""
     given_id: str = ""
-    own_id: str = field(default_factory=lambda: f"call_{uuid4().hex}")
+    own_id: str = field(default_factory=partial(read_id, None))
     """An id for servers without ids; unique, because steps of a turn are named after it."""
     written: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
@@ -329,11 +329,9 @@ class OpenAIAnswer:
         if isinstance(content, list):
             yield from self._parts(content)
         elif content:
-            self._text.append(content)
-            yield TextDelta(content)
+            yield self._said(content)
         if delta.get("refusal"):
-            self._text.append(delta["refusal"])
-            yield TextDelta(delta["refusal"])
+            yield self._said(delta["refusal"])
         for piece in delta.get("tool_calls") or ():
             yield from self._call_delta(piece)
 
@@ -344,18 +342,22 @@ class OpenAIAnswer:
                 thought = "".join(inner.get("text", "") for inner in part["thinking"])
                 yield ThinkingDelta(thought)
             elif part.get("text"):
-                self._text.append(part["text"])
-                yield TextDelta(part["text"])
+                yield self._said(part["text"])
+
+    def _said(self, text: object) -> TextDelta:
+        self._text.append(piece_of_text(text))
+        return TextDelta(self._text[-1])
 
     def _call_delta(self, piece: dict[str, Any]) -> Iterator[ModelEvent]:
         function = piece.get("function") or {}
         call = self._calls.setdefault(self._index(piece), PartialCall())
-        call.given_id = call.given_id or piece.get("id") or ""
-        if function.get("name") and not call.name:
-            call.name = function["name"]
-            yield CallStarted(call.name)
-        if function.get("arguments"):
-            call.written.append(function["arguments"])
+        call.given_id = call.given_id or read_name(piece.get("id"))
+        if not call.name and (name := read_name(function.get("name"))):
+            call.name = name
+            yield CallStarted(name)
+        if written := function.get("arguments"):
+            # Some servers send the object itself.
+            call.written.append(written if isinstance(written, str) else orjson.dumps(written).decode())
         call.extra.update({key: value for key, value in piece.items() if key not in CALL_FIELDS and value is not None})
 
     def _index(self, piece: dict[str, Any]) -> int:
@@ -366,17 +368,17 @@ class OpenAIAnswer:
             return last + 1 if piece.get("id") or last < 0 else last
         known = self._calls.get(index)
         # Some servers number every call 0 but give each an id and a name of its own.
-        new = known is not None and piece.get("id") and known.given_id not in ("", piece["id"])
+        new = known is not None and piece.get("id") and known.given_id not in ("", read_name(piece["id"]))
         return max(self._calls) + 1 if new and (piece.get("function") or {}).get("name") else int(index)
 
     def _whole_calls(self, stop: Stop) -> tuple[ToolCall, ...]:
         """Return the calls in order, without one that the output limit cut."""
         calls = []
-        for _, partial in sorted(self._calls.items()):
-            read = read_arguments("".join(partial.written))
+        for _, call in sorted(self._calls.items()):
+            read = read_arguments("".join(call.written))
             if INVALID_JSON in read and stop is Stop.LENGTH:
                 continue
-            calls.append(ToolCall(partial.id, partial.name, read))
+            calls.append(ToolCall(call.id, call.name, read))
         return tuple(calls)
 
     def _native(self) -> Native | None:

@@ -34,8 +34,8 @@ from goclaw.core.messages import AssistantMessage, Native, ToolCall, ToolResult,
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind, ToolError
 from goclaw.llm.base import CallStarted, Finished, ModelEvent, Request, Stop, TextDelta, ThinkingDelta, Usage
 from goclaw.llm.encoded import as_offered, caption, results_first, unseen, without_lost
-from goclaw.llm.failures import fail
-from goclaw.llm.tool_calls import read_arguments, trimmed_schema
+from goclaw.llm.failures import fail, piece_of_text
+from goclaw.llm.tool_calls import arguments_of, read_id, read_name, trimmed_schema
 
 KINDS = ModelErrorKind
 NATIVE_SCHEMA = 1
@@ -115,8 +115,8 @@ class Bridge:
                             yield ours
                 except exceptions.ModelConnectionError as error:
                     raise fail(KINDS.TRUNCATED if begun else KINDS.NETWORK, self._spec) from error
-                response = stream.get()
-        yield self._finished(response)
+                finished = self._finished(stream.get())
+        yield finished
 
     async def _history(self, request: Request) -> list[ModelMessage]:
         history: list[ModelMessage] = []
@@ -187,7 +187,7 @@ class Bridge:
         if response.finish_reason in (None, "error") or response.state != "complete":
             raise fail(KINDS.TRUNCATED, self._spec, "the stream ended without a finish reason")
         calls = tuple(
-            ToolCall(part.tool_call_id, part.tool_name, arguments_of(part))
+            ToolCall(read_id(part.tool_call_id), read_name(part.tool_name), arguments_of(part.args))
             for part in response.parts
             if isinstance(part, ToolCallPart)
         )
@@ -226,21 +226,16 @@ def events_of(event: ModelResponseStreamEvent) -> Iterator[ModelEvent]:
     """Yield our events for one of the library's; unknown kinds are ignored."""
     if isinstance(event, PartStartEvent):
         if isinstance(event.part, ToolCallPart):
-            yield CallStarted(event.part.tool_name)
+            yield CallStarted(read_name(event.part.tool_name))
         elif isinstance(event.part, TextPart) and event.part.content:
-            yield TextDelta(event.part.content)
+            yield TextDelta(piece_of_text(event.part.content))
         elif isinstance(event.part, ThinkingPart) and event.part.content:
-            yield ThinkingDelta(event.part.content)
+            yield ThinkingDelta(piece_of_text(event.part.content))
     elif isinstance(event, PartDeltaEvent):
         if isinstance(event.delta, TextPartDelta) and event.delta.content_delta:
-            yield TextDelta(event.delta.content_delta)
+            yield TextDelta(piece_of_text(event.delta.content_delta))
         elif isinstance(event.delta, ThinkingPartDelta) and event.delta.content_delta:
-            yield ThinkingDelta(event.delta.content_delta)
-
-
-def arguments_of(part: ToolCallPart) -> dict[str, Any]:
-    """Return the call's arguments, whether the library has read them already or not."""
-    return dict(part.args) if isinstance(part.args, dict) else read_arguments(part.args or "")
+            yield ThinkingDelta(piece_of_text(event.delta.content_delta))
 
 
 @contextmanager
@@ -250,6 +245,9 @@ def translated(spec: str) -> Iterator[None]:
         yield
     except (exceptions.AgentRunError, exceptions.UserError) as error:
         raise translate(spec, error) from error
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        # JSON of a shape that the protocol does not have: the library reads an answer without checking it.
+        raise fail(KINDS.TRUNCATED, spec, "unreadable data in the stream") from error
 
 
 def translate(spec: str, error: Exception) -> ModelError:

@@ -1,12 +1,14 @@
-"""Tools between us and a model: the short form of a tool's JSON Schema, and the arguments a model wrote.
+"""Tools between us and a model: the short form of a tool's JSON Schema, and the calls that a model wrote.
 
 Parts of a schema that cost tokens and carry no information are left out: titles, a default of null, null where leaving
 the argument out means the same, that no other arguments are taken, and limits of length that no call meets by accident.
-Calls are checked against the spec's own schema. Arguments are usually a JSON object, sometimes almost one.
+Calls are checked against the spec's own schema. Arguments are usually a JSON object, sometimes almost one; a name or an
+id is usually a text.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 import orjson
 
@@ -74,6 +76,24 @@ def _without_null(schema: Any) -> Any:
         remaining = [kind for kind in types if kind != "null"]
         return {**schema, "type": remaining[0] if len(remaining) == 1 else remaining}
     return schema
+
+
+def read_name(given: object) -> str:
+    """Return the name of a call: a number in digits, no name for any other value; the dispatcher tells the model."""
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    return given if isinstance(given, str) else str(given) if is_number else ""
+
+
+def read_id(given: object) -> str:
+    """Return the id of a call; a new one for a value that is none: steps of a turn are named after it."""
+    return read_name(given) or f"call_{uuid4().hex}"
+
+
+def arguments_of(given: object) -> dict[str, Any]:
+    """Return the arguments of a call that came as JSON or were parsed already, as `read_arguments` does."""
+    if given is None or isinstance(given, dict):
+        return given or {}
+    return read_arguments(given if isinstance(given, str) else orjson.dumps(given).decode())
 
 
 def read_arguments(written: str, given: object = None) -> dict[str, Any]:

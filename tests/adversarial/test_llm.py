@@ -36,6 +36,11 @@ def call(name: str = "read", number: str = "c1", **given: Any) -> ToolCall:
     return ToolCall(number, name, given or {"path": "a"})
 
 
+def _any(value: Any) -> Any:
+    """What a model of a package may put where a text belongs."""
+    return value
+
+
 CALLS = {
     "a name of half a character": call("\ud800"),
     "no name": call(""),
@@ -46,6 +51,10 @@ CALLS = {
     "a number beyond the machine": call(path="a", offset=2**70),
     "a number that is none": call(path="a", offset=math.nan),
     "an endless number": call(path=math.inf),
+    "a number for a name": ToolCall("c1", _any(5), {}),
+    "nothing for a name": ToolCall("c1", _any(None), {}),
+    "a list for a name and an id": ToolCall(_any(["c1"]), _any(["read"]), {}),
+    "an object for an id": ToolCall(_any({"a": 1}), "read", {"path": "missing"}),
     "half a character": call("write", path="a", content="\ud800"),
     "a key of half a character": ToolCall("c1", "read", {"\ud800": 1}),
     "three hundred levels": call(path=nested(300)),

@@ -12,6 +12,23 @@ BUGS: list[Bug] = [
         "tests/llm/test_encoded.py::test_a_known_conversation_costs_a_step_or_two_a_message",
     ),
     bug(
+        "a tool's name is taken for a text whatever it is",
+        "class llm: a number or a list where a name belongs ends the turn",
+        "goclaw/llm/tool_calls.py",
+        """    return given if isinstance(given, str) else str(given) if is_number else \"\"\n""",
+        "    return given  # type: ignore\n",
+        "tests/adversarial/test_llm.py::test_an_odd_call_gets_one_error_and_the_turn_goes_on",
+        "tests/llm/test_llm_shapes.py::test_a_name_or_an_id_that_is_no_text_leaves_a_call_that_can_be_answered",
+    ),
+    bug(
+        "the end of an answer is read outside of what explains unreadable data",
+        "class llm: a list where a reason belongs ends the turn",
+        "goclaw/llm/failures.py",
+        "    except (ValueError, LookupError, TypeError, AttributeError) as error:",
+        "    except (ValueError, LookupError) as error:",
+        "tests/llm/test_llm_shapes.py::test_no_value_in_any_field_of_an_answer_fails_without_words",
+    ),
+    bug(
         "each piece of a text goes through the house by itself, though many came at once",
         "class work: a quick model's answer costs by the token",
         "goclaw/llm/http_streams.py",

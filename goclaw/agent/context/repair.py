@@ -16,6 +16,7 @@ import orjson
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.core.redact import storable
 from goclaw.llm.base import INVALID_JSON
+from goclaw.llm.tool_calls import read_name
 
 INTERRUPTED = '{"error": "interrupted: this call has no recorded result"}'
 """Stands in for the missing result of a call."""
@@ -102,7 +103,7 @@ def _apart(calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
 
 def _sound_call(call: ToolCall) -> ToolCall:
     given = call.input if _fits(call.input) else {INVALID_JSON: storable(ascii(call.input)[:MAX_NAME])}
-    name, number = (storable(text[:MAX_NAME]) for text in (call.name, call.id))
+    name, number = (storable(text[:MAX_NAME]) for text in (read_name(call.name), read_name(call.id)))
     return replace(call, id=number, name=name, input=given)
 
 
