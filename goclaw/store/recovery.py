@@ -8,7 +8,8 @@ the next start finishes what was planned.
     goclaw.db.damaged-20261121T160000Z.json   what was found, and what could be read
 
 A file is looked at for `CHECK_SECONDS` at every start (a gigabyte takes half a second), and in full after SQLite met
-damage while the daemon ran. `goclaw doctor` and `goclaw backup` always look at all of it.
+damage while the daemon ran. `goclaw doctor` and `goclaw backup` always look at all of it. A table or a column that is
+gone is damage, too: every message would fail on it. Indexes that are gone are made again.
 
 A page that cannot be read costs the rows on it, not those behind it. A header, or a first page, that is destroyed is
 borrowed from the new file. Whatever does not look like a row of its table is left out. Every row keeps its id, so that
@@ -36,7 +37,7 @@ from goclaw.core.files import flush
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error, is_damage
-from goclaw.store.schema import MIGRATIONS, metadata, migrate
+from goclaw.store.schema import MIGRATIONS, UnfitSchema, metadata, migrate, missing_parts
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 CLOCK = RealClock()
 CHECK_SECONDS = 0.1
 """Time limit of a start for finding damage: enough for some 200 MB that are in memory."""
+NEWEST = 1 + len(MIGRATIONS)
 _ENDINGS = ("", "-wal", "-shm")
 _MARK = ".suspect"
 _PLAN = ".salvage.json"
@@ -92,7 +94,11 @@ def make_ready(path: Path, clock: Clock = CLOCK) -> Salvage | None:
         finish(path)
         found = _damage(path)
         salvaged = _set_aside(path, found, clock.now()) if found else None
-        migrate(path)
+        try:
+            migrate(path)
+        except UnfitSchema as error:
+            salvaged = _set_aside(path, str(error), clock.now())
+            migrate(path)
     if salvaged:
         log.error("%s. `goclaw doctor` says how to go on", salvaged.summary)
     return salvaged
@@ -166,8 +172,11 @@ def examine_file(path: Path, seconds: float | None) -> str | None:
     """
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
         try:
-            if connection.execute("PRAGMA user_version").fetchone()[0] > 1 + len(MIGRATIONS):
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > NEWEST:
                 return ""  # of a newer GoClaw, which knows better what is in it
+            if version == NEWEST and (missing := missing_parts(connection)):
+                return missing
             with _interrupted_after(connection, seconds) as over:
                 answer = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
         except sqlite3.DatabaseError as error:
@@ -314,8 +323,10 @@ def _copy(
         marks = ", ".join("?" * len(columns))
         insert = f"INSERT OR IGNORE INTO {table.name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608  # our names
         kept[name] = target.executemany(insert, reading).rowcount if columns else 0
-        # A table that is younger than the file is no loss.
-        if not reading.whole or (not columns and name in ("messages", "inbox", "steps", "deliveries")):
+        # A table that is younger than the file is no loss; a row cannot be kept without what every row must have.
+        required = [c.name for c in table.columns if not (c.nullable or c.primary_key or c.server_default)]
+        lacks = not set(required) <= set(columns)
+        if not reading.whole or (lacks if columns else name in ("messages", "inbox", "steps", "deliveries")):
             incomplete.append(name)
     return kept, incomplete
 

@@ -271,34 +271,72 @@ MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 
+_FOUND = (
+    "SELECT m.name, c.name, c.pk > 0 FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table'"
+)
+
+
+class UnfitSchema(StateError):
+    """The tables of a file are not those of its version: something else has changed them."""
+
+
+def missing_parts(connection: sqlite3.Connection) -> str:
+    """Name the tables and columns that a file of the newest version lacks, in one read; empty if it has all."""
+    found: dict[str, set[tuple[str, bool]]] = {}
+    for table, column, in_key in connection.execute(_FOUND):
+        found.setdefault(table, set()).add((column, bool(in_key)))
+    missing = []
+    for table in metadata.sorted_tables:
+        columns = found.get(str(table.name))
+        if columns is None:
+            missing.append(f"there is no table {table.name}")
+        elif gone := [c.name for c in table.columns if (c.name, c.primary_key) not in columns]:
+            missing.append(f"the table {table.name} has no {', '.join(gone)}")
+    return "; ".join(missing)
+
+
 def migrate(path: Path, steps: Sequence[str] = MIGRATIONS) -> None:
     """Make the file at `path`, or bring it to the newest version, with a backup `<name>.v<old version>.bak` before.
 
+    Indexes that are gone are made again.
+
     Raises:
         StateError: it is of a newer version than this GoClaw knows, or cannot be changed or read.
+        UnfitSchema: its tables are not those of its version.
     """
-    newest = 1 + len(steps)
     try:
         if not path.exists():
-            _make(path, newest)
+            _make(path, 1 + len(steps))
             return
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > newest:
-                raise StateError(
-                    f"{path} has schema {version}, this GoClaw knows up to {newest}: "
-                    "it was written by a newer version. Install that version, or restore an older backup."
-                )
-            if version == 0:
-                _create(connection, newest)
-            for number in range(max(version, 1), newest):
-                if version:
-                    _back_up(connection, path.with_name(f"{path.name}.v{number}.bak"))
-                    _step(connection, steps[number - 1], number + 1)
+            _bring_up(connection, path, steps)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # no such table, no such column, one that is there already
+            raise UnfitSchema(f"it cannot be brought up to date: {error}") from error
+        raise StateError(str(disk_error(error, path, "opened"))) from error
     except (sqlite3.DatabaseError, OSError) as error:
         raise StateError(str(disk_error(error, path, "opened"))) from error
     path.chmod(0o600)
+
+
+def _bring_up(connection: sqlite3.Connection, path: Path, steps: Sequence[str]) -> None:
+    version, newest = connection.execute("PRAGMA user_version").fetchone()[0], 1 + len(steps)
+    if version > newest:
+        raise StateError(
+            f"{path} has schema {version}, this GoClaw knows up to {newest}: "
+            "it was written by a newer version. Install that version, or restore an older backup."
+        )
+    if version == 0:
+        _create(connection, newest)
+    for number in range(max(version, 1), newest):
+        if version:
+            _back_up(connection, path.with_name(f"{path.name}.v{number}.bak"))
+            _step(connection, steps[number - 1], number + 1)
+    if steps is MIGRATIONS:
+        if version < newest and (missing := missing_parts(connection)):
+            raise UnfitSchema(missing)
+        _make_indexes(connection)
 
 
 def _make(path: Path, version: int) -> None:
@@ -322,6 +360,12 @@ def _create(connection: sqlite3.Connection, version: int) -> None:
     connection.execute(_SEED)
     connection.execute(f"PRAGMA user_version={version}")
     connection.execute("COMMIT")
+
+
+def _make_indexes(connection: sqlite3.Connection) -> None:
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    for index in (index for table in metadata.sorted_tables for index in table.indexes if index.name not in found):
+        connection.execute(str(CreateIndex(index).compile(dialect=sqlite.dialect())))
 
 
 def _back_up(connection: sqlite3.Connection, target: Path) -> None:

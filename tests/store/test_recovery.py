@@ -270,3 +270,50 @@ def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="newer version"):
         make_ready(path, CLOCK)
     assert set_aside(path) == []
+
+
+@pytest.mark.promise("P-damaged-kept")
+@pytest.mark.parametrize(
+    ("change", "words", "kept"),
+    [
+        ("DROP TABLE checkpoints", "there is no table checkpoints", ROWS),
+        ("DROP TABLE steps", "there is no table steps", ROWS),
+        ("DROP TABLE messages", "there is no table messages", 0),
+        ("ALTER TABLE messages DROP COLUMN hint", "the table messages has no hint", ROWS),
+        ("ALTER TABLE messages RENAME COLUMN text TO words", "the table messages has no text", 0),
+        ("ALTER TABLE deliveries RENAME TO old", "there is no table deliveries", ROWS),
+        ("DROP TABLE daemon_facts; CREATE TABLE daemon_facts (name, value)", "daemon_facts has no name", ROWS),
+    ],
+)
+def test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one(
+    tmp_path: Path, change: str, words: str, kept: int
+) -> None:
+    path = filled(tmp_path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"DROP INDEX IF EXISTS messages_with_artifacts; {change}")
+    salvaged = make_ready(path, CLOCK)
+    assert salvaged is not None and words in salvaged.found
+    assert asked(path, "SELECT count(*) FROM messages WHERE step != 'damaged'") == [(kept,)]
+    assert ("messages" in salvaged.incomplete) is (kept == 0)
+    assert make_ready(path, CLOCK) is None, "the new file is sound"
+
+
+@pytest.mark.promise("P-damaged-kept")
+@pytest.mark.parametrize("change", ["DROP TABLE deliveries", "ALTER TABLE inbox DROP COLUMN body", "DROP TABLE steps"])
+def test_an_old_file_that_lacks_something_is_set_aside_too(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "goclaw.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"{Path(__file__).with_name('version_1.sql').read_text('utf-8')}; {change}")
+    salvaged = make_ready(path, CLOCK)
+    assert salvaged is not None and change.split()[2] in salvaged.found
+    assert make_ready(path, CLOCK) is None, "the new file is sound"
+
+
+def test_indexes_that_are_gone_are_made_again(tmp_path: Path) -> None:
+    path = filled(tmp_path)
+    named = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL ORDER BY name"
+    before = asked(path, named)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("".join(f"DROP INDEX {name};" for name, _ in before))
+    assert make_ready(path, CLOCK) is None
+    assert asked(path, named) == before
