@@ -102,7 +102,7 @@ BUGS: list[Bug] = [
         "the broker leaves the filter for system calls out",
         "class exec: ptrace, mount, io_uring",
         "goclaw/execution/sandbox/broker_main.py",
-        "            return seccomp.load(program(listened=False))\n",
+        "            return seccomp.load(listening, listens=True)\n",
         "            return 0\n",
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
     ),
@@ -161,6 +161,14 @@ BUGS: list[Bug] = [
         "            change(file)\n",
         "            change(os.dup(_file_of(call, waiting)))\n",
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
+    ),
+    bug(
+        "the supervisor does not ask whether its caller still waits",
+        "issue 21: reused process ids",
+        _METADATA,
+        '            fcntl.ioctl(self.listener, _STILL_VALID, struct.pack("=Q", identity))\n',
+        "",
+        f"{_METADATA_TESTS}::test_nothing_is_changed_for_a_caller_that_is_gone",
     ),
     bug(
         "the supervisor takes its own descriptors for the command's",

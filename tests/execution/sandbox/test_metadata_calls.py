@@ -4,19 +4,25 @@ import asyncio
 import json
 import os
 import platform
+import select
 import shutil
+import socket
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from goclaw.execution.sandbox import broker, landlock, seccomp
+from goclaw.execution.sandbox import broker, landlock, metadata_calls, seccomp
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.execution.sandbox.broker import open_broker, open_off
+from goclaw.execution.sandbox.metadata_calls import MetadataCalls
 from tests.execution.sandbox.probes import INSIDE_PATH, metadata, program
 
 pytestmark = [
@@ -150,6 +156,41 @@ async def test_neighbours_with_a_longer_name_are_outside(tmp_path: Path) -> None
     assert "Operation not permitted" in output
     assert metadata(file) == before
     assert (tmp_path / "workspace").stat().st_mode & 0o777 == 0o604
+
+
+CALLER = """
+import os, socket, sys
+sys.path.insert(0, sys.argv[1])
+from goclaw.execution.sandbox import seccomp
+told = socket.socket(fileno=int(sys.argv[2]))
+listener = seccomp.load(seccomp.build((), among_strangers=True, listened=True), listens=True)
+socket.send_fds(told, [b"x"], [listener])
+os.chmod(sys.argv[3], 0o604)
+"""
+
+
+def test_nothing_is_changed_for_a_caller_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be another thread's by now, and what was read that one's memory and descriptors."""
+    file = stage(tmp_path)
+    before = metadata(file)
+    mine, theirs = socket.socketpair()
+    argv = (sys.executable, "-c", CALLER, str(Path(__file__).parents[3]), str(theirs.fileno()), str(file))
+    with mine, theirs, subprocess.Popen(argv, pass_fds=(theirs.fileno(),)) as caller:
+        mine.settimeout(20)
+        _, [listener], _, _ = socket.recv_fds(mine, 1, 1)
+        calls, opened = MetadataCalls(listener, [str(tmp_path)]), metadata_calls._file_of
+
+        def gone_meanwhile(*given: Any) -> int:
+            found = opened(*given)
+            caller.kill()
+            caller.wait(20)
+            return found
+
+        monkeypatch.setattr(metadata_calls, "_file_of", gone_meanwhile)
+        assert select.select([listener], [], [], 20)[0]
+        calls.answer()
+        os.close(listener)
+    assert metadata(file) == before
 
 
 HOSTILE = """
