@@ -22,6 +22,7 @@ from goclaw.app.running import tell_of_end
 from goclaw.app.sessions import SessionParts, build_sessions
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
+from goclaw.auth.audit_chain import Blanking
 from goclaw.auth.users import User, Users
 from goclaw.channels.memory import HERE, MemoryChannel, Room
 from goclaw.config.schema import Config
@@ -153,6 +154,8 @@ class World:
         self.users = Users(users)
         self.room = Room()
         self.audited: list[AuditEntry] = []
+        self.blanked: list[Blanking] = []
+        """The words of the audit log that were to go."""
         self.sandbox: Sandbox = NoSandbox()
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
@@ -185,6 +188,10 @@ class World:
             self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
         ), tasks
 
+    async def _blank_audit(self, wanted: Blanking) -> bool:
+        self.blanked.append(wanted)
+        return True
+
     @asynccontextmanager
     async def running(
         self, *, die_before: int | None = None, die_after: int | None = None, watch: Watch | None = None
@@ -214,6 +221,7 @@ class World:
                 self.config,
                 database,
                 access=access,
+                blank_audit=self._blank_audit,
                 bus=bus,
                 channels={channel.name: channel},
                 clock=self.clock,

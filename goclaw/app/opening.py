@@ -98,7 +98,7 @@ async def _open_ground(
     feed = TranscriptFeed(database)
     database.written = feed.stored
     environment = await stack.enter_async_context(
-        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed)
+        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database))
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)
@@ -140,6 +140,7 @@ async def _open_engine(
         config,
         foundation.database,
         access=foundation.access,
+        blank_audit=foundation.environment.blank_audit,
         bus=foundation.bus,
         channels=channels,
         clock=clock,

@@ -17,10 +17,11 @@ from goclaw.agent.prompt import write_templates
 from goclaw.app.sessions import SessionParts
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry, open_audit
+from goclaw.auth.audit_chain import BlankAudit
 from goclaw.auth.users import Users
 from goclaw.channels.base import Channel, Routes
 from goclaw.config.schema import Config
-from goclaw.config.state import LOCKS, check_apart, private_paths
+from goclaw.config.state import LOCKS, Facts, check_apart, private_paths
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
@@ -75,6 +76,8 @@ class Environment:
     tasks: TaskRoom
     web: Web
     audit: Callable[[AuditEntry], None]
+    blank_audit: BlankAudit
+    """Blanks the words of lines of the audit log; False: it could not be done now."""
     stack: AsyncExitStack
     furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
     """Called with each workspace when it is first used."""
@@ -112,16 +115,21 @@ class Environment:
 
 @asynccontextmanager
 async def open_environment(
-    config: Config, users: Users, clock: Clock, record: TaskRecord | None = None, feed: TranscriptSource | None = None
+    config: Config,
+    users: Users,
+    clock: Clock,
+    record: TaskRecord | None = None,
+    feed: TranscriptSource | None = None,
+    facts: Facts | None = None,
 ) -> AsyncIterator[Environment]:
     """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
     `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
-    None: nothing that was said is searched.
+    None: nothing that was said is searched. `facts`: the database's, which know the end of the audit log.
     """
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
-        audit = await stack.enter_async_context(open_audit(config, clock))
+        audit = await stack.enter_async_context(open_audit(config, clock, facts))
         blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock))
         environment = Environment(
             config=config,
@@ -135,6 +143,7 @@ async def open_environment(
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
             web=WebService(config, clock),
             audit=audit.record,
+            blank_audit=audit.blank,
             stack=stack,
         )
         yield environment

@@ -10,6 +10,7 @@ from goclaw.agent.prompt import SystemPrompt
 from goclaw.approvals.approvals import StandingApprovals
 from goclaw.approvals.questions import Questions
 from goclaw.auth.access import Access
+from goclaw.auth.audit_chain import BlankAudit
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.users import Users
 from goclaw.channels.base import Channel
@@ -70,8 +71,9 @@ class SessionParts:
         database: Database,
         transcriber: Transcriber | None,
         is_alone: Callable[[Actor], bool],
+        blank_audit: BlankAudit,
     ) -> None:
-        """`is_alone`: whether no other user works in the actor's workspace."""
+        """`is_alone`: whether no other user works in the actor's workspace. `blank_audit`: for what is forgotten."""
         self.ports = ports
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
@@ -92,7 +94,7 @@ class SessionParts:
         )
         self.maintenance = self._maintenance(is_alone)
         self._build_turns(transcriber)
-        self.forgetter = self._forgetter(database)
+        self.forgetter = self._forgetter(database, blank_audit)
 
     def command_ports(
         self,
@@ -203,10 +205,11 @@ class SessionParts:
     def _services(self, agent_run: AgentRun) -> AgentServices:
         return AgentServices(self._context, agent_run)
 
-    def _forgetter(self, database: Database) -> Forgetter:
+    def _forgetter(self, database: Database, blank_audit: BlankAudit) -> Forgetter:
         ports, forgetting = self.ports, Forgetting(database)
         return Forgetter(
             ports.config.retention.days,
+            blank_audit=blank_audit,
             blobs=ports.environment.blobs,
             bus=ports.bus,
             clock=ports.clock,
@@ -226,6 +229,7 @@ def build_sessions(
     database: Database,
     *,
     access: Access,
+    blank_audit: BlankAudit,
     bus: Bus,
     channels: Mapping[str, Channel],
     clock: Clock,
@@ -245,10 +249,10 @@ def build_sessions(
     Args:
         is_alone: whether no other user works in the actor's workspace.
         config_file: the configuration file, which need not exist yet; None if unknown.
+        blank_audit: blanks the words of lines of the audit log.
         config, database, access, bus, channels, clock, environment, hooks, journal, models, outbox, registry,
             transcriber, users: the parts that they stand on.
     """
-    audit = environment.audit
     ports = SessionPorts(
         config=config,
         clock=clock,
@@ -263,7 +267,7 @@ def build_sessions(
         journal=journal,
         questions=Questions(
             access=access,
-            audit=audit,
+            audit=environment.audit,
             blobs=environment.blobs,
             bus=bus,
             channels=channels,
@@ -273,10 +277,10 @@ def build_sessions(
             users=users,
             approval_seconds=60.0 * config.policy.approval_minutes,
         ),
-        approvals=StandingApprovals(access, audit, clock, ApprovalRules(database)),
+        approvals=StandingApprovals(access, environment.audit, clock, ApprovalRules(database)),
         settings=Settings(database),
         spending=Spending(database),
         hooks=hooks,
         config_file=config_file,
     )
-    return SessionParts(ports, database, transcriber, is_alone)
+    return SessionParts(ports, database, transcriber, is_alone, blank_audit)

@@ -2,28 +2,30 @@
 
 JSON lines in a file of the state folder, apart from the log, because people read it for another reason and keep it
 longer. It holds what was decided, never what was said: of a tool call the beginning of its arguments, masked.
+
+The lines are a chain (`audit_chain`), of which the database knows the last one (`FACT`): it is told some seconds after
+a line, and at the end, when that line is on the disk. So after `kill -9` or a power cut the database is behind the
+files, never before them: lines that it knows and the files have not were taken away.
 """
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from goclaw.auth.audit_chain import Blanking, ChainedFiles, Head, entry_of, lines_of, moment, older_files
+from goclaw.auth.syslog import Syslog
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
-from goclaw.config.state import make_private
+from goclaw.config.state import Facts, make_private
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.redact import mask, revealed
 from goclaw.core.supervise import background
-from goclaw.errors import StateError
+from goclaw.errors import DiskError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +35,10 @@ MAX_NAME = 200
 MAX_TAGS = 20
 """Tags of a tool that are kept."""
 RETRY_SECONDS = 5.0
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+FACT = "audit head"
+"""The daemon's fact that has the last line of the chain: `{"number": 5, "digest": "…"}`."""
+HEAD_SECONDS = 5.0
+"""Seconds after a line until the database knows it: a flush and a small transaction, however many lines there were."""
 MAX_WAITING = 20_000
 """Entries that are held while the disk does not take them; then the oldest go, and a line says how many."""
 
@@ -67,16 +72,20 @@ class Audit:
         self._path = path
         self._settings = settings
         self._clock = clock
-        self._waiting: list[bytes] = []
+        self._files = ChainedFiles(path, settings.file_mb << 20, settings.files)
+        self._syslog = Syslog(settings.syslog) if settings.sink == "syslog" else None
+        self._waiting: list[Mapping[str, Any]] = []
         self._dropped = 0
         self._news = asyncio.Event()
+        self._grown = asyncio.Event()
+        """Set when there are lines that the database does not know."""
         self._flushing = asyncio.Lock()
 
     def record(self, entry: AuditEntry) -> None:
         """Remember an entry; it is on its way to the disk when this returns."""
         if not self._settings.enabled:
             return
-        self._waiting.append(_line(entry, self._clock.now()))
+        self._waiting.append(_fields(entry, self._clock.now()))
         self._news.set()
         if len(self._waiting) > MAX_WAITING:
             self._dropped += len(self._waiting) - MAX_WAITING
@@ -84,7 +93,17 @@ class Audit:
 
     def try_out(self) -> None:
         """Raise OSError if the file cannot be written."""
-        self._append(b"")
+        self._files.append([])
+
+    async def take_up(self, facts: Facts) -> None:
+        """Go on behind the line that the database knows. If it is gone, a line and the log say so."""
+        known = head_of(await facts.fact(FACT)) or Head()
+        why = f"line {known.number:,} of the chain, which the database knows, is not in the files"
+        gone = AuditEntry("audit.broken", self._path.name, Actor("", ""), allowed=False, rule=why)
+        if not await asyncio.to_thread(self._files.take_up, known, _fields(gone, self._clock.now())):
+            log.error("the audit log %s was changed or cut off: `goclaw audit verify` says where", self._path)
+        if self._files.head != known:
+            self._grown.set()
 
     async def write_forever(self) -> None:
         """Write what comes until cancelled; a disk that takes nothing is tried again."""
@@ -93,49 +112,70 @@ class Audit:
             self._news.clear()
             await self.flush()
 
+    async def tell_forever(self, facts: Facts) -> None:
+        """Tell the database the last line until cancelled, some seconds after there was a new one."""
+        while True:
+            await self._grown.wait()
+            await self._clock.sleep(HEAD_SECONDS)
+            with suppress(OSError, DiskError):  # it is tried again, and who writes the files and database tells of it
+                await self.tell(facts)
+
+    async def tell(self, facts: Facts) -> None:
+        """Tell the database the last line that is on the disk, if there was a new one since.
+
+        Raises:
+            DiskError, OSError: the database or the disk refuses it. It is not told then.
+        """
+        if not self._grown.is_set():
+            return
+        self._grown.clear()
+        try:
+            async with self._flushing:
+                head = await asyncio.to_thread(self._files.settle)
+            await facts.learn(FACT, {"number": head.number, "digest": head.digest})
+        except (OSError, DiskError):
+            self._grown.set()
+            raise
+
     async def flush(self) -> None:
         """Write what waits, when what is being written is. A failure is logged, and what waits stays."""
         async with self._flushing:
             await self._write_all()
 
+    async def blank(self, wanted: Blanking) -> bool:
+        """Blank the words of lines; False: it could not be done now, and the log says why."""
+        async with self._flushing:
+            try:
+                count = await asyncio.to_thread(self._files.blank, wanted)
+            except OSError as error:
+                log.error("words in the audit log %s cannot be blanked: %s", self._path, error.strerror)
+                return False
+        if count:
+            log.info("the words of %d lines of the audit log were blanked", count)
+        return True
+
     async def _write_all(self) -> None:
         while self._waiting:
-            lines, self._waiting = self._waiting, []
+            entries, self._waiting = self._waiting, []
             try:
-                await asyncio.to_thread(self._append, b"".join(lines))
+                await asyncio.to_thread(self._append, entries)
+                self._grown.set()
             except OSError as error:
                 log.error("the audit log %s cannot be written: %s", self._path, error.strerror)
-                self._waiting = lines + self._waiting
+                self._waiting = entries + self._waiting
                 await self._clock.sleep(RETRY_SECONDS)
             except asyncio.CancelledError:
                 # The thread goes on by itself; what it may not have got to is better there twice than never.
-                self._waiting = lines + self._waiting
+                self._waiting = entries + self._waiting
                 raise
         if self._dropped:
             log.error("%d entries of the audit log were lost while it could not be written", self._dropped)
             self._dropped = 0
 
-    def _append(self, data: bytes) -> None:
-        if self._path.exists() and self._path.stat().st_size + len(data) > self._settings.file_mb << 20:
-            self._rotate()
-        with os.fdopen(os.open(self._path, _FLAGS, 0o600), "r+b", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            # A line that a crash has cut must not swallow the next one.
-            cut = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
-            rest = memoryview(b"\n" + data if cut else data)
-            try:
-                while rest:
-                    rest = rest[file.write(rest) :]
-            except OSError:
-                file.truncate(end)
-                raise
-
-    def _rotate(self) -> None:
-        for number in range(self._settings.files - 1, 0, -1):
-            older = _numbered(self._path, number)
-            if older.exists():
-                older.replace(_numbered(self._path, number + 1))
-        self._path.replace(_numbered(self._path, 1))
+    def _append(self, entries: list[Mapping[str, Any]]) -> None:
+        lines = self._files.append(entries)
+        if self._syslog:
+            self._syslog.send(lines)
 
 
 def audit_path(config: Config) -> Path:
@@ -143,9 +183,19 @@ def audit_path(config: Config) -> Path:
     return config.state_dir / "logs" / "audit.jsonl"
 
 
+def head_of(fact: Any) -> Head | None:
+    """Return the last line as the database knows it; None: it knows none."""
+    match fact:
+        case {"number": int(number), "digest": str(digest)} if number > 0:
+            return Head(number, digest)
+    return None
+
+
 @asynccontextmanager
-async def open_audit(config: Config, clock: Clock) -> AsyncIterator[Audit]:
+async def open_audit(config: Config, clock: Clock, facts: Facts | None = None) -> AsyncIterator[Audit]:
     """Open the audit log until the block ends. All records made inside are written by then.
+
+    `facts`: where the last line is kept a second time; None: this process does not have the database.
 
     Raises:
         StateError: the file cannot be written.
@@ -153,50 +203,50 @@ async def open_audit(config: Config, clock: Clock) -> AsyncIterator[Audit]:
     path = audit_path(config)
     make_private(config.state_dir, path.parent.name)
     audit = Audit(path, config.audit, clock)
+    facts = facts if config.audit.enabled else None
     if config.audit.enabled:
         try:
             await asyncio.to_thread(audit.try_out)
+            if facts:
+                await audit.take_up(facts)
         except OSError as error:
             raise StateError(f"{path}: cannot be written: {error.strerror}") from None
-    async with background(audit.write_forever(), "audit log"):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(background(audit.write_forever(), "audit log"))
+        if facts:
+            await stack.enter_async_context(background(audit.tell_forever(facts), "end of the audit log"))
         try:
             yield audit
         finally:
-            try:
-                async with asyncio.timeout(RETRY_SECONDS):
-                    await audit.flush()
-            except TimeoutError:
-                log.error("the last entries of the audit log could not be written")
+            await _close(audit, facts)
+
+
+async def _close(audit: Audit, facts: Facts | None) -> None:
+    try:
+        async with asyncio.timeout(RETRY_SECONDS):
+            await audit.flush()
+            if facts:
+                await audit.tell(facts)
+    except TimeoutError:
+        log.error("the last entries of the audit log could not be written")
+    except (OSError, DiskError) as error:
+        log.warning("the database does not know the last entries of the audit log: %s", error)
 
 
 def read_audit(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield every entry that is kept, the oldest first. A line that was cut by a crash is passed over."""
-    older = sorted(path.parent.glob(f"{path.name}.[0-9]*"), key=lambda file: -int(file.suffix[1:]))
-    for file in (*older, path):
-        if not file.exists():
-            continue
-        with file.open("rb") as lines:
-            for line in lines:
-                try:
-                    entry = orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                if isinstance(entry, dict):
-                    yield entry
+    for file in (*older_files(path), path):
+        if file.exists():
+            yield from filter(None, map(entry_of, lines_of(file)))
 
 
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.name}.{number}")
-
-
-def _line(entry: AuditEntry, now: float) -> bytes:
-    moment = datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
-    behalf = [_safe(other.key, MAX_NAME) for other in entry.actor.behalf]
+def _fields(entry: AuditEntry, now: float) -> Mapping[str, Any]:
+    """Return what stands in a line, apart from the chain."""
     fields = {
-        "at": moment,
+        "at": moment(now),
         "actor": _safe(entry.actor.key, MAX_NAME) or "nobody",
         "entry": entry.actor.entry,
-        "behalf": behalf,
+        "behalf": [_safe(other.key, MAX_NAME) for other in entry.actor.behalf],
         "action": entry.action,
         "object": _safe(entry.object, MAX_NAME),
         "where": _safe(entry.where, MAX_NAME),
@@ -208,7 +258,7 @@ def _line(entry: AuditEntry, now: float) -> bytes:
         "tags": [_safe(tag, MAX_NAME) for tag in sorted(entry.tags)[:MAX_TAGS]],
     }
     always = ("at", "actor", "action", "object", "allowed")
-    return orjson.dumps({name: value for name, value in fields.items() if value or name in always}) + b"\n"
+    return {name: value for name, value in fields.items() if value or name in always}
 
 
 def _safe(text: str, longest: int) -> str:

@@ -17,15 +17,20 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from goclaw.auth.audit import audit_path, read_audit
+from goclaw.auth.audit import FACT, audit_path, head_of, read_audit
+from goclaw.auth.audit_chain import BLANKED, Head
+from goclaw.auth.audit_verify import Verified, verify_audit
 from goclaw.cli.frame import say, show
 from goclaw.cli.options import load
 from goclaw.core.clock import RealClock
+from goclaw.store.settings import stored_fact
 from goclaw.tui.log_tail import record_of, shown
 
 logs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOOK_SECONDS = 0.3
+MAX_FINDINGS = 50
+"""Places that are listed; with more than these a file was made anew."""
 
 Wanted = Callable[[bytes], bool]
 
@@ -165,7 +170,7 @@ def _follow(log: _Log, wanted: Wanted) -> None:
 audit_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@audit_app.command()
+@audit_app.callback(invoke_without_command=True)
 def audit(
     context: typer.Context,
     lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many entries from the end.")] = 50,
@@ -180,6 +185,8 @@ def audit(
 
     A terminal gets lines to read, a pipe the JSON of the file.
     """
+    if context.invoked_subcommand:
+        return
     path = audit_path(load(context, packages=False).config)
     since = RealClock().now() - hours * 3600 if hours else 0.0
 
@@ -200,10 +207,53 @@ def audit(
         say(f"nothing of that kind in {path}")
 
 
+@audit_app.command()
+def verify(context: typer.Context) -> None:
+    """Check that no line was changed, removed, inserted or cut off, and say where. Exit code 1: one was."""
+    config = load(context, packages=False).config
+    path = audit_path(config)
+    # Before the files: a line that comes meanwhile is only newer than what the database knows.
+    known = head_of(stored_fact(config.database_path, FACT))
+    try:
+        found = verify_audit(path, known)
+    except OSError as error:
+        say(f"{path}: {error.strerror}")
+        raise typer.Exit(1) from None
+    for finding in found.findings[:MAX_FINDINGS]:
+        show(f"{finding.place}: {finding.text}")
+    if len(found.findings) > MAX_FINDINGS:
+        show(f"… and {len(found.findings) - MAX_FINDINGS:,} more")
+    for line in _extent(found, known):
+        show(line)
+    if found.findings:
+        raise typer.Exit(1)
+
+
+def _extent(found: Verified, known: Head | None) -> Iterator[str]:
+    """Yield lines about what was checked, and what the chain says nothing of."""
+    if not found.begins:
+        yield "there is no chain yet: it begins with the next line"
+        return
+    broken = f"{len(found.findings):,} faults" if found.findings else "no fault"
+    yield f"{found.lines:,} lines of the chain, from {found.begins} on: {broken}"
+    if found.unchained:
+        yield f"{found.unchained:,} lines before it were written by an older GoClaw: nothing is known of them"
+    if found.blanked:
+        yield f"the words of {found.blanked:,} lines were blanked (/forget, retention.days)"
+    if found.torn:
+        yield f"cut by a crash, no entries: {', '.join(found.torn[:MAX_FINDINGS])}"
+    if not known:
+        yield "the database does not know the last line: that none was cut off at the end is not certain"
+    elif found.newer:
+        yield f"the database does not know the last {found.newer:,} lines yet: it does within seconds, or after a start"
+
+
 def _audit_line(entry: Mapping[str, Any]) -> str:
     who = " for ".join([str(entry.get("actor", "")), *map(str, entry.get("behalf", ()))])
     verdict = "" if entry.get("allowed") else "DENIED "
     words = [f"{_when(entry):%Y-%m-%d %H:%M:%S}", who, f"{verdict}{entry.get('action')} {entry.get('object')}"]
+    forgotten = {"detail": "(forgotten)"} if BLANKED in entry else {}
+    entry = {**forgotten, **entry}
     for name, before in (("result", "→"), ("where", "in"), ("rule", "by"), ("detail", "|")):
         if value := entry.get(name):
             words.append(f"{before} {value}")

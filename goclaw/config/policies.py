@@ -1,5 +1,6 @@
 """The keys of `policy`, `roles`, `audit` and `limits`: permissions and limits of their use."""
 
+from ipaddress import ip_address
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -10,6 +11,7 @@ from goclaw.core.selection import parsed
 
 ADMIN, USER = "admin", "user"
 """The predefined roles: `admin` may do everything, `user` is the role of users without one."""
+MAX_PORT = 65_535
 
 
 class PolicySettings(Section):
@@ -48,12 +50,42 @@ class PolicySettings(Section):
         return selection
 
 
+def datagram_address(text: str) -> str | tuple[str, int]:
+    """Return where datagrams go: the path of a Unix socket, or an IP address and a UDP port.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if text.startswith("/"):
+        return text
+    host, _, port = text.rpartition(":")
+    if not 0 < int(port) <= MAX_PORT:
+        raise ValueError("no port")
+    return str(ip_address(host.strip("[]"))), int(port)
+
+
 class AuditSettings(Section):
     """The audit log: who did what, and by which rule it was allowed. `goclaw audit` shows it."""
 
     enabled: bool = Field(True, description="Whether it is written.")
     file_mb: int = Field(10, ge=1, le=1_000, description="Size at which a new file is begun.")
     files: int = Field(10, ge=1, le=1_000, description="Files that are kept besides the newest.")
+    sink: Literal["file", "syslog"] = Field(
+        "file", description="`syslog`: each line also goes to syslog, as it is written to the file."
+    )
+    syslog: str = Field(
+        "/dev/log", description="Where syslog listens: the path of its socket, or `IP-ADDRESS:PORT`, which is UDP."
+    )
+
+    @field_validator("syslog")
+    @classmethod
+    def _is_an_address(cls, address: str) -> str:
+        try:
+            datagram_address(address)
+        except ValueError:
+            words = "should be the path of a socket, like /dev/log, or IP-ADDRESS:PORT, like 192.0.2.7:514"
+            raise ValueError(words) from None
+        return address
 
 
 class RoleSettings(Section):

@@ -1,7 +1,7 @@
 """Deletion of conversations: on request (`/forget`), and by age (`retention.days`).
 
 Database rows are deleted by `store.forgetting`; this module handles the windows in memory, the files outside the
-database, the memory index, and the confirmation code that prevents deletion by a slip.
+database, the memory index, words in the audit log, and the confirmation code that prevents deletion by a slip.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from goclaw.auth.audit_chain import BlankAudit, Blanking
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import SessionForgotten
@@ -58,6 +59,8 @@ class Forgetter:
 
     days: int | None
     """The age of what is deleted; None: nothing is."""
+    blank_audit: BlankAudit
+    """Blanks the words of lines of the audit log; False: it could not be done now."""
     blobs: Blobs
     bus: Bus
     clock: Clock
@@ -126,6 +129,7 @@ class Forgetter:
             rows, sessions = rows + pruned.rows, sessions + (pruned.rows > 0)
         await self.overheard.prune(before)
         await self.retention.empty_receipts(before)
+        await self.blank_audit(Blanking(before=before))
         if rows:
             log.info("%d rows of %d sessions were older than retention.days (%d): deleted", rows, sessions, days)
 
@@ -141,7 +145,10 @@ class Forgetter:
         await self.blobs.remove_outputs(owed.outputs)
         rewritten = not owed.rewrite or await self.forgetting.rewrite()
         remembered = owed.memory and not await self._forgotten_in_memory()
-        remaining = PendingDeletion(frozenset(left), rewrite=not rewritten, memory=remembered)
+        silent = not owed.audit or await self.blank_audit(Blanking(owed.audit))
+        remaining = PendingDeletion(
+            frozenset(left), rewrite=not rewritten, memory=remembered, audit=frozenset() if silent else owed.audit
+        )
         await self.forgetting.owe(remaining)
         return not remaining
 

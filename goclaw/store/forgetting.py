@@ -6,7 +6,7 @@ the highest number. A client that comes back with the last row it saw can so be 
 What lies outside the database (pictures, long outputs) cannot be part of a transaction. Its names are written down
 with the deletion as owed, so that a crash in between only delays it. So is the rewriting of the file: SQLite
 overwrites what is deleted (`secure_delete`), but copies that it left when it moved rows between pages are gone only
-when the file was written anew. And so is its part of the memory index.
+when the file was written anew. And so are its part of the memory index and its words in the audit log.
 
 Of old turns whole ones go, oldest first: no result loses its call, and what is left begins with a person's message. The
 summary in force stays as long as anything of its session does; it is what the model remembers of the rest.
@@ -140,6 +140,8 @@ class PendingDeletion:
     """Write the file anew."""
     memory: bool = False
     """Have the memory index forget what is gone here."""
+    audit: frozenset[str] = frozenset()
+    """Sessions whose words in the audit log are to be blanked."""
 
     def __or__(self, other: "PendingDeletion") -> "PendingDeletion":
         return PendingDeletion(
@@ -147,10 +149,11 @@ class PendingDeletion:
             self.outputs | other.outputs,
             self.rewrite or other.rewrite,
             self.memory or other.memory,
+            self.audit | other.audit,
         )
 
     def __bool__(self) -> bool:
-        return bool(self.media or self.outputs or self.rewrite or self.memory)
+        return bool(self.media or self.outputs or self.rewrite or self.memory or self.audit)
 
 
 _OWED: Codec[PendingDeletion] = Codec(PendingDeletion)
@@ -205,7 +208,7 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
-            owed=PendingDeletion(media_of(row[0] for row in sent), outputs, rewrite=True, memory=True),
+            owed=PendingDeletion(media_of(row[0] for row in sent), outputs, True, True, frozenset({session})),
         )
 
     async def delete(

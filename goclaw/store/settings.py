@@ -1,12 +1,16 @@
 """Small values that outlive a restart: of a session (its model, its todos), and of the daemon itself."""
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import orjson
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import sqlite
 
-from goclaw.store.database import BoundStatement, Database, Statement
+from goclaw.errors import StateError
+from goclaw.store.database import BUSY_MS, BoundStatement, Database, Statement
 from goclaw.store.schema import daemon_facts, session_settings
 
 _setting = sqlite.insert(session_settings).values(
@@ -27,6 +31,25 @@ _WITH = Statement(select(session_settings.c.session).where(session_settings.c.na
 _fact = sqlite.insert(daemon_facts).values(name=bindparam("name"), value=bindparam("value"))
 _LEARN = Statement(_fact.on_conflict_do_update(index_elements=["name"], set_={"value": _fact.excluded.value}))
 _FACT = Statement(select(daemon_facts.c.value).where(daemon_facts.c.name == bindparam("name")))
+
+
+def stored_fact(path: Path, name: str) -> Any:
+    """Return the fact in the database at `path`, which a daemon may be writing; None: it has none, or is not there.
+
+    Raises:
+        StateError: the file cannot be read.
+    """
+    if not path.exists():
+        return None
+    bound = _FACT(name=name)
+    try:
+        with closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_MS / 1000)
+        ) as reader:
+            row = reader.execute(bound.sql, bound.values).fetchone()
+    except sqlite3.Error as error:
+        raise StateError(f"{path}: cannot be read: {error}") from error
+    return orjson.loads(row[0]) if row else None
 
 
 class Settings:

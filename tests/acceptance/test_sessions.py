@@ -92,7 +92,8 @@ async def indexed(folder: Path) -> None:
 
 @pytest.mark.promise("P-forgotten")
 async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Installation) -> None:
-    assert (await talking.run("send", "--session", "tui:me", f"m3 plain {WORD}")).code == 0
+    assert (await talking.run("send", "--session", "tui:me", f"m3 run echo {WORD}")).code == 0
+    await eventually(lambda: "audit.jsonl" in holding(talking.state))
     assert (await talking.run("send", "--session", "tui:you", "m4 plain orange")).code == 0
     await indexed(talking.state)
     forgotten = await talking.run("send", "--session", "tui:me", f"/forget {await order(talking)}")
@@ -103,6 +104,33 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert (await talking.run("send", "--session", "tui:me", "m5 plain")).out.startswith("answer m5")
     assert await talking.stop() == 0
     assert holding(talking.state) == []
+    verified = await talking.run("audit", "verify")
+    assert verified.code == 0 and "no fault\n" in verified.out and "the words of 2 lines were blanked" in verified.out
+
+
+@pytest.mark.promise("P-audit")
+async def test_an_audit_log_that_is_cut_off_is_not_taken_for_one_after_a_kill(talking: Installation) -> None:
+    path = talking.state / "logs" / "audit.jsonl"
+    await eventually(lambda: talking.read("SELECT value FROM daemon_facts WHERE name = 'audit head'"))
+    assert (await talking.run("send", "--session", "tui:me", "m3 run true")).code == 0
+    await eventually(lambda: path.read_bytes().count(b'"tool.use"') == 2)
+    await talking.kill()
+    killed = await talking.run("audit", "verify")
+    assert killed.code == 0 and "no fault\n" in killed.out
+    await talking.start()
+    assert await talking.stop() == 0
+    whole = path.read_bytes().splitlines(keepends=True)
+    sound = await talking.run("audit", "verify")
+    assert sound.out == f"{len(whole)} lines of the chain, from {path}:1 on: no fault\n"
+    path.write_bytes(b"".join(whole[:-1]))
+    cut = await talking.run("audit", "verify")
+    place, gone = f"{path}:{len(whole) - 1}", f"line {len(whole)} of the chain is missing"
+    assert cut.code == 1 and cut.out.startswith(f"{place}: {gone} behind this line: the log was cut off here\n")
+    await talking.start()
+    after = await talking.run("audit", "verify")
+    assert after.code == 1 and f"{path}:{len(whole)}: {gone} before this line\n" in after.out
+    assert "audit.broken" in (await talking.run("audit", "--denied")).out
+    assert await talking.stop() == 0
 
 
 async def fill(home: Installation, turns: int) -> None:

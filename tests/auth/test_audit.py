@@ -45,6 +45,8 @@ async def test_who_did_what_by_which_rule_and_how_it_ended_is_on_disk_when_the_d
         )
     (line,) = read_audit(audit_path(config))
     assert line == {
+        "n": 1,
+        "prev": "",
         "at": "1970-01-01T00:16:40.000+00:00",
         "actor": "telegram:6",
         "entry": "telegram",

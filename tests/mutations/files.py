@@ -1,4 +1,4 @@
-"""Bugs in the way to files."""
+"""Bugs in the way to files, and in the files of the audit log."""
 
 from tests.mutations.bug import Bug, Patch, bug
 
@@ -8,6 +8,7 @@ _REACH = "goclaw/workspace/path_resolver.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ATOMIC = "goclaw/workspace/atomic.py"
 _LOCKING = "goclaw/workspace/atomic.py"
+_CHAIN = "goclaw/auth/audit_chain.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -284,5 +285,54 @@ BUGS: list[Bug] = [
         "    last = unicodedata.normalize(",
         "    return name\n    last = unicodedata.normalize(",
         "tests/turns/test_attachments.py::test_a_name_that_a_stranger_chose_is_only_a_name_in_the_inbox",
+    ),
+    bug(
+        "the end of the audit log can be cut off unseen",
+        "class audit: a chain proves nothing of its end",
+        "goclaw/auth/audit_verify.py",
+        "if not last or last.number < known.number:",
+        "if not last:",
+        "tests/auth/test_audit_verify.py",
+    ),
+    bug(
+        "a daemon writes on behind an audit log that was cut off as if it were whole",
+        "class audit: a restart mends the trace of a change",
+        _CHAIN,
+        "if not known.number or self._holds(known):",
+        "if True:",
+        "tests/auth/test_audit_chain.py",
+    ),
+    bug(
+        "a line of the audit log says nothing of the one before",
+        "class audit: a line goes, and the others fit",
+        _CHAIN,
+        "    return _hash(orjson.dumps(blanked(entry), option=orjson.OPT_SORT_KEYS))",
+        '    return _hash(str(entry["n"]).encode())',
+        "tests/auth/test_audit_verify.py",
+    ),
+    bug(
+        "blanked words of the audit log can be guessed",
+        "class secrets: a hash of few possible words",
+        _CHAIN,
+        "line[SALT] = secrets.token_urlsafe(12)",
+        'line[SALT] = "salt"',
+        "tests/auth/test_audit_chain.py",
+    ),
+    bug(
+        "what is forgotten stays in the audit log",
+        "GoClaw before 2026-11: beginnings of arguments outlived `/forget`",
+        "goclaw/store/forgetting.py",
+        "outputs, True, True, frozenset({session}))",
+        "outputs, True, True, frozenset())",
+        "tests/store/test_forgetting.py",
+        "tests/acceptance/test_sessions.py::test_forgotten_words_are_in_no_file_of_the_state_folder",
+    ),
+    bug(
+        "a syslog that takes nothing holds the audit log up",
+        "class process: a send that waits for ever",
+        "goclaw/auth/syslog.py",
+        "            sender.settimeout(SEND_SECONDS)\n",
+        "",
+        "tests/auth/test_syslog.py",
     ),
 ]

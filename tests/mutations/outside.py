@@ -114,7 +114,7 @@ BUGS: list[Bug] = [
     bug(
         "the audit log is for everybody to read",
         "class files: the mode of a new file",
-        "goclaw/auth/audit.py",
+        "goclaw/auth/audit_chain.py",
         "os.open(self._path, _FLAGS, 0o600)",
         "os.open(self._path, _FLAGS, 0o644)",
         "tests/auth/test_audit.py",

@@ -85,7 +85,7 @@ async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database
     assert not await forgetting.owed()
     await forgetting.forget("a", 300.0)
     assert await forgetting.owed() == PendingDeletion(
-        frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True
+        frozenset({PICTURE, FILE}), frozenset({(OUTPUT, ANNA)}), True, True, frozenset({"a"})
     )
     await forgetting.owe(PendingDeletion())
     assert not await forgetting.owed()

@@ -14,12 +14,13 @@ from pathlib import Path
 from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from goclaw.agent.prompt import envelope
+from goclaw.auth.audit import FACT
 from goclaw.core.codec import Codec
 from goclaw.core.events import Inbound
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Statement, insert_into
-from goclaw.store.schema import deliveries, inbox, messages, sessions, steps
+from goclaw.store.schema import daemon_facts, deliveries, inbox, messages, sessions, steps
 from goclaw.store.transcripts import Origin, rows_of
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
@@ -31,6 +32,7 @@ _HEARD = Statement(
 _SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
 _END = Statement(update(inbox).where(inbox.c.state != "done").values(state="done", ended_at=bindparam("at")))
 _FORGET_STEPS = Statement(delete(steps))
+_FORGET_AUDIT = Statement(delete(daemon_facts).where(daemon_facts.c.name == bindparam("name")))
 _DROP = Statement(
     update(deliveries)
     .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
@@ -72,6 +74,8 @@ def settle(path: Path, made_at: float, now: float) -> Settled:
         _run(connection, _END(at=now))
         _run(connection, _FORGET_STEPS())
         dropped = _run(connection, _DROP(reason=words)).rowcount
+        # The files of the audit log are in no backup: it is that of this machine which goes on.
+        _run(connection, _FORGET_AUDIT(name=FACT))
     return Settled(len(turns), dropped)
 
 
