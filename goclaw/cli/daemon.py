@@ -17,6 +17,7 @@ from goclaw.core.extras import without
 async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
 
+    SIGHUP ends it, too, where it runs in a terminal; elsewhere it reloads what can be reloaded (`serving`).
     `launch` is stored for `goclaw restart`.
     """
     with open_state(loaded.config):

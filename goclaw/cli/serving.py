@@ -2,21 +2,27 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 
-from goclaw.app import GRACE_SECONDS, open_app
+from goclaw.app import GRACE_SECONDS, App, open_app
 from goclaw.cli.loop import last_resort
 from goclaw.cli.process import LaunchRecord, is_in_background, remember
 from goclaw.config.load import Loaded
 from goclaw.core.clock import RealClock
+from goclaw.core.supervise import background
 from goclaw.errors import ConfigError
 from goclaw.health.logs import open_logs
 from goclaw.health.vitals import open_vitals
 from goclaw.toolkit.parts import parts_of
+
+log = logging.getLogger(__name__)
 
 MAX_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
@@ -25,14 +31,16 @@ MAX_END = 2 * GRACE_SECONDS + 5.0
 async def serve_with(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object]) -> None:
     """Run the gateway; see `daemon.serve`. `begun`: what the channels have begun, under the state folder's lock."""
     config = loaded.config
-    with open_logs(config, None if is_in_background(config) else sys.stderr):
-        await _serve(loaded, launch, begun)
+    with open_logs(config, None if is_in_background(config) else sys.stderr) as reopen_log:
+        await _serve(loaded, launch, begun, reopen_log)
 
 
-async def _serve(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object]) -> None:
+async def _serve(
+    loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object], reopen_log: Callable[[], None]
+) -> None:
     config, clock = loaded.config, RealClock()
     async with (
-        _stop_signals() as stopping,
+        open_signals() as signals,
         open_vitals(clock) as vitals,
         open_app(
             config,
@@ -44,25 +52,57 @@ async def _serve(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str
             begun=begun,
         ) as app,
     ):
-        print(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.", flush=True)
+        _say(f"GoClaw is running. Workspace: {config.workspace_path}. Talk to it with `goclaw tui`.")
         if launch:
             await asyncio.to_thread(remember, config, launch)
         with suppress(ConfigError):
             await app.models.agent()
-        print(app.models.sentence, flush=True)
+        _say(app.models.sentence)
         # What is there now stays to the end: the collector need never look at it again.
         gc.freeze()
         gc.enable()
         await vitals.ready()
-        await stopping.wait()
+        async with background(_reload_forever(signals.reload, app, reopen_log), "reloading"):
+            await signals.stopping.wait()
         await vitals.stopping()
-        print("Stopping; what is unfinished goes on at the next start.", flush=True)
+        _say("Stopping; what is unfinished goes on at the next start.")
+
+
+def _say(words: str) -> None:
+    """Print words; where the terminal is gone, nothing is printed from then on."""
+    try:
+        print(words, flush=True)
+    except OSError:
+        # What is still buffered would fail once more when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+async def _reload_forever(wanted: asyncio.Event, app: App, reopen_log: Callable[[], None]) -> None:
+    """Reload at each SIGHUP: users (they and access tokens are also watched), and the log's file by its name."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        reopen_log()
+        await app.foundation.users.refresh()
+        log.info("SIGHUP: read users again and opened the log anew; config.yaml counts after `goclaw restart`")
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What signals ask of the daemon."""
+
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @asynccontextmanager
-async def _stop_signals() -> AsyncIterator[asyncio.Event]:
-    """Yield an event set by the first signal. The second one ends the process, as does an end that takes too long."""
-    stopping = asyncio.Event()
+async def open_signals() -> AsyncIterator[Signals]:
+    """Yield the events that signals set: `stopping` by SIGTERM and SIGINT, and by SIGHUP one of the two (`serve`).
+
+    The second SIGTERM or SIGINT ends the process, as does an end that takes too long.
+    """
+    signals = Signals()
+    stopping = signals.stopping
     # Counted from the first signal, also while the daemon still starts.
     last = last_resort(MAX_END, 1, "something hangs while the daemon ends")
 
@@ -72,12 +112,31 @@ async def _stop_signals() -> AsyncIterator[asyncio.Event]:
         stopping.set()
         last.start()
 
+    def hang_up() -> None:
+        if not in_terminal:
+            signals.reload.set()
+        elif not stopping.is_set():  # a terminal that is closed may say so twice
+            stop(signal.SIGHUP)
+
+    in_terminal = has_terminal()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+    handled: dict[int, Callable[[], None]] = {n: partial(stop, n) for n in (signal.SIGTERM, signal.SIGINT)}
+    if not (in_terminal and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN):  # nohup: to survive the terminal
+        handled[signal.SIGHUP] = hang_up
+    for number, handle in handled.items():
+        loop.add_signal_handler(number, handle)
     try:
-        yield stopping
+        yield signals
     finally:
         last.cancel()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in handled:
             loop.remove_signal_handler(number)
+
+
+def has_terminal() -> bool:
+    """Return whether the process has a controlling terminal, whose end SIGHUP tells of."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

@@ -52,6 +52,13 @@ class LogFile:
         if portion:
             self._append(portion)
 
+    def reopen(self) -> None:
+        """Go on in the file that has the name now: somebody may have moved the other one away."""
+        self.close()
+        self._torn = False
+        with suppress(OSError):  # a later line tries again, and is counted where it fails
+            self._open()
+
     def close(self) -> None:
         """Let go of the file; a later line opens it again."""
         descriptor, self._descriptor = self._descriptor, None

@@ -8,7 +8,7 @@ Code that works for a turn binds its ids (`structlog.contextvars`): the lanes `t
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -51,7 +51,7 @@ def log_path(config: Config) -> Path:
 
 
 @contextmanager
-def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None) -> Iterator[None]:
+def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None) -> Iterator[Callable[[], None]]:
     """Send every library's logs to the file, and to `terminal` if there is one, until the block ends.
 
     `path`: another file than the daemon's, for a program beside it; two must not write the same.
@@ -68,7 +68,7 @@ def open_logs(config: Config, terminal: TextIO | None, path: Path | None = None)
     except OSError as error:
         raise StateError(f"{path}: cannot be written: {unusable(config.state_dir, error)}") from None
     with closing(file), closing(_Writer(file, terminal)) as writer, _root_handler(writer, config.log_level):
-        yield
+        yield writer.reopen
 
 
 @contextmanager
@@ -105,7 +105,7 @@ class _Writer(logging.Handler):
         self._waiting: SimpleQueue[logging.LogRecord | Event] = SimpleQueue()
         """Records, and events that are set when all before them is written."""
         self._hurry = Event()
-        self._ending = False
+        self._ending = self._reopening = False
         self._left_out = self._told_left_out = 0
         """Records for which there was no room: counted where they came, told of in the thread."""
         self._thread = Thread(target=self._run, name="log writer", daemon=True)
@@ -136,6 +136,10 @@ class _Writer(logging.Handler):
             self._hurry.set()
             written.wait(FLUSH_SECONDS)
 
+    def reopen(self) -> None:
+        """Write what comes from now on into the file that has the log's name then."""
+        self._reopening = True
+
     def close(self) -> None:
         """Write what waits, and end the thread. The interpreter calls it where it ends within `open_logs`."""
         self._ending = True
@@ -162,6 +166,9 @@ class _Writer(logging.Handler):
                     written.set()
 
     def _write(self, records: list[logging.LogRecord]) -> None:
+        if self._reopening:
+            self._reopening = False
+            self._file.reopen()
         if left_out := self._left_out - self._told_left_out:
             self._told_left_out += left_out
             records.append(_warning("%d lines of the log were lost: they came faster than they are written", left_out))

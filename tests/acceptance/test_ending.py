@@ -1,7 +1,9 @@
 """SIGTERM at every moment that matters: in order, in time, and nothing is lost after the restart."""
 
 import asyncio
+import os
 import signal
+import sys
 from pathlib import Path
 
 import psutil
@@ -10,7 +12,7 @@ import pytest
 from goclaw.app import GRACE_SECONDS
 from goclaw.cli.serving import MAX_END
 from tests.acceptance import hasty
-from tests.acceptance.daemon import ROOT, Installation
+from tests.acceptance.daemon import ROOT, STOP_SECONDS, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.server import FakeTelegram
@@ -85,6 +87,45 @@ async def test_an_idle_daemon_ends_at_once(home: Installation, telegram: FakeTel
     assert not (home.state / "goclaw.sock").exists()
     await home.start(telegram)
     assert await home.stop() == 0
+
+
+async def test_a_hangup_without_a_terminal_reloads_and_ends_nothing(home: Installation, telegram: FakeTelegram) -> None:
+    await home.start(telegram)
+    process, log = home.process, home.state / "logs" / "goclaw.log"
+    assert process is not None
+    for number in (1, 2):
+        log.replace(log.with_name(f"moved.{number}"))
+        process.send_signal(signal.SIGHUP)
+        await eventually(lambda: log.exists() and "SIGHUP" in log.read_text())
+    await telegram.world.say("m1 plain", user=ANN)
+    await eventually(lambda: texts(telegram) == ["answer m1 (end)"])
+    assert home.process is process and process.returncode is None
+    await ended(home)
+
+
+@pytest.mark.parametrize("how", ["kill", "the terminal is closed"])
+async def test_a_hangup_in_a_terminal_ends_in_order(home: Installation, how: str) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "goclaw", "--config", str(home.config_path), "gateway"]
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", f'exec "$0" "$@" <>{os.ttyname(theirs)} >&0 2>&0', *command),
+        cwd=ROOT,
+        env={**os.environ, "GOCLAW_STATE_DIR": str(home.state)},
+        start_new_session=True,
+    )
+    said = ""
+    while "GoClaw is running" not in said:
+        said += (await asyncio.to_thread(os.read, ours, 4096)).decode()
+    os.close(theirs)
+    if how == "kill":
+        process.send_signal(signal.SIGHUP)
+    else:
+        os.close(ours)
+    async with asyncio.timeout(STOP_SECONDS):
+        assert await process.wait() == 0
+    if how == "kill":
+        os.close(ours)
+    assert not (home.state / "goclaw.sock").exists()
 
 
 async def test_an_answer_that_ends_in_time_goes_out_and_nothing_comes_in_meanwhile(

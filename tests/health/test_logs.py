@@ -254,6 +254,17 @@ def test_without_a_terminal_only_the_file_is_written(config: Config, capsys: pyt
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole(config: Config) -> None:
+    with open_logs(config, None) as reopen:
+        logging.getLogger("x").warning("before")
+        logging.getLogger().handlers[0].flush()
+        moved = log_path(config).replace(log_path(config).with_name("moved"))
+        reopen()
+        logging.getLogger("x").warning("after")
+    assert [line["event"] for line in lines(config)] == ["after"]
+    assert "before" in moved.read_text("utf-8") and "after" not in moved.read_text("utf-8")
+
+
 def test_the_former_handlers_are_back_afterwards(config: Config) -> None:
     before = logging.getLogger().handlers[:]
     with open_logs(config, StringIO()):
