@@ -1,7 +1,9 @@
 """What containment adds to a command, and what a hostile one costs: in the sandbox of this machine, in this process."""
 
 import asyncio
+import io
 import mmap
+import tarfile
 import tempfile
 import time
 from contextlib import suppress
@@ -13,6 +15,7 @@ from benchmarks.figures import Figure, Options, spread
 from goclaw.config.tools import ExecSettings
 from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.broker import open_broker, open_off
 from goclaw.execution.sandbox.select import open_sandbox
 
 COMMANDS = 60
@@ -22,6 +25,9 @@ RESIDENT = 500 << 20
 """Bytes that a daemon may have in memory: what is forked then is copied page by page, unless it is never forked."""
 LOOK_EVERY = 0.001
 """Seconds between two looks at whether the event loop is late."""
+UNPACKED = 10_000
+"""Files of an archive: of each, tar sets mode and times, as root also the owner."""
+UNPACK = "mkdir t && tar -C t -xf many.tar"
 PATH = {"PATH": "/usr/bin:/bin"}
 TREE = "trap '' TERM HUP; for n in 1 2 3; do (setsid sleep 1000 &); sleep 1000 & done; echo ready; sleep 1000"
 
@@ -42,12 +48,53 @@ async def measure_exec(options: Options) -> list[Figure]:
             return []
     stalls = [max(late) for _, late in heavy]
     return [
+        *await unpacking(options),
         *spread(f"`true` in {tier}", "ms", rounds, 10, 25),
         *spread(f"`true` in {tier}, 500 MB resident", "ms", [times for times, _ in heavy], 10, 25),
         Figure("how late the loop was meanwhile, best round's worst", "ms", min(stalls), 10, detail={"rounds": stalls}),
         Figure("a killed tree of 7 is dead, worst", "ms", max(deaths), 500, detail={"trees": len(deaths)}),
         Figure("memory for 1 GiB of output, worst", "MB", growth / (1 << 20), 20),
     ]
+
+
+async def unpacking(options: Options) -> list[Figure]:
+    """How much longer `tar x` takes in the broker, whose supervisor sets modes and times; nothing where it lacks."""
+    with tempfile.TemporaryDirectory(prefix="goclaw-bench-") as folder:
+        workspace, files = Path(folder), options.times(UNPACKED)
+        _pack(workspace / "many.tar", files)
+        times: dict[str, list[float]] = {"off": [], "broker": []}
+        try:
+            async with open_off() as off, open_broker() as broker:
+                for _ in range(ROUNDS):
+                    for sandbox in (off, broker):
+                        times[sandbox.tier].append(await _shell(sandbox, workspace, UNPACK))
+                        await _shell(off, workspace, "rm -r t")
+        except SandboxUnavailable as error:
+            print(f"left out, the broker does not work here: {error}")
+            return []
+    ratio = min(times["broker"]) / min(times["off"])
+    name = f"`tar x` of {files} files in the broker, times that without a sandbox, best rounds"
+    return [Figure(name, "x", ratio, 2, detail={f"{tier} ms": found for tier, found in times.items()})]
+
+
+def _pack(path: Path, files: int) -> None:
+    content = b"x" * 500
+    with tarfile.open(path, "w") as archive:
+        for number in range(files):
+            entry = tarfile.TarInfo(f"folder{number // 100}/file{number}")
+            entry.size, entry.mode, entry.mtime = len(content), 0o755 if number % 10 == 0 else 0o644, number
+            archive.addfile(entry, io.BytesIO(content))
+
+
+async def _shell(sandbox: Sandbox, workspace: Path, line: str) -> float:
+    """Milliseconds of a line that goes well."""
+    began = time.perf_counter()
+    command = SandboxCommand(("/bin/sh", "-ec", line), workspace, PATH)
+    async with sandbox.run(command, Policy(workspace)) as process:
+        said = b"".join([chunk async for chunk in process.output])
+        if code := await process.wait():
+            raise RuntimeError(f"{line} ended with {code}: {said.decode(errors='replace')}")
+    return 1000 * (time.perf_counter() - began)
 
 
 async def true_times(sandbox: Sandbox, workspace: Path, options: Options) -> list[float]:

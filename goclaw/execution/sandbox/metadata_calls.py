@@ -30,7 +30,7 @@ _NOTIFICATION = struct.Struct(
 )  # id, thread, flags; struct seccomp_data: number, architecture, place, arguments
 _ANSWER = struct.Struct("=QqiI")  # id, value, negative error, flags
 
-_OPENAT2 = 437
+_OPENAT2, _FCHMODAT2 = 437, 452
 _NO_MAGIC_LINKS = 2  # RESOLVE_NO_MAGICLINKS: what is "self" for us is not what it is for the caller
 _FIND = os.O_PATH | os.O_CLOEXEC
 _HERE, _NO_FOLLOW, _EMPTY_PATH = -100, 0x100, 0x1000  # AT_FDCWD, AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH
@@ -120,8 +120,13 @@ def _mode(index: int) -> _Read:
         mode = call.unsigned(index) & 0o7777
         if mode & (stat.S_ISUID | stat.S_ISGID):
             raise PermissionError(errno.EPERM, "no bits that give rights")
-        # fchmodat2 could do without a path, but older kernels lack it, and filters of containers refuse it.
-        return lambda file: os.chmod(str(file), mode, dir_fd=_own_descriptors())
+
+        def change(file: int) -> None:
+            # Older kernels lack fchmodat2, and filters of containers refuse it: then by a path.
+            if _libc.syscall(_FCHMODAT2, file, b"", mode, _EMPTY_PATH) != 0:
+                os.chmod(str(file), mode, dir_fd=_own_descriptors())
+
+        return change
 
     return read
 
