@@ -140,6 +140,14 @@ BUGS: list[Bug] = [
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
     ),
     bug(
+        "root's commands in bubblewrap change modes of the machine's devices",
+        "issue 21: chmod 0600 /dev/null",
+        _BWRAP,
+        "        yield from _mounts(policy, self._devices)\n",
+        "        yield from _mounts(policy, None)\n",
+        "tests/execution/sandbox/test_own_devices.py::test_modes_of_the_machine_s_devices_stay",
+    ),
+    bug(
         "calls that change modes and times of files pass the broker's filter",
         "issue 21: chmod 0777 of the state folder",
         "goclaw/execution/sandbox/seccomp.py",

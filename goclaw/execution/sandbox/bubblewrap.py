@@ -25,6 +25,7 @@ from goclaw.execution.sandbox.base import Limits, Policy, Process, SandboxComman
 from goclaw.execution.sandbox.broker_main import be_nice, limits_of
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading, until_ended
 from goclaw.execution.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
+from goclaw.execution.sandbox.own_devices import binds, own_devices
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +168,10 @@ class Bubblewrap:
 
     tier = "bubblewrap"
 
-    def __init__(self, program: str, version: tuple[int, ...]) -> None:
+    def __init__(self, program: str, version: tuple[int, ...], devices: Path | None = None) -> None:
         self._program = program
         self._version = version
+        self._devices = devices
 
     def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         return self._run(command, policy)
@@ -247,16 +249,17 @@ class Bubblewrap:
         ways = proxy_port.VARIABLES if policy.network == "proxy" else {}
         for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env, **ways}.items():  # noqa: S108 -- a fresh tmpfs
             yield from ("--setenv", name, value)
-        yield from _mounts(policy)
+        yield from _mounts(policy, self._devices)
         yield from ("--chdir", str(command.cwd))
 
 
-def _mounts(policy: Policy) -> Iterator[str]:
+def _mounts(policy: Policy, devices: Path | None) -> Iterator[str]:
     size = str(policy.limits.file_bytes)
     yield from _system_mounts()
     for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
         yield from ("--ro-bind-try", path, path)
     yield from ("--size", size, "--tmpfs", "/tmp", "--dev", "/dev")  # noqa: S108 -- inside
+    yield from binds(devices) if devices else ()
     # Read-only, because for root's user id the kernel settings in it are writable even without any capability.
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     yield from ("--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev")  # noqa: S108 -- inside
@@ -383,7 +386,8 @@ async def open_bubblewrap() -> AsyncIterator[Bubblewrap]:
     except seccomp.UnsupportedArchitecture as error:
         raise SandboxUnavailable(str(error)) from error
     version = await asyncio.to_thread(_version, program)
-    yield Bubblewrap(program, tuple(map(int, re.findall(r"\d+", version))))
+    with own_devices() as devices:
+        yield Bubblewrap(program, tuple(map(int, re.findall(r"\d+", version))), devices)
 
 
 def _program() -> str | None:

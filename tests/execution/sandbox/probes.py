@@ -195,32 +195,24 @@ PROBES = {
         "fcntl.ioctl(fd, 0x80086601, flags); fcntl.ioctl(fd, 0x40086602, flags); escaped()",  # FS_IOC_GET-, SETFLAGS
         control=False,
     ),
-    "change the mode of a device": Probe("os.chmod('/dev/null', 0o666); escaped()"),
 }
 
 WEAKER = {"broker": {"see the daemon's process"}}
 """What a tier is known not to hold; docs and doctor say so, and the tests notice when it does hold."""
-WEAKER_AS_ROOT = {"bubblewrap": {"change the mode of a device"}}
-"""The same where the daemon is root: bubblewrap shows the machine's own devices, which are root's."""
 
 
 def table() -> str:
     """Every probe and which tier holds it, as docs/security.md has it (`python -m tests.execution.sandbox.probes`)."""
     lines = ["| a command tries to … | bubblewrap | broker |", "|---|---|---|"]
     for name in PROBES:
-        lines.append(f"| {name} | {_held(name, 'bubblewrap')} | {_held(name, 'broker')} |")
+        held = ["no, documented" if escapes(name, tier) else "refused" for tier in ("bubblewrap", "broker")]
+        lines.append(f"| {name} | {' | '.join(held)} |")
     return "\n".join(lines)
 
 
-def _held(name: str, tier: str) -> str:
-    if name in WEAKER.get(tier, ()):
-        return "no, documented"
-    return "refused, but not as root" if name in WEAKER_AS_ROOT.get(tier, ()) else "refused"
-
-
 def escapes(name: str, tier: str) -> bool:
-    """Whether a probe is known to get out of this tier, for the user of this process."""
-    return name in WEAKER.get(tier, ()) or (os.geteuid() == 0 and name in WEAKER_AS_ROOT.get(tier, ()))
+    """Whether a probe is known to get out of this tier."""
+    return name in WEAKER.get(tier, ())
 
 
 @dataclass
