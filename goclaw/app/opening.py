@@ -110,7 +110,7 @@ async def _open_ground(
         bus=bus,
         database=database,
         environment=environment,
-        ports=ModelPorts(http, environment.blobs.get, clock),
+        ports=ModelPorts(http, environment.blobs.get, clock, first_byte=config.models.first_byte_seconds),
         disk=DiskGauge(config, clock),
         alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),
         routes=Routes(),

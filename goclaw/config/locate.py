@@ -18,6 +18,9 @@ from goclaw.config.keys import Loc
 MAX_DEPTH = 50
 """No configuration is nested deeper; the parser's time grows with the square of the depth."""
 _PLAIN = "tag:yaml.org,2002:"
+_SCALARS = frozenset({"str", "null", "bool", "int", "float"})
+_COLLECTIONS = frozenset({f"{_PLAIN}map", f"{_PLAIN}seq"})
+NO_TAGS = "tags (`!…`) are not supported; put the value in quotes"
 
 
 class _Loader(yaml.CSafeLoader):
@@ -85,6 +88,9 @@ def _refused(text: str) -> tuple[str, Loc, str] | None:
 
 def _build(node: yaml.Node, loc: Loc, located: Located) -> Any:
     located.places.setdefault(loc, _spot(node.start_mark))
+    if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
+        located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
+        return None
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, loc, located)
     if isinstance(node, yaml.SequenceNode):
@@ -98,6 +104,9 @@ def _mapping(node: yaml.MappingNode, loc: Loc, located: Located) -> dict[str, An
         spot = _spot(key.start_mark)
         if not isinstance(key, yaml.ScalarNode):
             located.problems.append((spot, loc, "a key should be text"))
+            continue
+        if key.tag.removeprefix(_PLAIN) not in _SCALARS:
+            located.problems.append((spot, loc, NO_TAGS))
             continue
         inner = (*loc, key.value)
         if key.value in built:
@@ -127,7 +136,7 @@ def _scalar(node: yaml.Node, loc: Loc, located: Located) -> Any:
     except ValueError:
         # An explicit tag (`!!int x`) on something else.
         pass
-    located.problems.append((_spot(node.start_mark), loc, "tags (`!…`) are not supported; put the value in quotes"))
+    located.problems.append((_spot(node.start_mark), loc, NO_TAGS))
     return None
 
 

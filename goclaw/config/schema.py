@@ -190,6 +190,12 @@ class ModelsSettings(Section):
         "auto", description="Chain for summaries; `auto`: a local Ollama model if one answers; empty: main model only."
     )
     options: dict[str, ModelOptions] = Field(default_factory=dict, description="Per model, by its full name.")
+    first_byte_seconds: float = Field(
+        300,
+        gt=0,
+        le=3_600,
+        description="How long a model's server may take until its answer begins; then 60 s of silence end it.",
+    )
 
 
 class CompactionSettings(Section):

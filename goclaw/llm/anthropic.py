@@ -100,7 +100,7 @@ class AnthropicModel(KnownModel):
         body = await self._body(request, {"model": self._name})
         try:
             url = f"{self._base_url}/v1/messages/count_tokens"
-            async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
+            async with post(self._ports, self.spec, url, self._headers(), body) as response:
                 with connecting(self.spec), reading(self.spec):
                     return int(orjson.loads(await response.read())["input_tokens"])
         except (ModelError, KeyError, TypeError):
@@ -130,10 +130,10 @@ class AnthropicModel(KnownModel):
         head = {"model": self._name, "max_tokens": limit, "stream": True, **thinking}
         body = await self._body(request, head)
         url = f"{self._base_url}/v1/messages"
-        async with post(self._ports.http, self._ports.clock, self.spec, url, self._headers(), body) as response:
+        async with post(self._ports, self.spec, url, self._headers(), body) as response:
             answer = AnthropicAnswer(self.spec)
             with reading(self.spec):
-                async with aclosing(read_events(response.content)) as reads:
+                async with aclosing(read_events(response)) as reads:
                     async for frames in reads:
                         for event in joined(answer.read(frames)):
                             yield event

@@ -21,6 +21,9 @@ from goclaw.specs import ToolSpec
 DEFAULT_MAX_OUTPUT = 8_192
 """Output limit in tokens where neither the configuration nor the model data say one."""
 
+FIRST_BYTE = 300.0
+"""Seconds until an answer begins where nothing else is configured: a large model is loaded, or thinks unseen."""
+
 MAX_TOKENS = 10**9
 """That a server may count of one answer; no window is a thousandth of that."""
 
@@ -192,6 +195,8 @@ class ModelPorts:
     clock: Clock
     free_memory: Callable[[], int | None] = free_memory
     """Bytes of this machine's memory that programs can still have; None: unknown."""
+    first_byte: float = FIRST_BYTE
+    """Seconds until the first byte of an answer (`models.first_byte_seconds`)."""
 
 
 @record

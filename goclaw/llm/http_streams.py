@@ -8,38 +8,46 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import aiohttp
 
-from goclaw.core.clock import Clock
 from goclaw.core.records import record
-from goclaw.llm.base import ModelEvent, TextDelta, ThinkingDelta
+from goclaw.llm.base import ModelEvent, ModelPorts, TextDelta, ThinkingDelta
 from goclaw.llm.failures import connecting, from_response
+from goclaw.net import CONNECT_TIMEOUT
+
+T = TypeVar("T")
 
 ERROR_LIMIT = 64 * 1024
 """Bytes of an error body that are read."""
+BETWEEN_BYTES = 60.0
+"""Seconds of silence, once an answer has begun, after which its server counts as dead."""
 SETTLE_SECONDS = 1.0
 """Seconds that the end of a body may lag behind the last event of its stream."""
 
 
 @asynccontextmanager
 async def post(
-    http: aiohttp.ClientSession, clock: Clock, spec: str, url: str, headers: Mapping[str, str], body: bytes
+    ports: ModelPorts, spec: str, url: str, headers: Mapping[str, str], body: bytes
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """Send a JSON body; the answer's own body is still to be read. Leaving the block closes the connection.
+
+    Silence is bounded: `ports.first_byte` until the answer begins, for `read_events` then `BETWEEN_BYTES`.
 
     Raises:
         ModelError: the server cannot be reached, or its answer is no success.
     """
     sent = {"content-type": "application/json", **headers}
+    timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=ports.first_byte)
     with connecting(spec):
         # A redirect would send the key and the conversation to another server.
-        response = await http.post(url, data=body, headers=sent, allow_redirects=False)
+        response = await ports.http.post(url, data=body, headers=sent, allow_redirects=False, timeout=timeout)
     try:
         if response.status >= 300:
             with connecting(spec):
                 refusal = await response.content.read(ERROR_LIMIT)
-            raise from_response(spec, response.status, refusal, response.headers, clock.now())
+            raise from_response(spec, response.status, refusal, response.headers, ports.clock.now())
         yield response
     finally:
         # Not `release`: whatever is unread must end, else the model goes on writing (and billing).
@@ -145,20 +153,53 @@ class EventParser:
 
 
 async def read_events(
-    stream: aiohttp.StreamReader, limit: int = EVENT_LIMIT
+    response: aiohttp.ClientResponse, limit: int = EVENT_LIMIT
 ) -> AsyncGenerator[Iterator[ServerEvent], None]:
-    """Yield the events of a response's body (`response.content`) as they come, those of one read together.
+    """Yield the events of a response's body as they come, those of one read together.
 
     Each group has to be taken whole before the next one.
 
     Raises:
         EventTooLarge: an event passed `limit` bytes.
         aiohttp.ClientError: the connection broke.
+        TimeoutError: nothing came for `BETWEEN_BYTES`.
     """
-    parser = EventParser(limit)
-    async for chunk in stream.iter_any():
+    parser, begun = EventParser(limit), False
+    async for chunk in response.content.iter_any():
+        if not begun:
+            begun = True
+            _expect_more(response)
         yield parser.feed(chunk)
     yield parser.finish()
+
+
+def _expect_more(response: aiohttp.ClientResponse) -> None:
+    """Bound the silence between two reads from now on."""
+    protocol = response.connection.protocol if response.connection else None
+    if protocol is not None:  # else all of it is there
+        protocol.read_timeout = BETWEEN_BYTES
+        protocol.start_timeout()
+
+
+async def promptly(items: AsyncIterator[T], first: float, between: float | None = None) -> AsyncGenerator[T, None]:
+    """Yield items of another library's stream as they come.
+
+    Args:
+        items: the stream.
+        first, between: seconds for the first item and for each further one, `BETWEEN_BYTES` where that is not given.
+
+    Raises:
+        TimeoutError: nothing came in that time.
+    """
+    wait = first
+    while True:
+        try:
+            async with asyncio.timeout(wait):
+                item = await anext(items)
+        except StopAsyncIteration:
+            return
+        yield item
+        wait = BETWEEN_BYTES if between is None else between
 
 
 def joined(events: Iterable[ModelEvent]) -> Iterator[ModelEvent]:

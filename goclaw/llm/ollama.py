@@ -43,11 +43,12 @@ from goclaw.llm.encoded import (
     with_conversation,
 )
 from goclaw.llm.failures import classify, fail, flagged, piece_of_text
+from goclaw.llm.http_streams import promptly
 from goclaw.llm.ollama_facts import OllamaEndpoint, OllamaFacts, bucket, fitting_window
 from goclaw.llm.openai_chat import encode_tools
 from goclaw.llm.token_counts import estimate_request, reported_tokens
 from goclaw.llm.tool_calls import arguments_of, read_id, read_name
-from goclaw.net import CONNECT_TIMEOUT, IDLE_TIMEOUT, check_reachable, is_loopback
+from goclaw.net import CONNECT_TIMEOUT, check_reachable, is_loopback
 from goclaw.net.ollama import ollama_url
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class OllamaModel:
                     dict, "POST", "/api/chat", content=body, stream=True
                 )
                 async with aclosing(parts):
-                    async for part in parts:
+                    async for part in promptly(parts, self._ports.first_byte):
                         for event in answer.take(part):
                             yield event
         yield answer.finish()
@@ -289,7 +290,7 @@ class OllamaModel:
         from ollama import AsyncClient
 
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        timeout = Timeout(None, connect=CONNECT_TIMEOUT, read=IDLE_TIMEOUT)
+        timeout = Timeout(None, connect=CONNECT_TIMEOUT)  # silence is bounded by `promptly`
         # A redirect would send the key and the conversation to another server.
         async with AsyncClient(
             self._base_url, follow_redirects=False, timeout=timeout, headers=headers, verify=certificates()
@@ -306,7 +307,7 @@ class OllamaModel:
             yield
         except ResponseError as error:
             raise self._refusal(error.error, error.status_code) from error
-        except TimeoutException as error:
+        except (TimeoutException, TimeoutError) as error:
             raise fail(ModelErrorKind.TIMEOUT, self.spec) from error
         except (HTTPError, OSError) as error:
             if answer.begun:

@@ -117,10 +117,10 @@ class OpenAIChatModel(KnownModel):
     async def _events(self, request: Request) -> AsyncGenerator[ModelEvent, None]:
         body = await self._body(request)
         headers = {"authorization": f"Bearer {self._key}"} if self._key else {}
-        async with post(self._ports.http, self._ports.clock, self.spec, self._url, headers, body) as response:
+        async with post(self._ports, self.spec, self._url, headers, body) as response:
             answer = OpenAIAnswer(self.spec, self._provider)
             with reading(self.spec):
-                async with aclosing(read_events(response.content)) as reads:
+                async with aclosing(read_events(response)) as reads:
                     async for frames in reads:
                         for event in joined(answer.read(frames)):
                             yield event

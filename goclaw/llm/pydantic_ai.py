@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, ModelErrorKind
 from goclaw.llm.base import ModelEvent, ModelPorts, Provider, Request
 from goclaw.llm.data import KnownModel
-from goclaw.llm.failures import flagged
+from goclaw.llm.failures import fail, flagged
+from goclaw.llm.http_streams import promptly
 from goclaw.llm.token_counts import estimate_request
 from goclaw.net import check_reachable
 
@@ -50,9 +51,14 @@ class PydanticAIModel(KnownModel):
             if self._bridge is None:
                 self._bridge = await asyncio.to_thread(self._load)
         limit = request.max_output or self.facts.max_output
+        # Its events are no bytes: while a model thinks unseen there are none, however many bytes come.
+        silence = self._ports.first_byte
         async with aclosing(self._bridge.events(request, limit, self._options.thinking)) as events:
-            async for event in events:
-                yield event
+            try:
+                async for event in promptly(events, silence, silence):
+                    yield event
+            except TimeoutError as error:
+                raise fail(ModelErrorKind.TIMEOUT, self.spec) from error
 
     def _load(self) -> "Bridge":
         from goclaw.llm.pydantic_ai_bridge import Bridge

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 15.0
 """The time-out for a connection in seconds (name look-up, proxy and TLS included): longer means no server."""
 IDLE_TIMEOUT = 300.0
-"""Seconds without a byte before a server counts as dead. Reasoning models send nothing for minutes."""
+"""Seconds without a byte before a server counts as dead, for requests without a time of their own."""
 MAX_CONNECTIONS = 2_000
 """Connections at once: a turn has one open to its model while that writes."""
 OTHER_FILES = 256

@@ -76,6 +76,13 @@ class Failures:
         self._clock = clock
         self._failed: BoundedDict[str, _Failed] = BoundedDict(bounds.addresses)
 
+    def wait(self, address: str) -> float:
+        """Return the seconds for which an address with too many failures has to wait; 0 for any other."""
+        failed = self._failed.get(address)
+        if failed is None or failed.times < self._bounds.failures:
+            return 0.0
+        return max(0.0, failed.until - self._clock.monotonic())
+
     def note(self, address: str) -> tuple[int, float]:
         """Count one more failure: return how many there were, and for how many seconds they count."""
         now = self._clock.monotonic()

@@ -1,10 +1,12 @@
 """What every wire must do when the server does not do its part."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from goclaw.errors import ModelErrorKind
+from goclaw.llm import http_streams
 from goclaw.llm.base import ModelPorts, Stop, TextDelta
 from tests.llm.asking import TOOLS, ask, saying
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, refusal
@@ -64,6 +66,31 @@ async def test_an_empty_body_is_a_broken_answer(fake: FakeProvider, ports: Model
     fake.will(wire.shape())
     heard = await ask(wire.open(fake.url, ports), saying("hi"))
     assert (heard.failed.kind, heard.failed.partial) == (KINDS.TRUNCATED, False)
+
+
+SOON = 0.3
+"""Seconds for an answer that never begins, or never goes on."""
+
+
+async def test_a_server_that_never_begins_its_answer_is_given_up(
+    fake: FakeProvider, ports: ModelPorts, wire: Wire
+) -> None:
+    fake.will(wire.shape(end="hang"))
+    heard = await ask(wire.open(fake.url, replace(ports, first_byte=SOON)), saying("hi"))
+    assert (heard.failed.kind, heard.failed.partial) == (KINDS.TIMEOUT, False)
+    assert "silent" in str(heard.failed)
+
+
+async def test_a_server_that_falls_silent_in_its_answer_is_given_up_sooner(
+    fake: FakeProvider, ports: ModelPorts, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ports.first_byte == 300 and http_streams.BETWEEN_BYTES == 60
+    monkeypatch.setattr(http_streams, "BETWEEN_BYTES", SOON)
+    fake.will(wire.shape(*wire.opening, end="hang"), wire.answer())
+    model = wire.open(fake.url, ports)
+    heard = await ask(model, saying("hi"))
+    assert (heard.text, heard.failed.kind, heard.failed.partial) == ("Hel", KINDS.TIMEOUT, True)
+    assert (await ask(model, saying("hi"))).text == "Hello", "the next one has its own time"
 
 
 @pytest.mark.promise("P-stop")

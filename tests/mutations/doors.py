@@ -9,6 +9,15 @@ _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 
 BUGS: list[Bug] = [
     bug(
+        "refused publishes are not counted",
+        "class http: a registry that is kept busy, and an audit log that is filled",
+        "goclaw/servers/registry/api.py",
+        "            self._visitors.refused(visitor)\n",
+        "            pass\n",
+        "tests/servers/registry/test_api_pages_bounds.py::"
+        "test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else",
+    ),
+    bug(
         "any user of the machine may use the socket",
         "CVE-2026-25593: an unauthenticated local socket",
         "goclaw/servers/terminals.py",

@@ -9,6 +9,14 @@ _RESOLVING = "goclaw/registries/resolving.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a tag on a list or a mapping of the configuration is overlooked",
+        "class config: a value that the person did not mean",
+        "goclaw/config/locate.py",
+        "    if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:",
+        "    if False:",
+        "tests/config/test_load.py::test_a_broken_file_is_refused_with_position_key_and_remedy",
+    ),
+    bug(
         "only addresses are checked, not what a name leads to",
         "CVE-2026-26322: SSRF by a URL of a tool",
         _GUARD,

@@ -12,6 +12,14 @@ _REPLACING = "goclaw/tools/replacing.py"
 
 BUGS: list[Bug] = [
     bug(
+        "commands are not told that there is no terminal",
+        "class exec: vi waits for keys until its time is over",
+        "goclaw/execution/sandbox/layout.py",
+        '"LANG": "C.UTF-8", **_NO_TERMINAL, **passed_on}',
+        '"LANG": "C.UTF-8", **passed_on}',
+        "tests/tools/test_exec.py::test_a_program_that_wants_a_terminal_ends_at_once_with_words",
+    ),
+    bug(
         "a bound beside an enum is declared and never checked",
         "class tools: a keyword of a schema that is taken and ignored",
         "goclaw/toolkit/json_schema.py",

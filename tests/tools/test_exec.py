@@ -4,7 +4,9 @@ import asyncio
 import os
 import resource
 import shlex
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -81,6 +83,38 @@ async def test_the_environment_comes_from_an_allow_list(ready: Surroundings, mon
     assert "secret" not in said
     assert "COLOUR=blue" in said
     assert "TZ=Europe/Vienna" in said
+
+
+def is_there(program: str) -> bool:
+    """Whether a program of a command line is there; a Vim, with scripting."""
+    if not program.isalpha() or program == "read":
+        return True
+    return Path(shutil.which(program) or "vim.tiny").resolve().name != "vim.tiny"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("vi file", "not to a terminal"),
+        ("vim -c 's/line/changed/' -c wq file; head -1 file", "changed 1"),
+        ("top", "exit code: "),
+        ("less file", "line 500"),
+        ("more file", "line 500"),
+        ("git init -q . && git -c user.name=a -c user.email=b commit --allow-empty", "Terminal is dumb"),
+        ("git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m x && git -p log", "Author"),
+        ("cat", "exit code: 0"),
+        ("read -p sure? word || echo nobody", "nobody"),
+        ('"$PAGER" file; "$MANPAGER" file', "line 500"),
+    ],
+)
+async def test_a_program_that_wants_a_terminal_ends_at_once_with_words(
+    ready: Surroundings, command: str, words: str
+) -> None:
+    if not is_there(command.split()[0]):
+        pytest.skip(f"{command.split()[0]} is not installed, or has no scripting")
+    (ready.the_workspace.root / "file").write_text("".join(f"line {number}\n" for number in range(1, 501)))
+    async with asyncio.timeout(40):
+        assert words.lower() in (await ready.call(exec_, {"command": command, "timeout": 30})).lower()
 
 
 @pytest.mark.promise("P-exec-timeout")

@@ -24,6 +24,8 @@ OF_THE_SENDER = "the sender's own voice"
 
 _MARK = re.compile(r"<(?=\s*/?\s*(?:material|context|system[\s_-]*reminder)\b)", re.IGNORECASE)
 _REMINDER = re.compile(r"<(?=\s*/?\s*system[\s_-]*reminder\b)", re.IGNORECASE)
+_CONTEXT = re.compile(r"<(?=\s*/?\s*context(?:\s|/?>))", re.IGNORECASE)
+"""Our line before a person's words; `<Context.Provider>` is somebody's program."""
 _LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")
 """Digits cost models two or three times the tokens of letters; with vowels there would be words now and then."""
 
@@ -93,6 +95,11 @@ def reminder(texts: Sequence[str]) -> str:
 def no_reminder(text: str) -> str:
     """`text` with what looks like a reminder of the runtime written differently: only the runtime reminds."""
     return _REMINDER.sub("<\u200b", text) if "<" in text else text
+
+
+def no_context(text: str) -> str:
+    """`text` with what looks like our line of context written differently, in as many characters: only we write it."""
+    return _CONTEXT.sub("\u2039", text) if "<" in text else text
 
 
 def count_of(message: Message) -> int:

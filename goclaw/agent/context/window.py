@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.agent.context.repair import in_words, repair
-from goclaw.agent.context.untrusted_content import TOKENS, ContentMarkers, count_of, moved, no_reminder
+from goclaw.agent.context.untrusted_content import TOKENS, ContentMarkers, count_of, moved, no_context, no_reminder
 from goclaw.core.messages import AssistantMessage, Message, SourceKind, ToolResult, UserMessage
 from goclaw.core.records import record
 from goclaw.llm.base import Finished, Usage
@@ -156,12 +156,15 @@ def _without_tools(entry: ContextEntry) -> ContextEntry | None:
 
 
 def as_read(stored: StoredMessage) -> Message:
-    """Return a stored message as the model reads it: a user's text begins with its line of context."""
+    """Return a stored message as the model reads it: a user's text begins with its line of context, the only one."""
     message = stored.message
-    if isinstance(message, UserMessage) and stored.context:
+    if not isinstance(message, UserMessage):
+        return message
+    text = no_context(message.text)
+    if stored.context:
         foreign = moved(message.foreign, len(stored.context) + 1)
-        return UserMessage(f"{stored.context}\n{message.text}", message.images, foreign)
-    return message
+        return UserMessage(f"{stored.context}\n{text}", message.images, foreign)
+    return message if text is message.text else replace(message, text=text)
 
 
 def shown(stored: StoredMessage) -> ContextEntry:

@@ -54,10 +54,20 @@ _PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """Variables of the daemon's environment that commands see. Nothing else is: tokens are in there."""
 
 
+_NO_TERMINAL = {
+    "TERM": "dumb",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    "GIT_TERMINAL_PROMPT": "0",
+    # At the end of its input Vim waits at standard error, a pipe of ours, for ever. This comes after every `-c`.
+    "VIMINIT": 'autocmd VimEnter * if !has("ttyin") | cquit | endif',
+}
+"""Programs that would wait for keys write all that they have, or say that there is no terminal, and end."""
+
+
 def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the variables that every command sees; `own` are the daemon's."""
     passed_on = {name: own[name] for name in _PASSED_ON if name in own}
-    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", "TERM": "dumb", **passed_on}
+    return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", **_NO_TERMINAL, **passed_on}
 
 
 def readable(network: bool) -> tuple[str, ...]:

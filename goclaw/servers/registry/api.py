@@ -156,7 +156,7 @@ class Pages:
 
     async def publish(self, request: web.Request) -> web.StreamResponse:
         """`PUT` the same address: store a version, forever unchanged."""
-        await self._visitors.known(request)
+        self._visitors.may_change(await self._visitors.known(request))
         body = await request.read()
         visitor = await self._visitors.known(request)  # rights may have been removed while the body came
 
@@ -169,6 +169,7 @@ class Pages:
     async def withdraw(self, request: web.Request) -> web.StreamResponse:
         """`DELETE` it: it is not served any more."""
         visitor = await self._visitors.known(request)
+        self._visitors.may_change(visitor)
         kind, name, version = _address(request)
 
         def remove() -> bool:
@@ -186,6 +187,7 @@ class Pages:
         outcome = await _outcome(visitor, work)
         self._note(verb, visitor, " ".join(_address(request)), outcome)
         if isinstance(outcome, RequestRefused):
+            self._visitors.refused(visitor)
             raise outcome
         return outcome
 

@@ -97,6 +97,8 @@ class Visitors:
         self._audit = audit
         self._bounds = TerminalLimits()
         self._failures = Failures(self._bounds, clock)
+        self._refused = Failures(self._bounds, clock)
+        """Addresses whose changes were refused, each with its user: behind a proxy all callers have one address."""
 
     async def reader(self, request: web.Request) -> None:
         """Check that the caller may read. Raises `RequestRefused` without a valid token."""
@@ -119,6 +121,16 @@ class Visitors:
         elif user.key in self._settings.publishers:
             rule = "registry_server.publishers"
         return RegistryUser(name, user.key, address, ADMIN in user.roles, rule)
+
+    def may_change(self, visitor: RegistryUser) -> None:
+        """Check that not too many of the caller's changes were refused lately. Raises `RequestRefused`."""
+        if seconds := self._refused.wait(f"{visitor.address} {visitor.user}"):
+            words = "too many refused changes from here; wait a minute"
+            raise RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, words, {"Retry-After": str(int(seconds) + 1)})
+
+    def refused(self, visitor: RegistryUser) -> None:
+        """Count a change that was refused."""
+        self._refused.note(f"{visitor.address} {visitor.user}")
 
     def _unknown(self, address: str) -> RequestRefused:
         times, seconds = self._failures.note(address)

@@ -9,7 +9,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -325,8 +325,9 @@ async def open_matrix(folder: Path, site: Site, cells: Sequence[Cell]) -> AsyncI
 
     async with AsyncExitStack() as stack:
         together = IDLE_FEW if len(cells) <= FEW else IDLE_TOGETHER
-        servers = await stack.enter_async_context(open_servers(IDLE_ALONE if site in SILENT else together))
-        ports = await stack.enter_async_context(model_ports(HastyClock()))
+        idle = IDLE_ALONE if site in SILENT else together
+        servers = await stack.enter_async_context(open_servers(idle))
+        ports = replace(await stack.enter_async_context(model_ports(HastyClock())), first_byte=idle)
         chains: dict[str, ChatModel] = {cell.session: open_chain(cell, servers, ports) for cell in cells}
         world = World(folder, tools=[acting("look", look), acting("wait", wait)], **CONFIG)
         models: Models = CellModels(chains)

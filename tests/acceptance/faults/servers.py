@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
-from goclaw.llm import ollama
+from goclaw.llm import http_streams
 from goclaw.net import client
 from tests.acceptance.faults.model_faults import ELSEWHERE, Place
 from tests.llm.fake_provider import Reply
@@ -110,6 +110,6 @@ def _short_waits(idle: float) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", found)
         patch.setattr(client, "is_loopback", lambda host: host == NOWHERE or on_this_machine(host))
-        for module in (client, ollama):
-            patch.setattr(module, "IDLE_TIMEOUT", idle)
+        patch.setattr(client, "IDLE_TIMEOUT", idle)
+        patch.setattr(http_streams, "BETWEEN_BYTES", idle)
         yield

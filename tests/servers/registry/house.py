@@ -49,6 +49,7 @@ class House:
     tokens: dict[str, str]
     http: aiohttp.ClientSession
     audit: list[AuditEntry] = field(default_factory=list)
+    clock: SteppedClock = field(default_factory=SteppedClock)
 
     async def ask(self, method: str, path: str, user: str = "eve", body: Any = None, **headers: str) -> Answer:
         """One request; `path` is sent as it is written. `user` empty: without a token."""
@@ -100,4 +101,4 @@ async def open_house(
         open_registry(config, users, tokens, clock, audit.append, caps) as port,
         aiohttp.ClientSession() as http,
     ):
-        yield House(port, state, CatalogStore(state / FILE), secrets, http, audit)
+        yield House(port, state, CatalogStore(state / FILE), secrets, http, audit, clock)

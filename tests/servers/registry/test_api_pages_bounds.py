@@ -10,6 +10,7 @@ import pytest
 from goclaw.auth.tokens import revoke_token
 from goclaw.servers.http import ListenerLimits
 from goclaw.servers.registry import api as pages_module
+from goclaw.servers.terminals import TerminalLimits
 from tests.servers.registry.house import House, address_of, document, open_house
 
 HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, connections=3)
@@ -70,6 +71,21 @@ async def test_a_token_that_is_revoked_while_the_body_comes_publishes_nothing(tm
         assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
         writer.close()
         assert (await house.ask("GET", address_of(document()))).status == 404
+
+
+@pytest.mark.promise("P-token")
+async def test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else(tmp_path: Path) -> None:
+    most = TerminalLimits().failures
+    async with open_house(tmp_path) as house:
+        assert [await house.publish("eve", document()) for _ in range(most + 1)] == [403] * most + [429]
+        entries = len(house.audit)
+        answer = await house.ask("DELETE", address_of(document()), "eve")
+        assert answer.status == 429 and 0 < int(answer.headers["retry-after"]) <= 61
+        assert len(house.audit) == entries, "what is turned away writes no audit entry"
+        assert await house.publish("bob", document()) == 201, "behind a proxy all have one address"
+        assert (await house.ask("GET", address_of(document()), "eve")).status == 200
+        house.clock.advance(61)
+        assert await house.publish("eve", document()) == 403
 
 
 async def test_a_body_without_an_end_is_cut(tmp_path: Path) -> None:
