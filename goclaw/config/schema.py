@@ -26,6 +26,7 @@ from goclaw.config.values import (
     Hosts,
     Level,
     Names,
+    Networks,
     OneOrMore,
     Origins,
     QueueMode,
@@ -112,6 +113,11 @@ class HttpSettings(Section):
         (), description="Names by which it may be called, beside localhost and that in `telegram.webhook.url`."
     )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
+    trusted_proxies: Networks = Field(
+        (),
+        description="Addresses or networks of reverse proxies (`127.0.0.1`, `10.0.0.0/8`): who calls is whom they name "
+        "in `X-Forwarded-For`, for bounds, log and audit.",
+    )
 
 
 class AlertSettings(Section):

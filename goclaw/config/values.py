@@ -7,6 +7,7 @@ import.
 import os
 import re
 from collections.abc import Mapping
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import category
@@ -107,6 +108,13 @@ def _check_origin(value: str) -> str:
     return value.lower()
 
 
+def _check_network(value: str) -> str:
+    try:
+        return str(ip_network(value, strict=False))
+    except ValueError:
+        raise ValueError("should be an IP address or a network, such as 127.0.0.1 or 10.0.0.0/8") from None
+
+
 def _check_path(value: str) -> str:
     if not re.fullmatch(r"/[A-Za-z0-9._~/-]{0,200}", value):
         raise ValueError("should be the path of an address: `/` and letters, digits, `-`, `_`, `.`, `~`, `/`")
@@ -194,6 +202,7 @@ ChatName = Annotated[str, AfterValidator(_check_chat)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Hosts = Annotated[tuple[Host, ...], OneOrMore]
 Origins = Annotated[tuple[Annotated[str, AfterValidator(_check_origin)], ...], OneOrMore]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_check_network)], ...], OneOrMore]
 UrlPath = Annotated[str, AfterValidator(_check_path)]
 Url = Annotated[str, AfterValidator(_check_url)]
 Spec = Annotated[str, AfterValidator(_check_spec)]

@@ -7,13 +7,14 @@ secret, and the routes that channels add through `Routes`.
 """
 
 import asyncio
-import ipaddress
 import logging
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
+from ipaddress import ip_network
+from typing import Any
 
 from aiohttp import web
 
@@ -24,6 +25,7 @@ from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
 from goclaw.errors import StateError
 from goclaw.health.readiness import Readiness
+from goclaw.servers.connections import ConnectionLimits, Connections, IpNetwork, is_address
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +51,10 @@ class ListenerLimits:
     """Bytes of one header's value, and of the request line."""
     fields: int = 64
     connections: int = 100
+    per_caller: int = 80
+    """Connections of one address that wait for a head, and those that are at work."""
+    for_probes: int = 8
+    """Connections beyond the others, in which only probes are answered."""
 
 
 @record
@@ -66,8 +72,13 @@ class Endpoint:
     """Host names that callers may use, beside this machine's own."""
     origins: frozenset[str] = frozenset()
     """Web pages that may call."""
-    quiet: tuple[str, ...] = ()
-    """Paths whose requests are not logged."""
+    probes: tuple[str, ...] = ()
+    """Paths whose requests are not logged, and answered although all connections are at work."""
+    proxies: tuple[IpNetwork, ...] = ()
+    """Networks of proxies that are trusted to say who calls."""
+
+
+CONNECTIONS = web.AppKey("connections", Connections)
 
 
 def bare(refusal: web.HTTPException) -> web.Response:
@@ -80,8 +91,11 @@ def guarded(
     place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
 ) -> web.Application:
     """Return an application without pages that checks every request; `refused` makes the answers to refused ones."""
-    guard = _Guard(place, caps, refused)
+    limits = ConnectionLimits(caps.connections, caps.per_caller, caps.for_probes)
+    connections = Connections(limits, place.proxies)
+    guard = _Guard(place, caps, refused, connections)
     application = web.Application(middlewares=[guard.look], client_max_size=caps.body_bytes)
+    application[CONNECTIONS] = connections
     application.on_response_prepare.append(_unnamed)
     return application
 
@@ -90,22 +104,35 @@ class _Guard:
     """The checks of every request."""
 
     def __init__(
-        self, place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse]
+        self,
+        place: Endpoint,
+        caps: ListenerLimits,
+        refused: Callable[[web.HTTPException], web.StreamResponse],
+        connections: Connections,
     ) -> None:
+        self._connections = connections
         self._place = place
         self._caps = caps
         self._refused = refused
 
     @web.middleware
     async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Pass a permitted request on."""
-        try:
-            self._admit(request)
-            with self._body_in_time(request):
-                response = await handler(request)
-        except web.HTTPException as refusal:
-            response = self._refused(refusal)
-        level = logging.DEBUG if request.path in self._place.quiet else logging.INFO
+        """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
+        probe = request.path in self._place.probes
+        if (caller := self._connections.caller_of(request)) != request.remote:
+            request = request.clone(remote=caller)
+        with self._connections.work(request.protocol, caller, probe=probe) as has_room:
+            try:
+                if not has_room:
+                    raise web.HTTPServiceUnavailable
+                self._admit(request)
+                with self._body_in_time(request):
+                    response = await handler(request)
+            except web.HTTPException as refusal:
+                response = self._refused(refusal)
+        if not has_room:
+            response.force_close()
+        level = logging.DEBUG if probe or not has_room else logging.INFO
         # Without the query, which may hold private data.
         log.log(level, "%s %s from %s: %d", request.method, _shown(request.path), request.remote, response.status)
         return response
@@ -140,9 +167,22 @@ class _Guard:
 
 
 class _Connection(web.RequestHandler):
-    """A connection of aiohttp that answers unreadable requests without details, and logs them without a stack."""
+    """A connection of aiohttp that is counted, answers unreadable requests without details, and logs no stack."""
 
-    __slots__ = ()
+    __slots__ = ("_connections",)
+
+    def __init__(self, manager: web.Server, connections: Connections, **options: Any) -> None:
+        super().__init__(manager, **options)
+        self._connections = connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        self._connections.came(self, str(peer[0]) if peer else "")
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._connections.left(self)
+        super().connection_lost(exc)
 
     def handle_error(
         self,
@@ -162,14 +202,6 @@ class _Connection(web.RequestHandler):
         return response
 
 
-class _Full(asyncio.Protocol):
-    """A protocol for a connection beyond the limit."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        log.debug("too many connections; one was closed")
-        transport.close()
-
-
 @asynccontextmanager
 async def open_listener(place: Endpoint, application: web.Application, caps: ListenerLimits) -> AsyncIterator[int]:
     """Serve an application while the block runs; yields the port.
@@ -180,7 +212,7 @@ async def open_listener(place: Endpoint, application: web.Application, caps: Lis
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
-        listening = await _listen(place, runner, caps)
+        listening = await _listen(place, runner, caps, application[CONNECTIONS])
         port: int = listening.sockets[0].getsockname()[1]
         log.info("listening on %s port %d", place.host, port)
         try:
@@ -191,21 +223,22 @@ async def open_listener(place: Endpoint, application: web.Application, caps: Lis
         await runner.cleanup()
 
 
-async def _listen(place: Endpoint, runner: web.AppRunner, caps: ListenerLimits) -> asyncio.Server:
+async def _listen(
+    place: Endpoint, runner: web.AppRunner, caps: ListenerLimits, connections: Connections
+) -> asyncio.Server:
     manager = runner.server
     assert manager is not None  # noqa: S101 - since `setup`
     loop = asyncio.get_running_loop()
 
     def connection() -> asyncio.Protocol:
-        if len(manager.connections) >= caps.connections:
-            return _Full()
         return _Connection(
             manager,
+            connections,
             loop=loop,
             keepalive_timeout=caps.head_seconds,
             # An unused body is not read to its end.
             lingering_time=0,
-            access_log=None,  # type: ignore[arg-type]  # as the library's own documentation does
+            access_log=None,
             max_line_size=caps.field_bytes,
             max_field_size=caps.field_bytes,
             max_headers=caps.fields,
@@ -238,15 +271,7 @@ def names_us(host: str, listens_on: str, names: frozenset[str]) -> bool:
     name = parts[1].strip("[]")
     if is_loopback(name) or name in names or name == listens_on.lower():
         return True
-    return not is_loopback(listens_on) and _is_address(name)
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
+    return not is_loopback(listens_on) and is_address(name)
 
 
 def _shown(path: str) -> str:
@@ -297,7 +322,8 @@ async def open_http(
         config.http.port,
         names=hosts(config),
         origins=frozenset(config.http.origins),
-        quiet=PROBES,
+        probes=PROBES,
+        proxies=tuple(ip_network(each, strict=False) for each in config.http.trusted_proxies),
     )
     server, application = HttpServer(readiness), guarded(place, caps)
     server.add_to(application, routes)

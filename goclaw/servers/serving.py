@@ -36,6 +36,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.records import record
 from goclaw.core.replay_buffer import Numbered, Position
+from goclaw.core.supervise import background, ends_within
 from goclaw.core.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
@@ -87,6 +88,8 @@ MAX_REASON = 120
 """Bytes of the reason in a closing frame, which takes 123 (RFC 6455, 5.5)."""
 LOOK_SECONDS = 0.5
 """Seconds between two checks whether a client may stay. With those of users.json and the tokens it is below 1.5 s."""
+ATTACH_SECONDS = 10.0
+"""Seconds for a client's `attach`: until then its connection is of no use, and takes a place."""
 MAX_AT_ONCE = 32
 """Frames of one client that are answered at once; further ones are read when there are answers."""
 
@@ -174,7 +177,9 @@ class Serving:
         await connection.prepare(request)
         self._connections.add(connection)
         try:
-            attach = await _receive(connection)
+            attach = await self._first_frame(connection, request.transport, visitor)
+            if connection.closed:
+                return connection
             if not isinstance(attach, Attach):
                 await _send(connection, Refused("the first frame must be `attach`"))
             elif not attach.session.isprintable():
@@ -185,6 +190,22 @@ class Serving:
         finally:
             self._connections.discard(connection)
         return connection
+
+    async def _first_frame(
+        self, connection: web.WebSocketResponse, transport: asyncio.BaseTransport | None, visitor: Peer
+    ) -> ClientFrame | None:
+        """Return a client's first frame; None when it is gone, was too slow, or may not stay any more."""
+        until = self._clock.monotonic() + ATTACH_SECONDS
+        async with background(_receive(connection), "the first frame of a client") as receiving:
+            while not await ends_within(receiving, self._clock, LOOK_SECONDS):
+                if reason := visitor.objection():
+                    await _dismiss(connection, transport, reason, Refused(f"{DENIED}{reason}"))
+                    return None
+                if self._clock.monotonic() >= until:
+                    reason = f"no `attach` within {ATTACH_SECONDS:g} s"
+                    await _dismiss(connection, transport, reason, Refused(reason))
+                    return None
+            return receiving.result()
 
     async def end(self) -> None:
         """Send every client its queued events, then the end of the daemon."""
@@ -276,14 +297,8 @@ class Serving:
             if not reason and session == visit.session:
                 return False
         log.info("a client of %s has to go: %s", visit.actor.key, reason or "its session has another name now")
-        try:
-            async with asyncio.timeout(GOODBYE_SECONDS):
-                if reason:
-                    await _send(visit.connection, Refused(f"{DENIED}{reason}"))
-                await visit.connection.close(code=WSCloseCode.POLICY_VIOLATION, message=reason.encode()[:MAX_REASON])
-        except TimeoutError:
-            if isinstance(visit.transport, asyncio.Transport):
-                visit.transport.abort()  # it does not read what we say
+        refused = Refused(f"{DENIED}{reason}") if reason else None
+        await _dismiss(visit.connection, visit.transport, reason, refused)
         return True
 
     async def _missed(self, session: str, attach: Attach, following: Following) -> tuple[bool, list[MessageStored]]:
@@ -366,6 +381,20 @@ async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
     if not connection.closed:
         with suppress(ConnectionError):  # a client that went away in mid-frame; its reader notices
             await connection.send_str(SERVER_FRAME.to_json(frame))
+
+
+async def _dismiss(
+    connection: web.WebSocketResponse, transport: asyncio.BaseTransport | None, reason: str, refused: Refused | None
+) -> None:
+    """Close a connection against its client's will."""
+    try:
+        async with asyncio.timeout(GOODBYE_SECONDS):
+            if refused:
+                await _send(connection, refused)
+            await connection.close(code=WSCloseCode.POLICY_VIOLATION, message=reason.encode()[:MAX_REASON])
+    except TimeoutError:
+        if isinstance(transport, asyncio.Transport):
+            transport.abort()  # it does not read what we say
 
 
 async def _frames(connection: web.WebSocketResponse) -> AsyncIterator[ClientFrame]:

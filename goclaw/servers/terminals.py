@@ -6,7 +6,6 @@ histories, so one with a query is refused. A client on the socket must have the 
 it, and acts as the owner. `servers.serving` handles both connections from there.
 """
 
-import ipaddress
 import logging
 import os
 import re
@@ -31,6 +30,7 @@ from goclaw.core.events import Actor
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.wire import PATH
 from goclaw.errors import StateError
+from goclaw.servers.connections import network_of
 from goclaw.servers.serving import Peer, Serving, ServingGateway
 
 log = logging.getLogger(__name__)
@@ -176,20 +176,6 @@ class RemoteTerminals:
             for each in both:
                 if not self._open[each]:
                     del self._open[each]
-
-
-def network_of(address: str) -> str:
-    """Return the network that counts as one caller: the address, or for IPv6 its /64, all of which one caller has."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return "somewhere"
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped:
-            return str(found.ipv4_mapped)
-        if not found.is_loopback:
-            return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
 
 
 def shown_token(request: web.Request) -> str:

@@ -7,6 +7,8 @@ _TOKENS = "goclaw/auth/tokens.py"
 _HTTP = "goclaw/servers/http.py"
 _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 
+_CONNECTIONS = "goclaw/servers/connections.py"
+
 BUGS: list[Bug] = [
     bug(
         "refused publishes are not counted",
@@ -16,6 +18,62 @@ BUGS: list[Bug] = [
         "            pass\n",
         "tests/servers/registry/test_api_pages_bounds.py::"
         "test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else",
+    ),
+    bug(
+        "heads that do not end take all places of a listener",
+        "class http: a hundred half-open connections, and `/healthz` is silent",
+        _CONNECTIONS,
+        "            if self._waiting:\n",
+        "            if False:\n",
+        "tests/servers/test_http.py",
+    ),
+    bug(
+        "one caller takes the places of the others",
+        "class http: a bound for all is none for one",
+        _CONNECTIONS,
+        "len(of_caller) >= self._limits.per_caller",
+        "len(of_caller) < 0",
+        "tests/servers/test_http.py",
+    ),
+    bug(
+        "the youngest head makes room",
+        "class http: who comes during a flood never ends a head",
+        _CONNECTIONS,
+        'self._close(of_caller[0], "its',
+        'self._close(of_caller[-1], "its',
+        "tests/servers/test_http.py",
+    ),
+    bug(
+        "probes wait for a place like everybody",
+        "class http: a busy daemon is restarted as a dead one",
+        _CONNECTIONS,
+        "            yield probe or room\n",
+        "            yield room\n",
+        "tests/servers/test_http.py",
+    ),
+    bug(
+        "anybody says who calls",
+        "GHSA, many: X-Forwarded-For of strangers is believed",
+        _CONNECTIONS,
+        "if not self._is_trusted(address) or not is_address(forwarded.strip()):",
+        "if not is_address(forwarded.strip()):",
+        "tests/servers/test_http.py",
+    ),
+    bug(
+        "a client that never attaches stays",
+        "class http: places of those who say nothing",
+        _SERVING,
+        "if self._clock.monotonic() >= until:",
+        "if self._clock.monotonic() < 0:",
+        "tests/servers/test_terminals_remote_silent.py::test_a_client_that_never_attaches_is_cut_off_in_time",
+    ),
+    bug(
+        "a client that has not attached outlives its token",
+        "2026.3.28 batch, GHSA-xmxx: revoked tokens keep a live connection",
+        _SERVING,
+        "                if reason := visitor.objection():\n",
+        '                if reason := "":\n',
+        "tests/servers/test_terminals_remote_silent.py::test_a_client_that_has_not_attached_ends_with_its_token",
     ),
     bug(
         "any user of the machine may use the socket",

@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -245,15 +245,106 @@ async def test_a_head_that_is_too_large_is_refused() -> None:
         assert (await here.ask("/healthz", "GET", b"", **{f"X-{number}": "x" for number in range(70)})).status == 400
 
 
-async def test_a_caller_too_many_is_sent_away_and_the_others_are_served() -> None:
-    async with site(ListenerLimits(connections=2)) as here:
-        first, second = [await asyncio.open_connection("127.0.0.1", here.port) for _ in range(2)]
-        assert (await here.ask()).status == 0
-        first[1].write(f"GET /healthz HTTP/1.1\r\nHost: localhost:{here.port}\r\n\r\n".encode())
-        async with asyncio.timeout(10):
-            assert b"200 OK" in await first[0].readline()
-        for _, writer in (first, second):
-            writer.close()
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@asynccontextmanager
+async def begun(here: Site, heads: int, source: str = "127.0.0.1", head: bytes = HEAD) -> AsyncIterator[list[Streams]]:
+    """Connections from one address, each with a head that has no end."""
+    opened: list[Streams] = []
+    try:
+        for _ in range(heads):
+            opened.append(await asyncio.open_connection("127.0.0.1", here.port, local_addr=(source, 0)))
+            opened[-1][1].write(head)
+        yield opened
+    finally:
+        for _, writer in opened:
+            writer.transport.abort()
+
+
+async def answered(stream: Streams, rest: bytes = b"\r\n") -> bytes:
+    """End a request; returns the head of the answer, empty if the connection was closed."""
+    reader, writer = stream
+    async with asyncio.timeout(10):
+        try:
+            writer.write(rest)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.partition(b"Content-Length: ")[2].split()[0]))
+        except (ConnectionError, asyncio.IncompleteReadError):
+            return b""
+    return head
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_heads_without_an_end_from_one_address_shut_nobody_out() -> None:
+    async with site() as here, begun(here, 300), begun(here, 1, "127.0.0.2") as other:
+        for _ in range(3):
+            assert (await here.ask()).status == 200
+        assert b"200 OK" in await answered(other[0]), "another caller keeps its place"
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_heads_without_an_end_from_many_addresses_shut_nobody_out() -> None:
+    async with site(ListenerLimits(connections=20, per_caller=5)) as here, AsyncExitStack() as stack:
+        for number in range(2, 12):
+            await stack.enter_async_context(begun(here, 4, f"127.0.0.{number}"))
+        assert (await here.ask()).status == 200
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_the_head_that_is_waited_for_longest_makes_room() -> None:
+    async with site(ListenerLimits(connections=9, per_caller=2)) as here, begun(here, 2) as old:
+        assert b"200 OK" in await answered(old[0])  # now it waits for its next head, the younger one
+        async with begun(here, 1) as new:
+            assert b"200 OK" in await answered(old[0], HEAD + b"\r\n")
+            assert await answered(old[1]) == b""
+            assert b"200 OK" in await answered(new[0])
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_probes_are_answered_while_all_connections_are_at_work() -> None:
+    slow = b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n"
+    async with site(ListenerLimits(connections=3, for_probes=2)) as here, begun(here, 3, head=slow) as busy:
+        while here.reached < 3:  # noqa: ASYNC110 - the listener runs in this loop
+            await asyncio.sleep(0)
+        for _ in range(5):
+            assert (await here.ask("/healthz")).status == (await here.ask("/readyz")).status == 200
+        assert (await here.ask("/echo", "POST", b"x")).status == 503
+        async with begun(here, 20):
+            assert (await here.ask("/healthz")).status == 200
+        assert [(await answered(each, b"hello")).split()[1] for each in busy] == [b"200"] * 3
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_behind_a_trusted_proxy_the_forwarded_address_is_the_caller(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "goclaw.servers.http")
+
+    def slow(forwarded: str) -> bytes:
+        named = f"X-Forwarded-For: {forwarded}\r\n".encode()
+        return b"POST /echo HTTP/1.1\r\nHost: localhost\r\n" + named + b"Content-Length: 5\r\n\r\n"
+
+    caps = ListenerLimits(per_caller=2)
+    async with (
+        site(caps, trusted_proxies=["127.0.0.0/8"]) as here,
+        begun(here, 5),  # a proxy has no share of its own
+        begun(here, 2, head=slow("198.51.100.7, 192.0.2.1")),
+    ):
+        while here.reached < 2:  # noqa: ASYNC110 - the listener runs in this loop
+            await asyncio.sleep(0)
+        for forged in ("192.0.2.1", "10.9.8.7, 192.0.2.1", "192.0.2.1, 127.0.0.9"):
+            assert (await here.ask("/echo", "POST", b"x", **{"X-Forwarded-For": forged})).status == 503
+        assert (await here.ask("/echo", "POST", b"x", **{"X-Forwarded-For": "192.0.2.1, 192.0.2.2"})).status == 200
+        assert (await here.ask("/echo", "POST", b"x", **{"X-Forwarded-For": "nonsense"})).status == 200
+    assert "POST /echo from 192.0.2.2: 200" in caplog.text and "POST /echo from 127.0.0.1: 200" in caplog.text
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_who_is_no_trusted_proxy_names_no_other_caller(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "goclaw.servers.http")
+    async with site(trusted_proxies=["10.0.0.0/8", "2001:db8::/32"]) as here:
+        assert (await here.ask("/echo", "POST", b"x", **{"X-Forwarded-For": "10.1.1.1"})).status == 200
+    assert "from 127.0.0.1" in caplog.text and "10.1.1.1" not in caplog.text
 
 
 async def test_what_breaks_is_in_the_log_and_not_in_the_answer(caplog: pytest.LogCaptureFixture) -> None:

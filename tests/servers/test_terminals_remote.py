@@ -22,8 +22,9 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import AcceptKind, Notice, TextStreamed, TurnFinished
 from goclaw.core.wire import PATH, AskOlder, AskRows, AskSessions, Older, Rows, SessionsReply
 from goclaw.health.readiness import Readiness
+from goclaw.servers.connections import network_of
 from goclaw.servers.http import open_http
-from goclaw.servers.terminals import Failures, RemoteTerminals, TerminalLimits, network_of
+from goclaw.servers.terminals import Failures, RemoteTerminals, TerminalLimits
 from goclaw.tui.client import Client, DaemonRefusal, NotOpen, RemoteDaemon, attach
 from tests.harness import PATIENCE, Answer, Core, World
 
@@ -69,7 +70,7 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, answers: Any = (), bounds: TerminalLimits | None = None, **config: Any
+    folder: Path, answers: Any = (), bounds: TerminalLimits | None = None, proxies: str = "", **config: Any
 ) -> AsyncIterator[House]:
     users = [User(ANN), User(BOB), User("tui:boss", roles=frozenset({"admin"}))]
     world = World(folder, answers, users=users, **config)
@@ -81,7 +82,7 @@ async def house(
         )
         routes = Routes()
         routes.add("GET", PATH, door.receive)
-        settings = Config.model_validate({"http": {"port": 0, "clients": True}})
+        settings = Config.model_validate({"http": {"port": 0, "clients": True, "trusted_proxies": proxies}})
         async with open_http(settings, routes, _ready) as server:
             made.port = server.port
             try:

@@ -26,9 +26,10 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
+from goclaw.servers.connections import network_of
 from goclaw.servers.http import HEADERS, MAX_LOGGED, names_us
 from goclaw.servers.mcp.backend import ENTRY
-from goclaw.servers.terminals import BEARER, CHALLENGE, Failures, TerminalLimits, network_of
+from goclaw.servers.terminals import BEARER, CHALLENGE, Failures, TerminalLimits
 
 log = logging.getLogger(__name__)
 

@@ -20,8 +20,9 @@ from goclaw.config.registries import RegistryServerSettings
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
+from goclaw.servers.connections import network_of
 from goclaw.servers.http import HEADERS
-from goclaw.servers.terminals import CHALLENGE, Failures, TerminalLimits, network_of, shown_token
+from goclaw.servers.terminals import CHALLENGE, Failures, TerminalLimits, shown_token
 
 log = logging.getLogger(__name__)
 
