@@ -24,17 +24,17 @@ async def measure_paths(options: Options) -> list[Figure]:
         state.mkdir()
         for number in range(STATE_FILES):
             (state / str(number)).touch()
-        for path in (*NAMES.values(), f"memory/users/{OTHER}/file.txt"):
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text("x")
-        async with Workspace(root, [state]) as workspace:
+        root.mkdir()
+        async with Workspace(root, [state], notes=state / "notes") as workspace:
+            for path in (*NAMES.values(), f"memory/users/{OTHER}/file.txt"):
+                await workspace.write_bytes(path, b"x")
             return await asyncio.to_thread(_figures, workspace.seen_by(ME), options)
 
 
 def _figures(workspace: Workspace, options: Options) -> list[Figure]:
     figures = []
     for name, path in NAMES.items():
-        whole = str(workspace.root / path)
+        whole = str(workspace.on_disk(path))
         judged = _microseconds(partial(_judge, workspace, path), options)
         plain = _microseconds(partial(_open, whole), options)
         detail = {"opened and judged": round(judged, 2), "merely opened": round(plain, 2)}

@@ -165,6 +165,7 @@ class World:
         self.is_alone: Callable[[Actor], bool] = lambda actor: True
         """Return whether no other person works in an actor's workspace."""
         self.root = folder / "workspace"
+        self.notes = folder / "state" / "notes"
         self.root.mkdir(exist_ok=True)
 
     def texts(self) -> list[str]:
@@ -180,7 +181,7 @@ class World:
 
     async def _environment(self, stack: AsyncExitStack, disk: Database, blobs: Blobs) -> tuple[Environment, TaskRoom]:
         """What tools stand on, and the room of their tasks."""
-        workspace = await stack.enter_async_context(Workspace(self.root))
+        workspace = await stack.enter_async_context(Workspace(self.root, notes=self.notes))
         # Not through the database that dies: what a task writes comes when it likes, and would be counted.
         record = TasksOnDisk(TaskRows(disk))
         tasks = await stack.enter_async_context(open_tasks(blobs, self.clock, self.config.tools.tasks, record))

@@ -6,6 +6,7 @@ when that is first used.
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from goclaw.auth.audit_chain import BlankAudit
 from goclaw.auth.users import Users
 from goclaw.channels.base import Channel, Routes
 from goclaw.config.schema import Config
-from goclaw.config.state import LOCKS, Facts, check_apart, private_paths
+from goclaw.config.state import LOCKS, NOTES, Facts, check_apart, make_private, private_paths, running_pid, unusable
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
@@ -52,7 +53,8 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Sources
 from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 from goclaw.turns.stuck import StuckTurns
-from goclaw.workspace import Workspace
+from goclaw.workspace import USERS as NOTE_PATH
+from goclaw.workspace import Workspace, move_notes
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +100,7 @@ class Environment:
 
     def root(self, key: str) -> Path:
         """Return the folder of the workspace of the user with this key."""
-        user = self.users.get(key)
-        return (user.workspace if user and user.workspace else self.config.workspace_path).expanduser().absolute()
+        return _root_of(self.config, self.users, key)
 
     async def _open(self, root: Path) -> None:
         if root not in self._opened:
@@ -107,8 +108,10 @@ class Environment:
             if lies_inside(self.config.users_path, root):
                 raise StateError(f"the users file lies inside the workspace {root}: move one of them")
             await asyncio.to_thread(_prepare_workspace, root)
-            denied, locks = private_paths(self.config), self.config.state_dir / LOCKS
-            workspace = await self.stack.enter_async_context(Workspace(root, denied, locks))
+            if (root / NOTE_PATH).exists():
+                log.warning("%s is seen by commands alone: private notes are in the state folder", root / NOTE_PATH)
+            denied, state = private_paths(self.config), self.config.state_dir
+            workspace = await self.stack.enter_async_context(Workspace(root, denied, state / LOCKS, state / NOTES))
             await self.furnish(workspace)
             self._opened[root] = workspace
 
@@ -127,6 +130,7 @@ async def open_environment(
     `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
     None: nothing that was said is searched. `facts`: the database's, which know the end of the audit log.
     """
+    await asyncio.to_thread(_move_notes, config, users)
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
         audit = await stack.enter_async_context(open_audit(config, clock, facts))
@@ -137,7 +141,11 @@ async def open_environment(
             users=users,
             blobs=blobs,
             memory=await stack.enter_async_context(
-                open_memory(config.state_dir / "memory.db", config, clock, feed, alone=record is None)
+                open_memory(
+                    *(config.state_dir / "memory.db", config, clock, feed),
+                    alone=record is None,
+                    works_in=lambda key, root: _root_of(config, users, key) == root,
+                )
             ),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
@@ -147,6 +155,29 @@ async def open_environment(
             stack=stack,
         )
         yield environment
+
+
+def _root_of(config: Config, users: Users, key: str) -> Path:
+    user = users.get(key)
+    return (user.workspace if user and user.workspace else config.workspace_path).expanduser().absolute()
+
+
+def _move_notes(config: Config, users: Users) -> None:
+    """Move what earlier versions kept in workspaces, unless one of them runs now.
+
+    Raises:
+        StateError: one runs, or the disk refuses.
+    """
+    folder = config.state_dir / NOTES
+    if not folder.is_dir() and running_pid(config) not in (None, os.getpid()):
+        raise StateError(f"the daemon that uses {config.state_dir} is of an earlier version: `goclaw restart` first")
+    make_private(config.state_dir)
+    # A person's own workspace first: of two notes of one name that one keeps it.
+    workspaces = [user.workspace for user in users.all() if user.workspace] + [config.workspace_path]
+    try:
+        move_notes(folder, [path.expanduser().absolute() for path in workspaces])
+    except OSError as error:
+        raise StateError(unusable(config.state_dir, error)) from error
 
 
 def _prepare_workspace(root: Path) -> None:

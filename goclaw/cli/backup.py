@@ -19,6 +19,7 @@ from goclaw.ops.backup.archive import (
     CONFIG,
     DATABASE,
     MEDIA,
+    NOTES,
     REGISTRIES,
     SECRETS,
     USERS,
@@ -67,6 +68,8 @@ def backup(
 def _parts(manifest: Manifest) -> Iterator[str]:
     pictures = manifest.within(MEDIA)
     yield f"  conversations: {amount(manifest.members[DATABASE].size)}"
+    if notes := manifest.within(NOTES):
+        yield f"  private notes: {len(notes):,}, {_size(notes)}"
     yield f"  pictures: {len(pictures) // 2:,}, {_size(pictures)}"
     if registries := manifest.members.get(REGISTRIES):
         yield f"  registries: {amount(registries.size)}"

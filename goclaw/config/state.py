@@ -19,9 +19,11 @@ MAX_SOCKET_PATH = 107
 LOCK = "goclaw.lock"
 LOCKS = "locks"
 """The folder of the locks that writers of one workspace share; see `workspace.atomic`."""
+NOTES = "notes"
+"""The folder of private notes; see `workspace.notes`."""
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
 """Entries that may be in a state folder before the first start."""
-PRIVATE = ("blobs", "logs", "secrets")
+PRIVATE = ("blobs", "logs", NOTES, "secrets")
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01

@@ -124,7 +124,7 @@ class CommandHook:
             rule = "tools.network"
             self.environment.audit(AuditEntry("exec.connect", place, event.actor, event.session, reached, rule, why))
 
-        policy = await policy_for(config, workspace, event.actor.key, told, _elsewhere(command.argv, workspace))
+        policy = await policy_for(config, workspace, told, _elsewhere(command.argv, workspace))
         return self.environment.sandbox.run(command, policy)
 
     def _variables(self) -> Mapping[str, str]:

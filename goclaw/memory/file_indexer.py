@@ -7,11 +7,11 @@ cutting and writing run in threads and in small portions, so that the event loop
 import asyncio
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from glob import escape
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from goclaw.config.schema import MemorySettings
 from goclaw.core.clock import Clock, RealClock
@@ -49,6 +49,15 @@ _TOO_YOUNG = -1
 """The inode of a version that is unreliable."""
 
 _Known = Mapping[str, tuple[FileVersion, str]]
+
+
+WorksIn = Callable[[str, Path], bool]
+"""Whether the person with this actor key works in the workspace at this path."""
+
+
+def everywhere(key: str, root: Path) -> bool:
+    """Have every person work in every workspace."""
+    return True
 
 
 @record
@@ -111,8 +120,16 @@ class FileIndexer:
     the disk refuses.
     """
 
-    def __init__(self, index: IndexFile, settings: MemorySettings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        index: IndexFile,
+        settings: MemorySettings,
+        clock: Clock | None = None,
+        works_in: WorksIn = everywhere,
+    ) -> None:
+        """`works_in`: which private notes belong to a workspace."""
         self._index = index
+        self._works_in = works_in
         self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
@@ -191,7 +208,7 @@ class FileIndexer:
         entries = await workspace.seen_by("").walk(self._patterns, MAX_FILES + 1)
         for folder in await workspace.seen_by_all().paths_in(USERS):
             key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
-            if folder.endswith("/") and left > 0:
+            if folder.endswith("/") and left > 0 and self._works_in(key, workspace.root):
                 entries += await workspace.seen_by(key).walk([f"{USERS}/{escape(key)}/**/*.md"], left)
         return entries
 

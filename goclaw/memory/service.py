@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from goclaw.config.schema import Config
-from goclaw.config.state import private_paths
+from goclaw.config.state import NOTES, private_paths
 from goclaw.core.clock import Clock
 from goclaw.core.supervise import background, ends_within, keep_running
 from goclaw.errors import StateError, ToolError
@@ -33,7 +33,7 @@ from goclaw.memory.base import (
 )
 from goclaw.memory.dates import moment
 from goclaw.memory.embedding import Embedders, configured
-from goclaw.memory.file_indexer import FileIndexer, name_of
+from goclaw.memory.file_indexer import FileIndexer, WorksIn, everywhere, name_of
 from goclaw.memory.index import database, notes, talk, text_vectors
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.searching import ranked_places
@@ -68,14 +68,16 @@ class Memory:
         embedders: Embedders,
         *,
         alone: bool,
+        works_in: WorksIn,
     ) -> None:
         self._path = path
+        self._works_in = works_in
         self._index = index
         self._config = config
         self._clock = clock
         self._feed = feed if config.memory.transcripts else None
         self._alone = alone
-        self._file_indexer = FileIndexer(index, config.memory, clock)
+        self._file_indexer = FileIndexer(index, config.memory, clock, works_in)
         self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
         self._vector_search = VectorSearch(index, embedders, clock, alone=alone)
         self._roots: dict[str, Path] = {}
@@ -243,10 +245,13 @@ class Memory:
     async def _follow(self, root: Path) -> None:
         """Sweep a workspace whenever something changes in it."""
         async with (
-            Workspace(root, private_paths(self._config)) as workspace,
+            self._workspace(root) as workspace,
             watched(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
         ):
             await asyncio.Event().wait()
+
+    def _workspace(self, root: Path) -> Workspace:
+        return Workspace(root, private_paths(self._config), notes=self._config.state_dir / NOTES)
 
     async def _fresh(self, workspace: Workspace) -> None:
         """Index the latest files, unless that takes long: the workspace is followed anyway."""
@@ -292,9 +297,9 @@ class Memory:
         await database.rebuild_beside(self._index, self._path, self._fill_anew)
 
     async def _fill_anew(self, fresh: IndexFile) -> None:
-        file_indexer = FileIndexer(fresh, self._config.memory, self._clock)
+        file_indexer = FileIndexer(fresh, self._config.memory, self._clock, self._works_in)
         for root in list(self._roots.values()):
-            async with Workspace(root, private_paths(self._config)) as workspace:
+            async with self._workspace(root) as workspace:
                 await file_indexer.sweep(workspace)
         if self._feed:
             transcript_indexer = TranscriptIndexer(fresh, self._feed, self._clock)
@@ -357,6 +362,7 @@ async def open_memory(
     *,
     alone: bool = False,
     embedders: Embedders | None = None,
+    works_in: WorksIn = everywhere,
 ) -> AsyncIterator[MemoryPort]:
     """Yield memory over the index file `path`. Nothing is opened or made before it is needed.
 
@@ -364,11 +370,13 @@ async def open_memory(
         feed: the transcripts; None: they are not searched.
         alone: for a command line: nothing runs in the background, and only existing vectors are used.
         embedders: others than those of the catalogue.
+        works_in: whose private notes are searched in which workspace.
     """
     if not config.memory.enabled:
         yield NoMemory(path)
         return
     async with open_index(path) as index:
-        memory = Memory(path, index, config, clock, feed, embedders or configured(config, clock), alone=alone)
+        chosen = embedders or configured(config, clock)
+        memory = Memory(path, index, config, clock, feed, chosen, alone=alone, works_in=works_in)
         async with background(memory.run(), "memory"):
             yield memory

@@ -106,7 +106,7 @@ class _Watching:
         while True:
             folders = await folders_to_watch(self._workspace, self._sources)
             try:
-                async with open_hints(self._workspace.root, folders.all) as hints:
+                async with open_hints(self._workspace, folders.all) as hints:
                     await self._follow(folders, hints)
             except NothingTold as error:
                 if isinstance(error.__cause__, FileNotFoundError):

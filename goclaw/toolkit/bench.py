@@ -13,6 +13,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
 from goclaw.config.schema import Config
+from goclaw.config.state import NOTES
 from goclaw.core.clock import RealClock
 from goclaw.core.events import LOCAL, Actor, Address, Delivery, Question, Receipt, Todo, TurnEvent
 from goclaw.core.messages import ToolCall, ToolResult
@@ -142,7 +143,7 @@ async def open_bench(
         open_memory(config.state_dir / "memory.db", config, clock, alone=True) as memory,
         open_tasks(blobs, clock, config.tools.tasks) as tasks,
         open_sandbox(config.tools.exec, clock) as sandbox,
-        Workspace(config.workspace_path, [config.state_dir]) as workspace,
+        Workspace(config.workspace_path, [config.state_dir], notes=config.state_dir / NOTES) as workspace,
     ):
         web = WebService(config, clock)
         environment = _Environment(config, clock, sandbox, blobs, memory, tasks, web, audited.append, workspace)

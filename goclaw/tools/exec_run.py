@@ -196,7 +196,7 @@ async def policy_of(ctx: ToolContext) -> Policy:
             AuditEntry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn)
         )
 
-    return await policy_for(ctx.config, ctx.home.root, ctx.actor.key, told)
+    return await policy_for(ctx.config, ctx.home.root, told)
 
 
 def shorten_line(line: str) -> Shorten:

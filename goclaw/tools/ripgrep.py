@@ -27,7 +27,7 @@ from goclaw.errors import ToolError
 from goclaw.execution.sandbox.confined_program import can_confine, running_confined
 from goclaw.tools.lines import MAX_LINE, skip
 from goclaw.tools.text import as_utf8, is_wide
-from goclaw.workspace import USERS, FileQuery, Opened, Workspace
+from goclaw.workspace import USERS, FileQuery, FoundFiles, Opened, Workspace
 from goclaw.workspace.finding import NEVER
 
 MAX_IN_FILE = 1_000
@@ -35,8 +35,6 @@ MAX_IN_FILE = 1_000
 _MAX_OUTPUT = 16 << 20
 """Bytes of ripgrep's answer that are read; a line of it has about a hundred."""
 _MAX_FILES = 100_000
-_MAX_BESIDE = 5_000
-"""Files and folders beside the notes of others, each of which ripgrep is granted by itself."""
 _CHUNK = 1 << 18
 _COUNT = re.compile(rb"([^\0\n]+)\0(\d+)\r?\n")
 _SPOT = re.compile(rb"([^\0\n]+)\0(\d+):(\d+):[^\n]*\n")
@@ -100,14 +98,20 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
         ToolError: ripgrep is not installed, or cannot be started.
     """
     program, root = _program(), await workspace.folder(".")
-    readable = await asyncio.to_thread(_readable, root, workspace.viewer)
-    if readable is None or not can_confine():
-        return await _search_texts_of(query, workspace)
-    folder = query.wanted.folder
+    folder, began = query.wanted.folder, time.monotonic()
+    if not can_confine() or _is_within(folder, USERS):
+        return await _search_texts_of(query, workspace, await _found(query, workspace))
+    notes = await _search_notes(query, workspace) if _is_within(USERS, folder) else None
+    query = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
+    found = await _search_disk(query, program, root)
+    return found if notes is None else _together(found, notes)
+
+
+async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:
+    """Every matching line of the files that lie in the folder of the workspace itself."""
+    folder, readable = query.wanted.folder, [str(await asyncio.to_thread(root.resolve))]
     start = "./" if folder == "." else f"./{folder}"
-    arguments = [*_options(query), *_excluded(query.wanted, workspace.viewer), "--", start]
-    if workspace.viewer and _is_within(USERS, folder) and await workspace.exists(own := f"{USERS}/{workspace.viewer}"):
-        arguments.append(f"./{own}")
+    arguments = [*_options(query), *_excluded(query.wanted), "--", start]
     largest = f"--max-filesize={query.largest}"
 
     async def oversized() -> list[str]:
@@ -147,10 +151,37 @@ async def look_in_file(query: Query, descriptor: int, path: str) -> LineMatches:
     return known_hits(dict(zip([path], found.values(), strict=False)), complete=complete)
 
 
-async def _search_texts_of(query: Query, workspace: Workspace) -> LineMatches:
-    """Every matching line of the files of a folder, which the workspace reads."""
+async def _found(query: Query, workspace: Workspace) -> FoundFiles:
+    return await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
+
+
+async def _search_notes(query: Query, workspace: Workspace) -> LineMatches | None:
+    """Every matching line of the private notes, which lie elsewhere on the disk; None: there are none."""
+    if not await workspace.exists(USERS):
+        return None
+    below = FileQuery(USERS, ignored=query.wanted.ignored)
+    found = await workspace.find(below, most=_MAX_FILES, seconds=query.seconds)
+    wanted = set(await workspace.visible([entry.path for entry in found.entries], query.wanted))
+    entries = [entry for entry in found.entries if entry.path in wanted]
+    return await _search_texts_of(query, workspace, replace(found, entries=entries)) if entries else None
+
+
+def _together(one: LineMatches, other: LineMatches) -> LineMatches:
+    async def where(paths: Sequence[str]) -> Spots:
+        first = await one.spots([path for path in paths if path not in other.counts])
+        return {**first, **await other.spots([path for path in paths if path in other.counts])}
+
+    return LineMatches(
+        {**one.counts, **other.counts},
+        one.complete and other.complete,
+        [*one.oversized, *other.oversized],
+        where,
+    )
+
+
+async def _search_texts_of(query: Query, workspace: Workspace, found: FoundFiles) -> LineMatches:
+    """Every matching line of files that the workspace reads."""
     began = time.monotonic()
-    found = await workspace.find(query.wanted, most=_MAX_FILES, seconds=query.seconds)
     fitting = [entry.path for entry in found.entries if entry.size <= query.largest]
     oversized = [entry.path for entry in found.entries if entry.size > query.largest]
 
@@ -235,36 +266,20 @@ def _options(query: Query) -> list[str]:
     ]
 
 
-def _excluded(wanted: FileQuery, viewer: str | None) -> list[str]:
+def _excluded(wanted: FileQuery) -> list[str]:
     """Globs that spare ripgrep what would not be shown anyway."""
     below = "" if wanted.folder == "." else f"/{wanted.folder}"
     globs = []
     if wanted.patterns and all(_SIMPLE.fullmatch(f"{below}{each.text}") for each in wanted.patterns):
         globs += [f"{below}/{each.text}" if "/" in each.text else each.text for each in wanted.patterns]
     globs += [f"!**/{name}" for name in ([".git"] if wanted.ignored else sorted(NEVER))]
-    if viewer is not None:
-        globs.append(f"!/{USERS}/*")
+    # What a command put there is not what the name stands for.
+    globs.append(f"!/{USERS}")
     return [f"--glob={each}" for each in globs]
 
 
 def _is_within(path: str, folder: str) -> bool:
     return folder == "." or path == folder or path.startswith(f"{folder}/")
-
-
-def _readable(root: Path, viewer: str | None) -> list[str] | None:
-    """What ripgrep may read: everything in the workspace but the notes of others, as it is now; None: too much."""
-    root = root.resolve()
-    if viewer is None or not (root / USERS).is_dir():
-        return [str(root)]
-    is_name = "/" not in viewer and viewer not in ("", ".", "..")
-    found, folder = [str(root / USERS / viewer)] if is_name else [], root
-    for apart in USERS.split("/"):
-        with suppress(OSError), os.scandir(folder) as entries:
-            found += [entry.path for entry in islice(entries, _MAX_BESIDE) if entry.name != apart]
-        folder /= apart
-        if folder.is_symlink():
-            return None
-    return found if len(found) < _MAX_BESIDE else None
 
 
 async def _walk(argv: Sequence[str], root: Path, readable: Sequence[str], seconds: float) -> tuple[bytes, bool]:

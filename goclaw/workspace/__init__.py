@@ -3,7 +3,8 @@
 Above: tools, memory, agent. Below: core. The state folder is a different place (`config.state`).
 
 `path_resolver` opens each folder beneath a descriptor (`openat2`) and judges it by the inodes above it;
-`forbidden_files` excludes the state folder and the notes of other people. `atomic` admits one process at a time between
+`forbidden_files` excludes the state folder. `notes` shows each person the private notes that the state folder keeps;
+`old_notes` moves those there that earlier versions kept in the workspace. `atomic` admits one process at a time between
 looking at a file and replacing it, by `flock` in `locks/` of the state folder.
 """
 
@@ -11,7 +12,8 @@ from goclaw.workspace.atomic import again_when_changed
 from goclaw.workspace.completion import PathCompleter
 from goclaw.workspace.described import ABSENT, FileChanged, FileStamp, Opened, Stat, Written
 from goclaw.workspace.finding import FileQuery, FoundFiles, GlobMatch
-from goclaw.workspace.forbidden_files import USERS
+from goclaw.workspace.notes import USERS
+from goclaw.workspace.old_notes import move_notes
 from goclaw.workspace.patterns import Pattern, patterns
 from goclaw.workspace.workspace import Workspace
 
@@ -30,5 +32,6 @@ __all__ = [
     "Workspace",
     "Written",
     "again_when_changed",
+    "move_notes",
     "patterns",
 ]

@@ -17,6 +17,7 @@ from itertools import islice
 from goclaw.core.records import record
 from goclaw.workspace.atomic import is_temporary
 from goclaw.workspace.forbidden_files import Inode, inode_of
+from goclaw.workspace.notes import ABOVE, SHOWN_AS, USERS, parts_of_note
 from goclaw.workspace.path_resolver import PathResolver
 from goclaw.workspace.patterns import MAX_IGNORE_FILE, Ignored, Pattern
 
@@ -66,7 +67,7 @@ class Sight:
         try:
             os.close(self.resolver.folder(path, os.O_PATH)[0])
         except OSError:
-            return False
+            return path == ABOVE and self.resolver.notes.are_any
         return True
 
     def names_in(self, below: str, most: int | None = None) -> list[Name]:
@@ -74,20 +75,31 @@ class Sight:
 
         Links and special files are left out; a folder that is gone or may not be read has no names.
         """
-        resolver = self.resolver
+        notes = self.resolver.notes
+        found = self._names_on_disk(below, most)
+        if below == ABOVE:
+            # What a command put there under that name is not what the name stands for.
+            found = [name for name in found if name[0] != SHOWN_AS]
+            found += [(SHOWN_AS, True, None)] if notes.are_any else []
+        elif below == USERS:
+            found = [name for name in found if notes.shows(name[0])]
+        elif not below and all(name[0] != ABOVE for name in found) and notes.are_any:
+            found.append((ABOVE, True, None))
+        return sorted(found, key=lambda item: item[0])
+
+    def _names_on_disk(self, below: str, most: int | None) -> list[Name]:
         try:
-            folder, crossed = resolver.folder(below)
+            folder, crossed = self.resolver.folder(below)
         except OSError:
             return []  # gone, forbidden or no folder: nothing to list
         try:
             with os.scandir(folder) as entries:
                 found = [described for entry in islice(entries, most) if (described := _describe(entry)) is not None]
-            found = [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
-            if resolver.viewer is not None and resolver.workspace_root.notes.are_in(inode_of(os.fstat(folder))):
-                found = [name for name in found if name[0] == resolver.viewer]
         finally:
             os.close(folder)
-        return sorted(found, key=lambda item: item[0])
+        if parts_of_note(below) is not None:
+            return found
+        return [name for name in found if name[2] is None or self.shows(name[2], crossed=crossed)]
 
 
 def matches(sight: Sight, pattern: str) -> Iterator[GlobMatch]:
@@ -97,7 +109,9 @@ def matches(sight: Sight, pattern: str) -> Iterator[GlobMatch]:
     name that starts with a dot is matched only by a pattern part that starts with a dot. Symbolic links are skipped.
     """
     parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    if parts and ".." not in parts:
+    if parts[:2] == [ABOVE, SHOWN_AS] and parts[2:] and ".." not in parts:
+        yield from _match(sight, USERS, parts[2:], _DEEPEST_GLOB)  # neither of them has to be looked for
+    elif parts and ".." not in parts:
         yield from _match(sight, "", parts, _DEEPEST_GLOB)
 
 

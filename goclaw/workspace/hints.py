@@ -1,21 +1,24 @@
 """Change notifications of the kernel for folders of a workspace; a hint to look, and no more.
 
 They come through inotify (`watchfiles`), for each folder by itself and never for its subfolders: so no symbolic link
-leads a watch out of the workspace. The changes are then read by the workspace's own rules. The kernel tells only what
+leads a watch out of the workspace. Private notes lie elsewhere (`Workspace.on_disk`) and are told of by the paths that
+the workspace shows. The changes are then read by the workspace's own rules. The kernel tells only what
 this machine changes: in a network folder also others write, so it tells not all (`Hints.tell_all`).
 """
 
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from watchfiles import watch
 from watchfiles.main import FileChange
 
 from goclaw.core.supervise import see_through
+from goclaw.workspace.notes import ABOVE
+from goclaw.workspace.workspace import Workspace
 
 MOUNTS = Path("/proc/self/mountinfo")
 LOCAL_FILE_SYSTEMS = frozenset(
@@ -31,11 +34,11 @@ class NothingTold(Exception):
 class Hints:
     """The change notifications of some folders. Made by `open_hints`."""
 
-    def __init__(self, root: Path, folders: Iterable[str]) -> None:
+    def __init__(self, folders: Mapping[Path, str]) -> None:
         self.tell_all = True
         """Whether the kernel tells of all changes; False: other machines may write there, too."""
-        self._root = root
-        self._folders = [str(root / folder) for folder in folders]
+        self._names = folders
+        self._folders = list(map(str, folders))
         self._changes: Generator[set[FileChange], None, None] = watch(
             *self._folders,
             watch_filter=None,
@@ -58,14 +61,21 @@ class Hints:
         self.tell_all = await asyncio.to_thread(_are_local, self._folders)
 
     async def look(self) -> list[str]:
-        """Return the paths, relative to the workspace, changed since the last call.
+        """Return the paths, as the workspace shows them, changed since the last call.
 
         Raises:
             NothingTold: the kernel does not answer.
         """
         # To its end: what is under way in a thread cannot be closed.
         found = await see_through(asyncio.to_thread(self._next), "looking at what the kernel told")
-        return [str(Path(path).relative_to(self._root)) for _, path in found]
+        return [name for _, path in found if (name := self._name(Path(path))) is not None]
+
+    def _name(self, path: Path) -> str | None:
+        """Return the path that the workspace shows; None: it is no change in a watched folder."""
+        if (name := self._names.get(path)) is not None:
+            return name
+        above = self._names.get(path.parent)
+        return None if above is None else str(PurePosixPath(above, path.name))
 
     async def close(self) -> None:
         """Give the watches back."""
@@ -79,19 +89,25 @@ class Hints:
 
 
 @asynccontextmanager
-async def open_hints(root: Path, folders: Iterable[str]) -> AsyncIterator[Hints]:
-    """Open hints about these folders, which are relative to `root`, while the block runs.
+async def open_hints(workspace: Workspace, folders: Iterable[str]) -> AsyncIterator[Hints]:
+    """Open hints about these folders, which are relative to the workspace, while the block runs.
 
     Raises:
         NothingTold: they cannot be watched.
     """
-    # The kernel names what it tells about by its real path.
-    hints = Hints(await asyncio.to_thread(root.resolve), folders)
+    hints = Hints(await asyncio.to_thread(_places, workspace, folders))
     try:
         await hints.begin()
         yield hints
     finally:
         await hints.close()
+
+
+def _places(workspace: Workspace, folders: Iterable[str]) -> dict[Path, str]:
+    """Return the folders by their real paths, by which the kernel names what it tells about."""
+    places = {name: workspace.on_disk(name).resolve() for name in folders}
+    # The folder that lists private notes may be none on the disk.
+    return {place: name for name, place in places.items() if name != ABOVE or place.is_dir()}
 
 
 def _are_local(folders: Iterable[str]) -> bool:

@@ -2,7 +2,8 @@
 
 A name is split into its folder and its last part. The folder is opened beneath the workspace, and checked by the inodes
 of the folders above it; the last part is opened in it without following a link. Links are followed here, one by one,
-each time with the whole check. The caller is `workspace`. Errors are the kernel's (`OSError`); `paths` words them.
+each time with the whole check. A path of private notes is resolved below its person's own folder (`notes`), by the
+same steps. The caller is `workspace`. Errors are the kernel's (`OSError`); `paths` words them.
 """
 
 import errno
@@ -11,13 +12,14 @@ import posixpath
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from threading import Lock
 
 from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.workspace.forbidden_files import Denylist, Inode, Notes, inode_of
+from goclaw.workspace.forbidden_files import Denylist, Inode, inode_of
+from goclaw.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import has_openat2, is_same_mount, open_beneath
 
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
@@ -30,19 +32,17 @@ _NEW_FOLDER = 0o755
 
 @record
 class WorkspaceRoot:
-    """A workspace as it was opened: its folder, and what it knows of others' files."""
+    """A workspace as it was opened: its folder, and what it knows of the daemon's files."""
 
     folder: int
     inode: Inode
     by_walk: bool
     denied: Denylist
-    notes: Notes
     renaming: Lock = field(default_factory=Lock)
     """Held from a last look at a file to its being replaced."""
 
     def close(self) -> None:
-        """Let go of the folders."""
-        self.notes.close()
+        """Let go of the folder."""
         os.close(self.folder)
 
 
@@ -68,10 +68,7 @@ def root_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
     try:
         theirs = Denylist(denied)
         theirs.check_apart(folder, root)
-        by_walk = not has_openat2(folder)
-        notes = Notes(folder, by_walk=by_walk)
-        notes.look()
-        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), by_walk, theirs, notes)
+        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), not has_openat2(folder), theirs)
     except BaseException:
         os.close(folder)
         raise
@@ -90,14 +87,22 @@ class ResolvedPath:
     """The status of the file; None: it does not exist."""
     crossed: bool
     """A mount point is on the way."""
+    resolver: "PathResolver"
+    """The one that knows how to open it."""
+
+
+_NOTHING_DENIED = Denylist(())
+_NO_NOTES = Notes(None)
 
 
 @record
 class PathResolver:
-    """A resolver of the paths that `viewer` may use; None: all persons' notes are visible."""
+    """A resolver of the paths of a workspace, `notes` among them."""
 
     workspace_root: WorkspaceRoot
-    viewer: str | None = None
+    notes: Notes = _NO_NOTES
+    below: str = ""
+    """What stands before each path that it returns."""
 
     @contextmanager
     def place(self, name: str) -> Iterator[ResolvedPath]:
@@ -107,11 +112,12 @@ class PathResolver:
             OSError: EXDEV or ELOOP when it leads out of the workspace, ENOENT when to another person's notes, EACCES
                 when to the daemon's files; else the error of opening its folder.
         """
-        found = self._follow(name, None)
-        try:
-            yield found
-        finally:
-            self._close(found.folder)
+        with self._of(name) as (resolver, inside):
+            found = resolver._follow(inside, None)
+            try:
+                yield found
+            finally:
+                resolver._close(found.folder)
 
     @contextmanager
     def making(self, name: str, *, through_link: bool = True) -> Iterator[ResolvedPath]:
@@ -123,22 +129,23 @@ class PathResolver:
             OSError: as `place` does, but EACCES for another person's notes; ENOLINK for a dangling link.
         """
         made: list[str] = []
-        try:
-            found = self._follow(name, made, through_link=through_link)
+        with self._of(name, making=True) as (resolver, inside):
             try:
-                yield found
-            finally:
-                self._close(found.folder)
-        except BaseException:
-            for path in reversed(made):
-                self._unmake(path)
-            raise
+                found = resolver._follow(inside, made, through_link=through_link)
+                try:
+                    yield found
+                finally:
+                    resolver._close(found.folder)
+            except BaseException:
+                for path in reversed(made):
+                    resolver._unmake(path)
+                raise
 
     def beside(self, place: ResolvedPath, name: str) -> ResolvedPath:
         """Another name in the folder of a place where something is made."""
-        self._allow(place.folder, name, crossed=place.crossed, making=True)
+        place.resolver._allow(place.folder, name, crossed=place.crossed, making=True)
         path = posixpath.join(posixpath.dirname(place.path), name)
-        return ResolvedPath(place.folder, path, name, _look(place.folder, name), place.crossed)
+        return replace(place, path=path, name=name, found=_look(place.folder, name))
 
     def folder(self, name: str, flags: int = os.O_RDONLY) -> tuple[int, bool]:
         """Return a descriptor of the folder `name`, which is no link, and whether a mount point is on the way.
@@ -146,8 +153,30 @@ class PathResolver:
         Raises:
             OSError: as `place` does.
         """
-        folder, crossed = self._open(name or ".", flags | os.O_DIRECTORY | os.O_NOFOLLOW)
-        return self._allowed(folder, ".", crossed=crossed, making=False)
+        with self._of(name) as (resolver, inside):
+            folder, crossed = resolver._open(inside or ".", flags | os.O_DIRECTORY | os.O_NOFOLLOW)
+            return resolver._allowed(folder, ".", crossed=crossed, making=False)
+
+    def is_link(self, name: str) -> bool:
+        """Whether a symbolic link has this name, wherever it leads.
+
+        Raises:
+            OSError: as `place` does, but for a name that nothing has.
+        """
+        try:
+            with self._of(name) as (resolver, inside):
+                root = resolver.workspace_root
+                descriptor = open_beneath(root.folder, inside, os.O_PATH | os.O_NOFOLLOW, by_walk=root.by_walk)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return True  # the walk follows none, and says so
+            raise
+        try:
+            return stat.S_ISLNK(os.fstat(descriptor).st_mode)
+        finally:
+            os.close(descriptor)
 
     def open(self, place: ResolvedPath, flags: int) -> tuple[int, os.stat_result]:
         """Return a descriptor of the file at a place, and its status.
@@ -155,13 +184,14 @@ class PathResolver:
         Raises:
             OSError: it may not be touched, or cannot be opened.
         """
-        more = 0 if flags & os.O_PATH else _NO_WAITING
-        descriptor, crossed = self._open(place.name, flags | more | os.O_NOFOLLOW, place.folder, crossed=place.crossed)
+        more, resolver = 0 if flags & os.O_PATH else _NO_WAITING, place.resolver
+        descriptor, crossed = resolver._open(
+            place.name, flags | more | os.O_NOFOLLOW, place.folder, crossed=place.crossed
+        )
         try:
             found = os.fstat(descriptor)
-            if not stat.S_ISDIR(found.st_mode) and (refused := self._refusal(found, crossed=crossed)):
-                writes = flags & os.O_ACCMODE != os.O_RDONLY
-                raise _error(errno.EACCES if writes else refused, place.path)
+            if not stat.S_ISDIR(found.st_mode) and resolver._is_refused(found, crossed=crossed):
+                raise _error(errno.EACCES, place.path)
         except BaseException:
             os.close(descriptor)
             raise
@@ -169,21 +199,29 @@ class PathResolver:
 
     def forbidden(self) -> set[Inode]:
         """Return every file that may not be touched, under any name; for a listing, which asks for many."""
-        workspace_root = self.workspace_root
-        return workspace_root.denied.everything(workspace_root.inode) | (self._others_notes())
+        return self.workspace_root.denied.everything(self.workspace_root.inode)
 
-    def _others_notes(self) -> set[Inode]:
-        return set() if self.viewer is None else self.workspace_root.notes.files(self.viewer)
+    @contextmanager
+    def _of(self, name: str, *, making: bool = False) -> Iterator[tuple["PathResolver", str]]:
+        """Yield the resolver that knows the way to `name`, and the path from where it begins."""
+        if (parts := parts_of_note(name)) is None:
+            yield self, name
+            return
+        key, inside = parts
+        with self.notes.opened(key, making=making) as folder:
+            root = WorkspaceRoot(folder, inode_of(os.fstat(folder)), self.workspace_root.by_walk, _NOTHING_DENIED)
+            yield PathResolver(root, below=f"{USERS}/{key}".rstrip("/")), inside
+        if making:
+            with suppress(OSError):  # it is there, or another file has its name: the notes are kept all the same
+                os.mkdir(ABOVE, _NEW_FOLDER, dir_fd=self.workspace_root.folder)
 
-    def _refusal(self, found: os.stat_result, *, crossed: bool) -> int:
+    def _is_refused(self, found: os.stat_result, *, crossed: bool) -> bool:
         inode, workspace_root = inode_of(found), self.workspace_root
         if inode in workspace_root.denied.named():
-            return errno.EACCES
+            return True
         if not crossed and found.st_nlink <= 1:
-            return 0  # its only name is the one it was found under
-        if inode in workspace_root.denied.everything(workspace_root.inode):
-            return errno.EACCES
-        return errno.ENOENT if found.st_nlink > 1 and inode in self._others_notes() else 0
+            return False  # its only name is the one it was found under
+        return inode in workspace_root.denied.everything(workspace_root.inode)
 
     def _follow(self, name: str, made: list[str] | None, *, through_link: bool = True) -> ResolvedPath:
         making = made is not None
@@ -201,7 +239,7 @@ class PathResolver:
                     raise _error(errno.ENOLINK, name)
                 if found is None or not (through_link and stat.S_ISLNK(found.st_mode)):
                     keep = True
-                    return ResolvedPath(folder, _tidy(name) if links else name, last, found, crossed)
+                    return ResolvedPath(folder, self._path(_tidy(name) if links else name), last, found, crossed, self)
                 target = _target(folder, last)
             finally:
                 if not keep:
@@ -212,6 +250,9 @@ class PathResolver:
                 raise _error(errno.EXDEV, name)
             name = posixpath.join(above, target) if target else name
         raise _error(errno.ELOOP, name)
+
+    def _path(self, name: str) -> str:
+        return name if not self.below else self.below if name == "." else f"{self.below}/{name}"
 
     def _folder(self, path: str, made: list[str] | None, *, making: bool) -> tuple[int, bool]:
         """Return the folder in which to look or (`making`) to write."""
@@ -224,8 +265,6 @@ class PathResolver:
             if made is not None and error.errno == errno.ENOENT:
                 self._make(path, made)
                 return self._open(path, flags)
-            # The fault of a path in another person's notes is not revealed.
-            self._allow_what_is_there(path, making=making)
             raise
 
     def _make(self, path: str, made: list[str]) -> None:
@@ -279,25 +318,10 @@ class PathResolver:
 
     def _allow(self, folder: int, name: str, *, crossed: bool, making: bool) -> None:
         workspace_root = self.workspace_root
-        workspace_root.notes.look()
-        chain = self._chain(folder) if crossed or (self.viewer is not None and workspace_root.notes.are_any) else ()
-        if self.viewer is not None and workspace_root.notes.are_hidden(self.viewer, chain, name):
-            raise _error(errno.EACCES if making else errno.ENOENT, name)
-        if crossed and not workspace_root.denied.everything(workspace_root.inode).isdisjoint(chain):
+        if crossed and not workspace_root.denied.everything(workspace_root.inode).isdisjoint(self._chain(folder)):
             raise _error(errno.EACCES, name)
         if making and workspace_root.denied.is_name(folder, name):
             raise _error(errno.EACCES, name)
-
-    def _allow_what_is_there(self, path: str, *, making: bool) -> None:
-        """Check the nearest existing folder above `path`."""
-        while path not in ("", "."):
-            path, name = posixpath.split(path.rstrip("/"))
-            try:
-                folder, crossed = self._open(path or ".", os.O_PATH | os.O_DIRECTORY)
-            except OSError:
-                continue
-            os.close(self._allowed(folder, name, crossed=crossed, making=making)[0])
-            return
 
     def _chain(self, folder: int) -> list[Inode]:
         """Return the folder and those above it, up to the workspace, exclusively."""

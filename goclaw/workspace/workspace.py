@@ -43,6 +43,7 @@ from goclaw.workspace.finding import (
     names_of,
 )
 from goclaw.workspace.forbidden_files import Inode, inode_of
+from goclaw.workspace.notes import USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import open_beneath
 from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_root, root_at
 from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, spelled, without_mark
@@ -66,15 +67,19 @@ class Workspace:
     `locks` is a folder that all processes share which write here: from the read of a file to its change each of them
     holds the lock of its inode (see `atomic`); None: no other process does.
 
-    It shows all persons' notes (`memory/users/<key>/`); `seen_by` gives the view of one person.
+    `notes` is the folder of all persons' private notes, which lies elsewhere and is shown as `memory/users` (see the
+    module `notes`); `seen_by` gives the view of one person. None: nothing is there.
 
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
     put before a file's name. All raise `ToolError` with one line in words: `file not found: …`, `permission denied: …`,
     `path traversal detected: …`, `is a directory: …`, `not a regular file: …`. The work is done in a thread.
     """
 
-    def __init__(self, root: Path, denied: Iterable[Path] = (), locks: Path | None = None) -> None:
+    def __init__(
+        self, root: Path, denied: Iterable[Path] = (), locks: Path | None = None, notes: Path | None = None
+    ) -> None:
         self.root = root.absolute()
+        self._notes = Notes(notes)
         self._denied = tuple(denied)
         self._locks = locks
         self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
@@ -86,7 +91,7 @@ class Workspace:
         Raises:
             StateError: it does not exist, cannot be used, or shows one of the folders that are denied.
         """
-        self._resolver = PathResolver(await asyncio.to_thread(open_root, self.root, self._denied))
+        self._resolver = PathResolver(await asyncio.to_thread(open_root, self.root, self._denied), self._notes)
         return self
 
     async def __aexit__(
@@ -97,7 +102,7 @@ class Workspace:
     @property
     def viewer(self) -> str | None:
         """The person whose view this is; None: all persons' notes are visible."""
-        return self._resolver.viewer
+        return self._resolver.notes.viewer
 
     def seen_by(self, key: str) -> Self:
         """Return the same workspace, open as long as this one, with the notes of the actor `key` only.
@@ -112,11 +117,10 @@ class Workspace:
 
     @asynccontextmanager
     async def within(self, folder: str) -> AsyncIterator[Self]:
-        """Open a folder of it as a workspace by itself, with the same viewer; no path leads out of it."""
-        place = await self.stat(folder)
-        inner = type(self)(self.root / place.path, self._denied, self._locks)
-        workspace_root = await asyncio.to_thread(self._root_of, place.path)
-        inner._resolver = PathResolver(workspace_root, self.viewer)
+        """Open a folder of it as a workspace by itself, without private notes; no path leads out of it."""
+        inner = type(self)(await self.folder(folder), self._denied, self._locks)
+        workspace_root = await asyncio.to_thread(self._root_of, str(inner.root.relative_to(self.root)))
+        inner._resolver = PathResolver(workspace_root, Notes(None, self.viewer))
         try:
             yield inner
         finally:
@@ -129,7 +133,7 @@ class Workspace:
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
-        view._resolver = PathResolver(self._resolver.workspace_root, viewer)
+        view._resolver = replace(self._resolver, notes=replace(self._resolver.notes, viewer=viewer))
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
@@ -223,7 +227,13 @@ class Workspace:
         found = await self.stat(path)
         if not found.is_folder:
             raise ToolError(f"not a directory: {path}")
+        if parts_of_note(found.path) is not None:
+            raise ToolError(f"permission denied: {path} (commands do not see private notes, file tools do)")
         return self.root / found.path
+
+    def on_disk(self, folder: str) -> Path:
+        """Return where a folder, given by its relative path, lies, for a watch; never to open anything."""
+        return self._resolver.notes.place(folder) or self.root / folder
 
     def real(self, path: str) -> str:
         """Return the real path, links followed, as one string for all its names; an invalid path as it is.
@@ -243,8 +253,11 @@ class Workspace:
 
     def _has_link(self, path: str) -> bool:
         name = PurePosixPath(self._name(path))
+        steps = [str(step) for step in (*reversed(name.parents[:-1]), name)]
+        # Where the notes are shown is no folder of the workspace.
+        first = len(PurePosixPath(USERS).parts) if parts_of_note(str(name)) else 0
         with in_words(path):
-            return any(self._is_link(str(part)) for part in (*reversed(name.parents[:-1]), name))
+            return any(map(self._resolver.is_link, steps[first:]))
 
     def _still_there(self) -> None:
         """Check that the path still leads to the opened folder, because programs are started by path."""
@@ -269,23 +282,6 @@ class Workspace:
         except OSError as error:
             return error.errno == errno.ELOOP
         return True
-
-    def _is_link(self, name: str) -> bool:
-        workspace_root = self._resolver.workspace_root
-        try:
-            descriptor = open_beneath(
-                workspace_root.folder, name, os.O_PATH | os.O_NOFOLLOW, by_walk=workspace_root.by_walk
-            )
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                return True  # the walk follows none, and says so
-            raise
-        try:
-            return stat.S_ISLNK(os.fstat(descriptor).st_mode)
-        finally:
-            os.close(descriptor)
 
     def _name(self, path: str) -> str:
         """Return the relative path: of an existing file, else composed (NFC) in the existing folders."""

@@ -5,6 +5,7 @@ ran commands and tools, got a rule for good, made a compaction, asked whether `w
 took an eighth one, and was killed with SIGKILL.
 """
 
+import json
 import re
 import tarfile
 from collections.abc import AsyncIterator
@@ -44,6 +45,10 @@ async def test_what_an_earlier_version_left_is_answered_and_everything_before_it
     def texts() -> list[str]:
         return [sent.text for sent in telegram.sent(ANN)]
 
+    private = {"memory/users/telegram:5/tea.md": "Ann hides the tea.", "memory/users/telegram:6/pin.md": "Bob's pin."}
+    for path, text in private.items():  # as that version kept them
+        (former.workspace / path).parent.mkdir(parents=True)
+        (former.workspace / path).write_text(text)
     await former.start(telegram)
     assert former.read("SELECT name FROM steps WHERE state = 'parked'") == [("approve:tool:1:call-m7c5-1",)]
     await telegram.world.say("/approvals", user=ANN, chat=ANN)
@@ -58,4 +63,8 @@ async def test_what_an_earlier_version_left_is_answered_and_everything_before_it
     shown = (await former.run("sessions", "export", "telegram:5")).out
     assert all(f"m{number}c5" in shown for number in range(1, 9))
     assert "Compactions: 1" in (await former.run("send", "--session", "telegram:5", "/status")).out
+    assert not (former.workspace / "memory/users").exists()
+    calls = "".join(json.dumps({"tool": "read", "input": {"path": path}}) + "\n" for path in private)
+    shown = (await former.run("tool", "run", "--user", "telegram:5", "--jsonl", stdin=calls)).out
+    assert "Ann hides the tea." in shown and "Bob's pin." not in shown and "file not found" in shown
     assert await former.stop() == 0

@@ -172,20 +172,20 @@ def test_what_has_no_end_is_answered_at_once(trap: Target) -> None:
 
 @pytest.mark.promise("P-memory-own-notes")
 def test_nobody_reaches_the_notes_of_somebody_else_by_any_tool(trap: Target) -> None:
-    bob = trap.workspace / "memory" / "users" / "telegram:2"
+    bob = trap.state / "notes" / "telegram:2"
     bob.mkdir(parents=True)
     (bob / "n.md").write_text("unicorn of Bob")
-    (trap.workspace / "memory" / "users" / "telegram:1").mkdir()
-    (trap.workspace / "way").symlink_to("memory/users/telegram:2")
+    (trap.state / "notes" / "telegram:1").mkdir()
+    (trap.workspace / "memory").mkdir()
+    (trap.workspace / "memory" / "way.md").symlink_to("users/telegram:1/../telegram:2/n.md")
     os.link(bob / "n.md", trap.workspace / "memory" / "same.md")
     folders = [
         "memory/users/telegram:2",
         "./memory/users/telegram:1/../telegram:2",
-        "way",
-        f"{bob}",
+        f"{trap.workspace}/memory/users/telegram:2",
         "@memory/users/telegram:2",
     ]
-    paths = [*(f"{folder}/n.md" for folder in folders), "memory/same.md"]
+    paths = [f"{folder}/n.md" for folder in folders]
     calls: list[Call] = [made for path in paths for made in (read(path), edit(path, "unicorn", "x"))]
     errors = trap.errors(*calls, arguments=("--user", "telegram:1"))
     assert [error.startswith("file not found: ") for error in errors] == [True] * len(calls), errors
@@ -193,6 +193,8 @@ def test_nobody_reaches_the_notes_of_somebody_else_by_any_tool(trap: Target) -> 
         *map(write, paths), *(write(f"{folder}/new.md") for folder in folders), arguments=("--user", "telegram:1")
     )
     assert [error.startswith("permission denied: ") for error in writes] == [True] * len(writes), writes
+    ways = ["memory/way.md", "memory/same.md", f"{bob}/n.md"]
+    assert all(trap.errors(*map(read, ways), *map(write, ways), arguments=("--user", "telegram:1")))
     found = trap.calls(
         _tool("memory_search", query="unicorn"), _tool("memory_list"), arguments=("--user", "telegram:1")
     )

@@ -78,26 +78,26 @@ async def test_a_folder_exchanged_for_a_link_tells_nothing_of_what_is_behind_it(
     assert told == [f"nothing matches {guess}" for guess in guesses]
 
 
-@pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")
 @pytest.mark.promise("P-memory-own-notes")
-async def test_ripgrep_cannot_read_the_notes_of_others_by_any_name(
-    around: Surroundings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_finds_nothing_of_others_by_any_name(around: Surroundings) -> None:
     around.write("memory/users/telegram:9/n.md", f"{SECRET}\n")
     around.write(f"memory/users/{ANNA.key}/n.md", f"{SECRET} of mine\n")
     around.write("memory/shared.md", f"{SECRET} of all\n")
-    around.write("sub/n.md", "1\n")
     root = around.the_workspace.root
-    readable = ripgrep._readable(root, ANNA.key)
-    program = ripgrep.find_ripgrep()
-    assert readable and program
-    assert not [each for each in ripgrep._readable(root, "") or () if "users" in each], "whoever is nobody has no notes"
-    (root / "sub" / "n.md").unlink()
-    (root / "sub" / "n.md").symlink_to("../memory/users/telegram:9/n.md")
-    argv = [program, "--no-config", "--hidden", "--no-messages", "-l", "-L", "--", SECRET, "./", "sub/n.md"]
-    told, complete = await ripgrep._walk(argv, root, readable, 20)
-    assert complete
-    assert sorted(told.decode().split()) == ["./memory/shared.md", f"./memory/users/{ANNA.key}/n.md"]
+    (root / "link.md").symlink_to(around.the_workspace.on_disk("memory/users/telegram:9/n.md"))
+    (root / "folder").symlink_to(around.the_workspace.on_disk("memory/users/telegram:9"))
+    (root / "memory/users").mkdir()
+    (root / "memory/users/planted.md").write_text(f"{SECRET} of a command\n")
+    around.the_workspace = around.the_workspace.seen_by(ANNA.key)
+    mine, shared = f"memory/users/{ANNA.key}/n.md", "memory/shared.md"
+    for path, wanted in ((".", {mine, shared}), ("memory", {mine, shared}), ("memory/users", {mine})):
+        for ignored in (False, True):
+            said = await around.call(search, {"pattern": SECRET, "path": path, "include_ignored": ignored})
+            assert {path for path in (mine, shared) if path in said} == wanted
+            assert said.count(SECRET) == len(wanted), said
+    around.the_workspace = around.the_workspace.seen_by("")
+    said = await around.call(search, {"pattern": SECRET})
+    assert shared in said and said.count(SECRET) == 1
 
 
 @pytest.mark.skipif(not can_confine(), reason="the kernel has no Landlock")

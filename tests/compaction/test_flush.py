@@ -21,7 +21,7 @@ from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.memory.service import open_memory
-from goclaw.workspace import Workspace
+from goclaw.workspace import USERS, Workspace
 from tests.harness import PATIENCE, Core, Tools, World
 from tests.parts import Trail, acting
 from tests.sessions.looking import SUMMARY, notices, reading, said, talk
@@ -62,10 +62,11 @@ async def turns(core: Core, count: int = 1) -> None:
 
 
 def files(world: World) -> dict[str, str]:
-    """What lies in the workspace."""
+    """What lies in the workspace, or is shown there."""
     return {
-        str(path.relative_to(world.root)): path.read_text()
-        for path in world.root.rglob("*")
+        str(Path(shown, path.relative_to(folder))): path.read_text()
+        for shown, folder in (("", world.root), (USERS, world.notes))
+        for path in folder.rglob("*")
         if path.is_file() and not path.is_symlink()
     }
 
@@ -170,7 +171,7 @@ async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
         await core.settled()
         await core.sessions.maintenance.catch_up()
     async with (
-        Workspace(world.root) as workspace,
+        Workspace(world.root, notes=world.notes) as workspace,
         open_memory(tmp_path / "memory.db", Config(), SteppedClock()) as memory,
     ):
         found = await memory.search(workspace, "tui:anna", "tea", 5)

@@ -31,7 +31,7 @@ class Swept:
     clock: SteppedClock
 
     def write(self, path: str, content: str | bytes = "the green fence") -> Path:
-        target = self.workspace.root / path
+        target = self.workspace.on_disk(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode() if isinstance(content, str) else content)
         return target
@@ -63,7 +63,10 @@ async def swept(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
     """Parametrized indirectly: the configured `memory.paths`."""
     (tmp_path / "workspace").mkdir()
     settings = MemorySettings(paths=getattr(request, "param", ()))
-    async with Workspace(tmp_path / "workspace") as workspace, open_index(tmp_path / "memory.db") as index:
+    async with (
+        Workspace(tmp_path / "workspace", notes=tmp_path / "notes") as workspace,
+        open_index(tmp_path / "memory.db") as index,
+    ):
         clock = SteppedClock()
         yield Swept(workspace, index, FileIndexer(index, settings, clock), clock)
 

@@ -68,7 +68,7 @@ class Home:
     index: Path
 
     def write(self, path: str, content: str, workspace: Workspace | None = None) -> Path:
-        target = (workspace or self.workspace).root / path
+        target = (workspace or self.workspace).on_disk(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(content)
         return target
@@ -113,7 +113,9 @@ async def at_home(
         memory = await stack.enter_async_context(
             open_memory(index, config, clock, said, alone=alone, embedders=embedders)
         )
-        workspace = await stack.enter_async_context(Workspace(folder, [tmp_path / "state"]))
+        workspace = await stack.enter_async_context(
+            Workspace(folder, [tmp_path / "state"], notes=tmp_path / "state" / "notes")
+        )
         yield Home(memory, workspace, said, clock, index)
 
 

@@ -260,12 +260,12 @@ BUGS: list[Bug] = [
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
     ),
     bug(
-        "the notes of other users are visible to commands",
+        "private notes lie in the workspace, where every command sees them",
         "class permission: a second way to what is private",
-        "goclaw/execution/sandbox/policy.py",
-        "    return (everybody,), (own,) if own.is_dir() else ()",
-        "    return (), ()",
-        "tests/tools/test_exec_run_policy.py::test_the_notes_of_others_are_invisible_and_one_s_own_are_not",
+        "goclaw/workspace/notes.py",
+        "        return self.folder.joinpath(*parts)",
+        "        return Path(self.folder.parents[1], 'workspace', name)",
+        "tests/tools/test_exec_run_policy.py::test_no_command_sees_private_notes",
     ),
     Bug(
         "only the first process of a command is killed",

@@ -5,6 +5,7 @@ from tests.mutations.bug import Bug, Patch, bug
 _WORKSPACE = "goclaw/workspace/workspace.py"
 _BENEATH = "goclaw/workspace/openat2.py"
 _REACH = "goclaw/workspace/path_resolver.py"
+_NOTES, _OLD_NOTES = "goclaw/workspace/notes.py", "goclaw/workspace/old_notes.py"
 _PATHS = "goclaw/workspace/paths.py"
 _ATOMIC = "goclaw/workspace/atomic.py"
 _LOCKING = "goclaw/workspace/atomic.py"
@@ -209,8 +210,8 @@ BUGS: list[Bug] = [
         "the daemon's files are denied by name, not by inode",
         "goclaw (Go): a deny list of base names, beaten by a hard link",
         _REACH,
-        "        if inode in workspace_root.denied.everything(workspace_root.inode):\n            return errno.EACCES",
-        "        if False:\n            return errno.EACCES",
+        "        return inode in workspace_root.denied.everything(workspace_root.inode)",
+        "        return False",
         "tests/test_workspace.py::test_a_state_file_is_refused_under_every_name",
         "tests/adversarial/test_path.py::test_a_hard_link_to_a_file_of_the_daemon_is_still_that_file",
     ),
@@ -226,11 +227,50 @@ BUGS: list[Bug] = [
     bug(
         "the notes of other users are open to the file tools",
         "Hermes GHSA-7w36: what is private of another user",
-        _REACH,
-        "        if self.viewer is not None and workspace_root.notes.are_hidden(self.viewer, chain, name):",
-        "        if False:",
-        "tests/workspace/test_forbidden_files_notes.py",
+        _NOTES,
+        "        return self.viewer in (None, key)",
+        "        return True",
+        "tests/workspace/test_notes.py",
         "tests/adversarial/test_path.py::test_nobody_reaches_the_notes_of_somebody_else_by_any_tool",
+    ),
+    bug(
+        "private notes are one root for everybody, so that a link with dots leads from one person to another",
+        "class path: a check of the text, and another path behind it",
+        _REACH,
+        "        if (parts := parts_of_note(name)) is None:\n            yield self, name\n            return\n"
+        "        key, inside = parts\n        with self.notes.opened(key, making=making) as folder:",
+        "        if (parts := parts_of_note(name)) is None:\n            yield self, name\n            return\n"
+        "        key, inside = parts\n        inside = f'{key}/{inside}' if key else inside\n"
+        "        with self.notes.opened('', making=making) as folder:",
+        "tests/workspace/test_notes.py",
+    ),
+    bug(
+        "what a command puts at memory/users is taken over as private notes at each start",
+        "class memory poisoning: a file of one person's command becomes another person's memento",
+        _OLD_NOTES,
+        "    if notes.is_dir() and not journal.exists():\n        return",
+        "    if notes.is_dir() and not journal.exists():\n        for root in workspaces:\n"
+        "            list(_copy_all(os.path.join(root, USERS), notes))\n        return",
+        "tests/workspace/test_old_notes.py::test_what_comes_there_later_is_nobodys_note",
+    ),
+    bug(
+        "notes are removed from the workspace before the copy has its name",
+        "class crash: a kill between two steps loses what was moved",
+        _OLD_NOTES,
+        "        fresh.rename(notes)\n        flush(notes.parent)\n    if journal.exists():\n"
+        "        _remove_copied(journal, notes)",
+        "    if journal.exists():\n        _remove_copied(journal, notes)\n    if not notes.is_dir():\n"
+        "        fresh.rename(notes)\n        flush(notes.parent)",
+        "tests/workspace/test_old_notes.py::test_kill_9_at_any_change_of_the_disk_loses_no_note",
+    ),
+    bug(
+        "a backup has no private notes",
+        "class restore: what lies at a new place is forgotten",
+        "goclaw/ops/backup/collect.py",
+        "                collection.add_notes()\n",
+        "",
+        "tests/ops/backup/test_collect.py",
+        "tests/ops/backup/test_restore.py",
     ),
     bug(
         "a write goes through the name, in place",

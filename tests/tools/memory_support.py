@@ -129,8 +129,8 @@ class Surroundings(TurnServices):
         return tool.risk(validate(tool.arguments, given), self.context(address=address))
 
     def write(self, path: str, content: str | bytes) -> Path:
-        """Put a file into the workspace, as a person with an editor does."""
-        target = self.the_workspace.root / path
+        """Put a file into the workspace, or where it shows private notes, as a person with an editor does."""
+        target = self.the_workspace.on_disk(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode() if isinstance(content, str) else content)
         return target
@@ -144,6 +144,6 @@ async def surroundings(folder: Path, **memory_settings: Any) -> AsyncIterator[Su
     async with (
         open_blobs(folder / "state") as blobs,
         open_memory(folder / "state" / "memory.db", config, SteppedClock(), alone=True) as memory,
-        Workspace(folder / "workspace") as workspace,
+        Workspace(folder / "workspace", [folder / "state"], notes=folder / "state" / "notes") as workspace,
     ):
         yield Surroundings(config, blobs, memory, workspace)

@@ -86,7 +86,7 @@ async def test_too_large_or_too_many_leave_what_is_there(tmp_path: Path) -> None
 async def test_links_lead_to_nobody_elses_notes(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         await around.call(memento, NOTES)
-        own = around.the_workspace.root / "memory/users/telegram:6/mementos"
+        own = around.the_workspace.on_disk("memory/users/telegram:6/mementos")
         own.mkdir(parents=True)
         (own / "mine.md").symlink_to("../../telegram:5/mementos/notes.md")
         for action in ({"action": "read"}, {"action": "write", "content": "x"}, {"action": "delete"}):

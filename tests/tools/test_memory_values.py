@@ -106,13 +106,13 @@ async def test_a_damaged_file_is_named_and_not_overwritten(tmp_path: Path, conte
 async def test_a_link_to_somebody_elses_values_is_followed_by_nobody(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
         await around.call(memory_write, {"key": "pin", "value": "Anna's"})
-        folder = around.the_workspace.root / "memory/users/telegram:6"
+        folder = around.the_workspace.on_disk("memory/users/telegram:6")
         folder.mkdir()
         (folder / "values.json").symlink_to("../telegram:5/values.json")
         assert "nothing" in await around.call(memory_read, {"key": "pin"}, actor=BERT)
         with pytest.raises(ToolError, match="link"):
             await around.call(memory_write, {"key": "pin", "value": "mine"}, actor=BERT)
-        (around.the_workspace.root / "memory/values.json").symlink_to("users/telegram:5/values.json")
+        (around.the_workspace.root / "memory/values.json").symlink_to("users/telegram:6/../telegram:5/values.json")
         assert "nothing" in await around.call(memory_read, {"key": "pin", "shared": True})
         assert await around.call(memory_read, {"key": "pin"}) == "Anna's"
 
@@ -167,4 +167,4 @@ async def test_somebody_whose_key_is_no_folders_name_keeps_nothing_of_their_own(
 
 
 def values_file(around: Surroundings) -> Path:
-    return around.the_workspace.root / f"memory/users/{ANNA.key}/values.json"
+    return around.the_workspace.on_disk(f"memory/users/{ANNA.key}/values.json")

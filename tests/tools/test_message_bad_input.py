@@ -139,10 +139,8 @@ async def test_no_file_of_the_daemon_goes_out_under_any_name(tmp_path: Path) -> 
 @pytest.mark.promise("P-memory-own-notes")
 async def test_somebody_elses_notes_do_not_go_out(tmp_path: Path) -> None:
     async with surroundings(tmp_path) as around:
-        notes = around.the_workspace.root / "memory" / "users" / "telegram:6"
-        notes.mkdir(parents=True)
-        (notes / "n.md").write_text("private")
-        (around.the_workspace.root / "link.md").symlink_to(notes.relative_to(around.the_workspace.root) / "n.md")
+        around.write("memory/users/telegram:6/n.md", "private")
+        (around.the_workspace.root / "link.md").symlink_to("memory/users/telegram:6/n.md")
         around.the_workspace = around.the_workspace.seen_by("telegram:5")
         for path in ("memory/users/telegram:6/n.md", "link.md"):
             with pytest.raises(ToolError, match=f"^file not found: {path}$"):

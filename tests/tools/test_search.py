@@ -120,7 +120,7 @@ async def test_nothing_is_found_that_may_not_be_read(around: Surroundings, tmp_p
     root = around.the_workspace.root
     around.write(f"memory/users/{ANNA.key}/mine.md", "word mine\n")
     around.write("memory/users/other/theirs.md", "word theirs\n")
-    os.link(root / "memory/users/other/theirs.md", root / "another-name.md")
+    os.link(around.the_workspace.on_disk("memory/users/other/theirs.md"), root / "another-name.md")
     (root / "link.py").symlink_to(tmp_path / "outside/secret.py")
     (root / "folder").symlink_to(tmp_path / "outside")
     os.mkfifo(root / "pipe")

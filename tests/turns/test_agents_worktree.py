@@ -170,7 +170,7 @@ async def test_what_is_remembered_lies_in_the_persons_workspace(tmp_path: Path) 
     script = [IDLE[0], asks_for("look at x", keeps), says("colour", "x is fine"), IDLE[-1]]
     async with world_of(tmp_path, script) as world:
         assert await done(world) == ["x is fine"]
-        assert list((world.root / "memory").rglob("*.json")) and traces(world.root) == []
+        assert list(world.notes.rglob("*.json")) and traces(world.root) == []
 
 
 async def test_hooks_of_the_repository_do_not_run(tmp_path: Path) -> None:

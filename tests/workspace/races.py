@@ -70,11 +70,11 @@ class Scene:
     def lay(self) -> None:
         """Make it."""
         work, outside = self.root, self.folder / "outside"
-        for path in ("work/door", "work/deep/door", "work/mine", "work/memory-2/users", "outside/users", "state"):
+        for path in ("work/door", "work/deep/door", "work/mine", "work/memory", "work/memory-2/users", "outside/users"):
             (self.folder / path).mkdir(parents=True)
         for name in (ME, OTHER):
-            (work / "memory" / "users" / name).mkdir(parents=True)
-            (work / "memory" / "users" / name / "n.md").write_text(SECRET if name == OTHER else "inside")
+            (self.state / "notes" / name).mkdir(parents=True)
+            (self.state / "notes" / name / "n.md").write_text(SECRET if name == OTHER else "inside")
         for path in ("file", "door/file", "deep/door/file", "plain", "mine/n.md"):
             (work / path).write_text("inside")
         for path in ("file", "n.md", "escaped.md"):
@@ -84,12 +84,13 @@ class Scene:
         (work / "evil").symlink_to("../outside")
         (work / "deep" / "evil").symlink_to(outside)
         (work / "link").symlink_to("../outside/file")
-        (work / "chain").symlink_to(f"memory/users/{OTHER}")
+        (work / "chain").symlink_to(f"memory/users/{ME}/../{OTHER}")
 
-    def protected(self, notes: int) -> dict[str, str]:
-        """What must be as it was. `notes`: a descriptor of the other's folder, whose name changes."""
-        found = [Path(f"/proc/self/fd/{notes}") / name for name in os.listdir(notes)]
-        found += [path for name in ("outside", "state") for path in (self.folder / name).iterdir() if path.is_file()]
+    def protected(self) -> dict[str, str]:
+        """What must be as it was."""
+        theirs = f"state/notes/{OTHER}"
+        found = [path for name in ("outside", "state", theirs) for path in (self.folder / name).iterdir()]
+        found = [path for path in found if path.is_file()]
         return {f"{path.parent.name}/{path.name}": path.read_text() for path in found}
 
 
@@ -122,9 +123,8 @@ async def race(folder: Path, swaps: int) -> Report:
     """Use everything while the names change; the report says what was found."""
     scene = Scene(folder)
     scene.lay()
-    notes = os.open(scene.root / "memory" / "users" / OTHER, os.O_RDONLY)
-    before = scene.protected(notes)
-    async with Workspace(scene.root, [scene.state]) as whole:
+    before = scene.protected()
+    async with Workspace(scene.root, [scene.state], notes=scene.state / "notes") as whole:
         way = "walk" if whole._resolver.workspace_root.by_walk else "openat2"
         report, began = Report(swaps, way), time.monotonic()
         with swapping(scene.root, swaps) as left:
@@ -135,9 +135,8 @@ async def race(folder: Path, swaps: int) -> Report:
                     break
                 assert time.monotonic() - began < SECONDS, f"{left.value} exchanges are left"
     report.seconds = round(time.monotonic() - began, 1)
-    if scene.protected(notes) != before:
-        report.escapes.append(f"{before} became {scene.protected(notes)}")
-    os.close(notes)
+    if (after := scene.protected()) != before:
+        report.escapes.append(f"{before} became {after}")
     return report
 
 

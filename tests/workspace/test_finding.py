@@ -54,8 +54,8 @@ def test_a_folder_in_which_something_fits_is_looked_into(parts: list[str], names
 async def test_a_folder_that_a_walk_names_is_found_without_looking_at_its_neighbours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "memory/users/me").mkdir(parents=True)
-    (tmp_path / "memory/users/me/a.md").touch()
+    (tmp_path / "deep/inner/me").mkdir(parents=True)
+    (tmp_path / "deep/inner/me/a.md").touch()
     listed = []
     scandir = os.scandir
 
@@ -65,27 +65,27 @@ async def test_a_folder_that_a_walk_names_is_found_without_looking_at_its_neighb
 
     async with Workspace(tmp_path) as workspace:
         monkeypatch.setattr(os, "scandir", noting)
-        found = await workspace.walk(["memory/users/me/*.md", "gone/*.md"])
+        found = await workspace.walk(["deep/inner/me/*.md", "gone/*.md"])
         monkeypatch.undo()
-    assert [match.path for match in found] == ["memory/users/me/a.md"]
-    assert listed == [tmp_path / "memory/users/me"]
+    assert [match.path for match in found] == ["deep/inner/me/a.md"]
+    assert listed == [tmp_path / "deep/inner/me"]
 
 
 async def test_a_folder_that_a_walk_names_is_none_behind_a_link(tmp_path: Path) -> None:
-    (tmp_path / "memory/users").mkdir(parents=True)
-    (tmp_path / "memory/users/a.md").touch()
-    (tmp_path / "linked").symlink_to("memory")
-    (tmp_path / "memory/also").symlink_to("users")
+    (tmp_path / "deep/inner").mkdir(parents=True)
+    (tmp_path / "deep/inner/a.md").touch()
+    (tmp_path / "linked").symlink_to("deep")
+    (tmp_path / "deep/also").symlink_to("inner")
     async with Workspace(tmp_path) as workspace:
         behind = [
-            "linked/users/*.md",
-            "memory/also/*.md",
-            "linked/users/a.md",
-            "memory/users/a.md/*",
-            "memory/../*/*/*",
+            "linked/inner/*.md",
+            "deep/also/*.md",
+            "linked/inner/a.md",
+            "deep/inner/a.md/*",
+            "deep/../*/*/*",
         ]
         assert await workspace.walk(behind) == []
-        assert [match.path for match in await workspace.walk(["memory/users/a.md"])] == ["memory/users/a.md"]
+        assert [match.path for match in await workspace.walk(["deep/inner/a.md"])] == ["deep/inner/a.md"]
 
 
 async def test_a_search_for_files_is_bounded_in_number_and_time(tmp_path: Path) -> None:
@@ -103,11 +103,9 @@ async def test_a_search_for_files_is_bounded_in_number_and_time(tmp_path: Path) 
 
 
 async def test_what_is_visible_is_wanted_and_may_be_read(tmp_path: Path) -> None:
-    (tmp_path / "w/memory/users/me").mkdir(parents=True)
-    (tmp_path / "w/memory/users/you").mkdir()
-    for path in ("a.py", "b.md", "build/c.py", "memory/users/me/d.py", "memory/users/you/e.py"):
-        (tmp_path / "w" / path).parent.mkdir(exist_ok=True)
-        (tmp_path / "w" / path).touch()
+    for path in ("w/a.py", "w/b.md", "w/build/c.py", "notes/me/d.py", "notes/you/e.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
     (tmp_path / "w/.gitignore").write_text("build/\n")
     (tmp_path / "out.py").touch()
     (tmp_path / "w/link.py").symlink_to(tmp_path / "out.py")
@@ -121,7 +119,7 @@ async def test_what_is_visible_is_wanted_and_may_be_read(tmp_path: Path) -> None
         "../out.py",
         "gone.py",
     ]
-    async with Workspace(tmp_path / "w") as workspace:
+    async with Workspace(tmp_path / "w", notes=tmp_path / "notes") as workspace:
         mine = workspace.seen_by("me")
 
         assert await mine.visible(named, FileQuery(patterns=patterns("*.py"))) == ["a.py", "memory/users/me/d.py"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.workspace import forbidden_files, path_resolver
+from goclaw.workspace import notes, path_resolver
 from tests.workspace.races import Report, race
 from tests.workspace.ways import WAYS, force
 
@@ -25,7 +25,7 @@ async def test_nothing_is_reached_by_being_quick(way: str, tmp_path: Path, monke
 
 
 async def test_the_race_is_lost_without_the_check_of_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forbidden_files.Notes, "are_hidden", lambda *given: False)
+    monkeypatch.setattr(notes.Notes, "shows", lambda *given: True)
     assert _kinds(await race(tmp_path, 5_000)) >= {"read"}
 
 

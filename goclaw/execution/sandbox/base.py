@@ -52,11 +52,6 @@ class Policy:
     """Writable, if `writes`; all else of the machine is read-only or invisible."""
     hidden: tuple[Path, ...] = ()
     """Folders that must not be visible inside, whatever else is mounted (the state folder)."""
-    masked: tuple[Path, ...] = ()
-    """Folders of the workspace of which the command must not see what is in them, where the tier can cut them out
-    (bubblewrap): the notes of all users."""
-    shown: tuple[Path, ...] = ()
-    """Existing folders below masked ones that are visible and writable all the same: the user's own notes."""
     readable: tuple[Path, ...] = ()
     """More files, each visible and read-only: programs of the operator's that lie elsewhere."""
     network: Network = "none"

@@ -278,8 +278,8 @@ def _describe() -> str:
     version = landlock.abi()
     signals = "" if version >= landlock.SCOPES_SINCE else ", other processes can be signalled"
     return (
-        f"(Landlock ABI {version}, seccomp); process ids and file names stay visible, other users' notes in a shared "
-        f"workspace are open, the number of processes is watched but not limited by the kernel{signals}"
+        f"(Landlock ABI {version}, seccomp); process ids and file names stay visible, the number of "
+        f"processes is watched but not limited by the kernel{signals}"
     )
 
 

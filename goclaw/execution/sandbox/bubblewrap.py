@@ -294,22 +294,6 @@ def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
     given = policy.workspace.absolute()
     if given != workspace and workspace not in covered:
         yield from (_bind(policy), str(workspace), str(given))
-    for name in dict.fromkeys((workspace, given)):
-        yield from _masks(name, policy)
-
-
-def _masks(workspace: Path, policy: Policy) -> Iterator[str]:
-    """Yield an empty folder over each masked one, under the workspace's name `workspace`."""
-    for masked in policy.masked:
-        inside = masked.relative_to(policy.workspace)
-        # A mount on every folder above, too: what is a mount cannot be renamed, so the mask stays where it belongs.
-        for above in reversed(inside.parents[:-1]):
-            yield from (_bind(policy), str(policy.workspace / above), str(workspace / above))
-        yield from ("--tmpfs", str(workspace / inside))
-        for shown in policy.shown:
-            if shown.is_relative_to(masked):
-                yield from (_bind(policy), str(shown), str(workspace / shown.relative_to(policy.workspace)))
-        yield from ("--remount-ro", str(workspace / inside))
 
 
 def _bind(policy: Policy) -> str:

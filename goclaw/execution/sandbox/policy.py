@@ -1,4 +1,4 @@
-"""The sandbox policy of a turn's commands: from the configuration, and from the turn's actor.
+"""The sandbox policy of a turn's commands, from the configuration.
 
 It is the same for the tools that run commands and for the operator's hooks.
 """
@@ -10,31 +10,27 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from goclaw.config.schema import Config
-from goclaw.errors import SandboxUnavailable, ToolError
+from goclaw.errors import ToolError
 from goclaw.execution.sandbox.base import Limits, Policy
 from goclaw.net.guard import UrlGuard
 from goclaw.net.proxy import Proxy
-from goclaw.workspace import USERS
 
 Told = Callable[[str, bool, str], None]
 """Told of what a command connects to through the proxy: the place, whether it is reached, and why (not)."""
 
 
-async def policy_for(config: Config, workspace: Path, key: str, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
-    """Return the policy of a command in the folder `workspace`, for the person `key`, who can read `readable`, too.
+async def policy_for(config: Config, workspace: Path, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
+    """Return the policy of a command in the folder `workspace`, which can read `readable`, too.
 
     Raises:
-        SandboxUnavailable: the notes of other users cannot be kept out of it.
         ToolError: a file of the daemon has a second name in the workspace.
     """
     settings, network = config.tools.exec, config.tools.network
-    masked, shown = await asyncio.to_thread(_checked_notes, config, workspace, key)
+    await asyncio.to_thread(_refuse_second_names, config, workspace)
     proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
     return Policy(
         workspace=workspace,
         hidden=(config.state_dir.expanduser().absolute(),),
-        masked=masked,
-        shown=shown,
         readable=readable,
         network=settings.network,
         proxy=proxy.serve if settings.network == "proxy" else None,
@@ -45,11 +41,6 @@ async def policy_for(config: Config, workspace: Path, key: str, told: Told, read
             file_bytes=settings.file_mb << 20,
         ),
     )
-
-
-def _checked_notes(config: Config, workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    _refuse_second_names(config, workspace)
-    return _notes(workspace, key)
 
 
 def _refuse_second_names(config: Config, workspace: Path) -> None:
@@ -83,16 +74,3 @@ def _stat(path: Path, *, follow: bool = True) -> os.stat_result | None:
         return path.stat(follow_symlinks=follow)
     except FileNotFoundError:
         return None  # the daemon replaces its files by renaming new ones
-
-
-def _notes(workspace: Path, key: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Return the folder of all persons' notes, if it exists, and in it the folder of the notes for `key`."""
-    everybody, own = workspace / USERS, workspace / USERS / key
-    if not everybody.is_dir() or not everybody.resolve().is_relative_to(workspace.resolve()):
-        return (), ()
-    if everybody.resolve() != workspace.resolve() / USERS or (
-        own.exists() and own.resolve() != everybody.resolve() / key
-    ):
-        # Notes would then lie under another name, too, where nothing covers them.
-        raise SandboxUnavailable(f"{USERS} in the workspace {workspace} is or holds a symbolic link: remove it")
-    return (everybody,), (own,) if own.is_dir() else ()

@@ -100,9 +100,9 @@ BUSY = (
     "/stop, then send /forget again."
 )
 KEPT = (
-    "Not deleted: memory notes and other files in the workspace, including remembered values and mementos (the tools "
-    "memory_delete and memento delete those), backups, the input history of a terminal, and the messages in the chat "
-    "itself (delete those there)."
+    "Not deleted: memory notes, your private ones too, remembered values and mementos (the tools memory_delete and "
+    "memento delete those), other files in the workspace, backups, the input history of a terminal, and the messages "
+    "in the chat itself (delete those there)."
 )
 
 

@@ -30,10 +30,11 @@ from goclaw.errors import StateError
 FORMAT = 1
 MANIFEST = "manifest.json"
 """The last member: it is written when all hashes are known."""
-DATABASE, REGISTRIES, MEDIA, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
+DATABASE, REGISTRIES, MEDIA, NOTES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
     "goclaw.db",
     "registry.db",
     "media",
+    "notes",
     "config.yaml",
     "users.json",
     "secrets",

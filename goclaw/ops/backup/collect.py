@@ -4,6 +4,7 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from goclaw.auth.users import User, Users
@@ -20,6 +21,7 @@ from goclaw.ops.backup.archive import (
     CONFIG,
     DATABASE,
     MEDIA,
+    NOTES,
     REGISTRIES,
     SECRETS,
     USERS,
@@ -96,8 +98,8 @@ class Made:
 def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = True, secrets: bool = False) -> Made:
     """Write everything that cannot be made again into the new file `target`, and read it back to be sure.
 
-    In it: the database, the pictures that it refers to, what registries have and what is published here, the
-    configuration, users.json; with `workspace` the folders of the agent; with `secrets` the secrets (without it the
+    In it: the database, the pictures that it refers to, private notes, what registries have and what is published here,
+    the configuration, users.json; with `workspace` the folders of the agent; with `secrets` the secrets (without it the
     configuration is kept without them). The file appears whole or not at all.
 
     Raises:
@@ -120,6 +122,7 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                 collection.add_media(referred_media(copy), needed_media(copy))
                 copy.unlink()
                 collection.add_registries(Path(folder, REGISTRIES))
+                collection.add_notes()
                 collection.add_settings(secrets=secrets)
                 for root in roots:
                     if workspace and root.path.is_dir():
@@ -191,6 +194,16 @@ class _Collection:
         if copy_catalog(self._config.state_dir / FILE, copy):
             self._packer.add_path(REGISTRIES, copy)
             copy.unlink()
+
+    def add_notes(self) -> None:
+        """Add everybody's private notes; those that no start has moved yet are in the workspaces."""
+        root = self._config.state_dir / NOTES
+        for place, _, files in os.walk(root):
+            inner = Path(NOTES, Path(place).relative_to(root))
+            self._packer.add_folder(str(inner), 0o700, Path(place).stat().st_mtime)
+            for name in sorted(files):
+                with suppress(FileNotFoundError):  # removed since the folder was listed
+                    self._packer.add_path(str(inner / name), Path(place, name))
 
     def add_settings(self, *, secrets: bool) -> None:
         """Add the configuration, users.json and, if wanted, the secrets folder."""

@@ -21,6 +21,7 @@ from goclaw.ops.backup.archive import (
     CONFIG,
     DATABASE,
     MEDIA,
+    NOTES,
     REGISTRIES,
     SECRETS,
     USERS,
@@ -35,6 +36,7 @@ from goclaw.ops.backup.swap import StagedRestore, leftovers, pending, remove, sw
 from goclaw.registries.file import check_catalog
 from goclaw.store.backup import check_database
 from goclaw.store.schema import migrate
+from goclaw.workspace import move_notes
 
 Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
@@ -114,6 +116,7 @@ class _Restoring:
         settled, waiting = self._lay_database(unpacked / DATABASE, manifest)
         self._lay_media(unpacked / MEDIA)
         self._lay_registries(unpacked / REGISTRIES)
+        self._lay_notes(unpacked, manifest)
         future, users = self._here, self._here.users_path
         if self._wanted.settings:
             future = self._lay_config(unpacked, manifest)
@@ -164,6 +167,18 @@ class _Restoring:
         self.ready.empty(place.with_name(f"{place.name}-journal"))
         self.ready.put(new, place)
         self._parts.append("registries")
+
+    def _lay_notes(self, unpacked: Path, manifest: Manifest) -> None:
+        """Make private notes ready, those that an earlier version kept in workspaces, too, if they are restored."""
+        new = unpacked / NOTES
+        if not new.exists() and not self._wanted.workspace:
+            return  # the present ones stay
+        own = [unpacked / name for name in manifest.own_workspaces]
+        move_notes(new, [*own, unpacked / WORKSPACE])
+        count = sum(path.is_file() for path in new.rglob("*"))
+        self.ready.put(new, self._here.state_dir / NOTES)
+        if count:
+            self._parts.append("1 private note" if count == 1 else f"{count:,} private notes")
 
     def _lay_config(self, unpacked: Path, manifest: Manifest) -> Config:
         """Make the configuration ready; return the one that will be in force."""
@@ -243,7 +258,7 @@ def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
     Raises:
         StateError: it does.
     """
-    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, SECRETS, WORKSPACE, WORKSPACES}
+    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, NOTES, SECRETS, WORKSPACE, WORKSPACES}
     odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
     # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]

@@ -179,7 +179,7 @@ class _Watch:
             workspace = await self._workspace(interest.actor)
             folders = await _folders(workspace, interest)
             try:
-                async with open_hints(workspace.root, sorted(folders)) as hints:
+                async with open_hints(workspace, sorted(folders)) as hints:
                     await self._follow(workspace, interest, folders, hints)
             except NothingTold as error:
                 if isinstance(error.__cause__, FileNotFoundError):

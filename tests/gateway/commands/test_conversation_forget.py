@@ -40,7 +40,7 @@ async def test_it_explains_itself_and_deletes_with_the_code_only(tmp_path: Path)
         await said(core, "first")
         explained = await core.command("/forget")
         assert explained.startswith("This deletes this conversation forever: 2 messages (tool calls")
-        assert "memory notes and other files in the workspace" in explained and "/clear" in explained
+        assert "memory notes, your private ones too" in explained and "/clear" in explained
         for slip in ("/forget yes", "/forget now please", "/forget 000000"):
             assert await core.command(slip) == (
                 "That code is wrong or has expired. Nothing was deleted. Send /forget for a new one."

@@ -18,5 +18,7 @@ def home(tmp_path: Path) -> Home:
     (made.state / "secrets").mkdir(mode=0o700)
     (made.state / "secrets" / "telegram_token").write_text(TOKEN)
     (made.workspace / "memory").mkdir(parents=True)
+    (made.state / "notes" / "telegram:5").mkdir(parents=True)
+    (made.state / "notes" / "telegram:5" / "tea.md").write_text("Ann hides the tea.\n")
     (made.workspace / "MEMORY.md").write_text("Ann likes tea.\n")
     return made

@@ -33,6 +33,7 @@ def test_everything_is_in_it_but_secrets_and_what_can_be_made_again(home: Home) 
         "manifest.json",
         picture,
         f"{picture}.type",
+        "notes/telegram:5/tea.md",
         "users.json",
         "workspace/MEMORY.md",
     ]

@@ -66,9 +66,11 @@ def test_everything_comes_back_and_what_was_there_is_kept(home: Home) -> None:
     (home.state / "secrets" / "telegram_token").write_text("another")
     (home.workspace / "MEMORY.md").write_text("Ann likes coffee.\n")
     (home.workspace / "new.md").write_text("new")
+    (home.state / "notes" / "telegram:5" / "tea.md").write_text("Ann drinks it.\n")
     picture.unlink()
     done = home.restore()
     assert home.texts() == SAID
+    assert tree(home.state / "notes") == {"telegram:5/tea.md": b"Ann hides the tea.\n"}
     assert home.texts("tui:bob") == ["look", "Answer to look"]
     assert picture.read_bytes() == b"\x89PNG a picture"
     assert home.loaded().config.log_level == "INFO"
@@ -77,7 +79,7 @@ def test_everything_comes_back_and_what_was_there_is_kept(home: Home) -> None:
     assert tree(home.workspace) == {"MEMORY.md": b"Ann likes tea.\n"}
     assert (home.workspace / "memory").is_dir()
     assert leftovers(home) == []
-    kept = ["blobs/media", "config.yaml", "goclaw.db", "secrets", "users.json", "workspace"]
+    kept = ["blobs/media", "config.yaml", "goclaw.db", "notes", "secrets", "users.json", "workspace"]
     assert asides(home) == [f"state/{name}" for name in kept]
     assert "said after the backup" in old_texts(home)
     assert set(done.kept) == {home.state / "blobs", home.state}
@@ -127,6 +129,24 @@ def test_a_backup_can_be_restored_twice(home: Home) -> None:
     home.restore()
     assert home.texts() == SAID
     assert asides(home) == sorted(2 * list(set(asides(home))))
+
+
+@pytest.mark.promise("P-memory-own-notes")
+@pytest.mark.parametrize("workspace", [True, False])
+def test_private_notes_of_an_earlier_versions_backup_come_where_no_command_sees_them(
+    home: Home, workspace: bool
+) -> None:
+    """That version kept them in the workspace."""
+    shutil.move(home.state / "notes", home.workspace / "memory" / "users")
+    home.back_up()
+    archive = rewritten(home, **{"notes/telegram:5/tea__md": None})
+    shutil.move(home.workspace / "memory" / "users", home.state / "notes")
+    (home.state / "notes" / "telegram:5" / "tea.md").write_text("Ann drinks it.\n")
+    home.restore(archive, workspace=workspace)
+    tea = b"Ann hides the tea.\n" if workspace else b"Ann drinks it.\n"
+    assert tree(home.state / "notes") == {"telegram:5/tea.md": tea}
+    assert tree(home.workspace) == {"MEMORY.md": b"Ann likes tea.\n"}
+    assert leftovers(home) == []
 
 
 def test_what_the_backup_does_not_hold_stays(home: Home) -> None:

@@ -26,6 +26,7 @@ from goclaw.servers.mcp.offer import ClientCall, McpExport, open_offer
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.workspace.notes import Notes
 from tests.harness import PATIENCE, Answer, Core, World
 
 ANN, BOB = "tui:ann", "telegram:7"
@@ -59,6 +60,10 @@ class House:
     @property
     def files(self) -> Path:
         return self.world.config.workspace_path
+
+    def shown(self, path: str) -> Path:
+        """Where a path of the workspace lies on the disk."""
+        return Notes(self.world.notes).place(path) or self.files / path
 
     def put_users(self, *users: User) -> None:
         """What users.json says from now on."""

@@ -98,7 +98,7 @@ def put(home: House, path: str, text: str) -> None:
     """Write a file at once: a look in between would be another change."""
     ready = home.files.with_name("ready")
     ready.write_text(text)
-    ready.replace(home.files / path)
+    ready.replace(home.shown(path))
 
 
 def change(path: str, event: str) -> dict[str, str]:
@@ -148,7 +148,7 @@ async def test_monitors_hear_of_every_file_that_is_listed_and_nobody_elses_notes
     async with inhabited(tmp_path) as home, home.listener() as listener:
         put(home, "kept.txt", "one")
         put(home, ".gitignore", "*.log\n")
-        (home.files / "memory" / "users" / ANN).mkdir(parents=True)
+        home.shown(f"memory/users/{ANN}").mkdir(parents=True)
         async with monitor(listener, "a", ANN) as ann, monitor(listener, "b", BOB) as bob:
             await until(lambda: sorted(watches()) == sorted([f"files of {ANN}", f"files of {BOB}"]), home)
             put(home, "kept.txt", "two, longer")
