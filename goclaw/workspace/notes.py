@@ -43,10 +43,12 @@ class Notes:
 
     @property
     def are_any(self) -> bool:
-        """Whether there is a folder to be listed. Blocks."""
-        if self.folder is None or (self.viewer is not None and not _is_name(self.viewer)):
+        """Whether there are notes to be listed. Blocks."""
+        if self.folder is None:
             return False
-        return (self.folder / (self.viewer or "")).is_dir()
+        if self.viewer is None:
+            return any(self.folder.glob("*"))
+        return _is_name(self.viewer) and (self.folder / self.viewer).is_dir()
 
     def shows(self, key: str) -> bool:
         """Whether the notes of this person may be seen."""

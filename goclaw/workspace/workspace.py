@@ -43,7 +43,7 @@ from goclaw.workspace.finding import (
     names_of,
 )
 from goclaw.workspace.forbidden_files import Inode, inode_of
-from goclaw.workspace.notes import USERS, Notes, parts_of_note
+from goclaw.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import open_beneath
 from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_root, root_at
 from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, spelled, without_mark
@@ -334,11 +334,14 @@ class Workspace:
         return list(found.values())[:limit]
 
     def _entries(self, folder: str, limit: int) -> tuple[str, list[tuple[str, int | None]]]:
-        with self._file(folder, os.O_PATH) as (_, described):
-            if not described.is_folder:
-                raise ToolError(f"not a directory: {folder}")
-        names = Sight(self._resolver).names_in("" if described.path == "." else described.path, limit)
-        return described.path, [(name, None if found is None else found.st_size) for name, _, found in names]
+        try:
+            path = self._folder(folder)
+        except ToolError:
+            path = self._name(folder)
+            if path != ABOVE or not self._resolver.notes.are_any:
+                raise
+        names = Sight(self._resolver).names_in("" if path == "." else path, limit)
+        return path, [(name, None if found is None else found.st_size) for name, _, found in names]
 
     def _find(self, wanted: FileQuery, most: int, seconds: float) -> FoundFiles:
         return find(self._resolver, replace(wanted, folder=self._folder(wanted.folder)), most=most, seconds=seconds)

@@ -175,6 +175,8 @@ async def test_the_first_note_makes_the_folder_that_lists_it(tmp_path: Path) -> 
     (tmp_path / "work").mkdir()
     async with Workspace(tmp_path / "work", notes=tmp_path / "state/notes") as workspace:
         bob = workspace.seen_by(BOB)
+        (tmp_path / "state/notes").mkdir(parents=True)
+        assert await workspace.paths() == [], "nobody has notes yet"
         with pytest.raises(ToolError, match="is a directory"):
             await bob.write_bytes(f"memory/users/{BOB}", b"x")
         assert not (tmp_path / "state/notes" / BOB).exists()
@@ -184,6 +186,8 @@ async def test_the_first_note_makes_the_folder_that_lists_it(tmp_path: Path) -> 
         (workspace.root / "memory").rmdir()
         assert await bob.paths() == ["memory/", "memory/users/", f"memory/users/{BOB}/", f"memory/users/{BOB}/n.md"]
         assert [entry.path for entry in await bob.walk(["memory/**/*.md"])] == [f"memory/users/{BOB}/n.md"]
+        assert await bob.entries("memory", 10) == ("memory", [("users", None)])
+        assert await answer(workspace.seen_by(ANN).entries("memory", 10)) == "file not found: memory"
         assert await bob.has_link(f"memory/users/{BOB}/n.md") is False
         await bob.remove(f"memory/users/{BOB}/n.md")
         assert await bob.paths_in(f"memory/users/{BOB}") == []

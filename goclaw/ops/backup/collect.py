@@ -201,9 +201,10 @@ class _Collection:
         for place, _, files in os.walk(root):
             inner = Path(NOTES, Path(place).relative_to(root))
             self._packer.add_folder(str(inner), 0o700, Path(place).stat().st_mtime)
-            for name in sorted(files):
+            for path in (Path(place, name) for name in sorted(files)):
                 with suppress(FileNotFoundError):  # removed since the folder was listed
-                    self._packer.add_path(str(inner / name), Path(place, name))
+                    if path.is_file():
+                        self._packer.add_path(str(inner / path.name), path)
 
     def add_settings(self, *, secrets: bool) -> None:
         """Add the configuration, users.json and, if wanted, the secrets folder."""
