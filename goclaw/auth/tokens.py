@@ -141,6 +141,8 @@ async def _watch(tokens: Tokens, path: Path, clock: Clock) -> None:
         await clock.sleep(LOOK_SECONDS)
         if look.is_due():
             await tokens.refresh()
+        if tokens.problem:
+            look.forget()  # what cannot be read now (no descriptor is free, say) may be later, without a change
 
 
 def digest_of(secret: str) -> str:

@@ -2,16 +2,28 @@
 
 import asyncio
 import json
+import resource
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from goclaw.auth.tokens import MAX_TOKENS, Token, Tokens, add_token, digest_of, read_tokens, revoke_token
+from goclaw.auth.tokens import (
+    LOOK_SECONDS,
+    MAX_TOKENS,
+    Token,
+    Tokens,
+    add_token,
+    digest_of,
+    open_tokens,
+    read_tokens,
+    revoke_token,
+)
 from goclaw.core.clock import SteppedClock
 from goclaw.core.redact import mask
 from goclaw.errors import ConfigError
+from tests.harness import before_the_next_look
 
 
 @pytest.fixture
@@ -82,6 +94,28 @@ async def test_guesses_do_not_have_the_file_read(path: Path, monkeypatch: pytest
     for _ in range(5):
         assert await tokens.find_new("guessed") == ""
     assert read == [path]
+
+
+async def test_tokens_that_cannot_be_read_for_a_moment_are_good_again_without_a_change_of_the_file(path: Path) -> None:
+    secret, clock = add_token(path, "laptop", "tui:ann", 1.0), SteppedClock()
+    began = clock.now()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with open_tokens(path, clock) as tokens:
+
+        async def look(until: Callable[[], object]) -> None:
+            async with asyncio.timeout(20):
+                while not until():
+                    if clock.sleepers:
+                        clock.advance(LOOK_SECONDS)
+                    await before_the_next_look()
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # no descriptor is free
+        try:
+            await look(lambda: clock.now() >= began + 4 * LOOK_SECONDS)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert tokens.problem and tokens.find(secret) == ""
+        await look(lambda: tokens.find(secret))
 
 
 def test_a_revoked_token_is_none(path: Path) -> None:

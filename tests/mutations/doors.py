@@ -117,6 +117,15 @@ BUGS: list[Bug] = [
         "tests/auth/test_tokens.py::test_a_file_that_others_can_read_or_change_lets_nobody_in",
     ),
     bug(
+        "access tokens that could not be read are not read again",
+        "class outage: no client gets in until the file changes",
+        _TOKENS,
+        "        if tokens.problem:",
+        "        if False:",
+        "tests/auth/test_tokens.py::"
+        "test_tokens_that_cannot_be_read_for_a_moment_are_good_again_without_a_change_of_the_file",
+    ),
+    bug(
         "a revoked token keeps its connections",
         "2026.3.28 batch, GHSA-xmxx: revoked tokens keep a live connection",
         _SERVING,
