@@ -103,6 +103,14 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_request.py::test_a_message_is_sent_without_the_library_s_objects",
     ),
     bug(
+        "a machine without a temporary folder ends the start",
+        "class start: a traceback where a lock cannot be had",
+        "goclaw/channels/telegram/poll_lock.py",
+        "    except FileNotFoundError as error:  # none",
+        "    except ZeroDivisionError as error:  # none",
+        "tests/channels/telegram/test_poll_lock.py::test_without_a_temporary_folder_the_runtime_folder_alone_holds_it",
+    ),
+    bug(
         "the first poll, which was sent early, is sent again by the poll loop",
         "class telegram: an answer that is thrown away, and a request too many at each start",
         "goclaw/channels/telegram/first_poll.py",

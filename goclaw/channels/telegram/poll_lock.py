@@ -33,7 +33,7 @@ def only_poller(token: str, base_url: str, state_dir: Path) -> Iterator[None]:
     Where no folder can hold the lock, the block runs without: Telegram itself still reports two pollers (409).
 
     Raises:
-        Taken: another process does; the message is `another GoClaw (pid 5, /home/ann/.goclaw)`.
+        BotInUse: another process does; the message is `another GoClaw (pid 5, /home/ann/.goclaw)`.
     """
     name = _lock_name(token, base_url)
     with ExitStack() as stack:
@@ -96,9 +96,11 @@ def _lock_name(token: str, base_url: str) -> str:
 
 def _lock_folders() -> Iterator[Path]:
     """Yield the user's runtime folder, and one that is there without a login as well; those that are ours alone."""
-    candidates = [Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}"]
-    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
-        candidates.insert(0, Path(runtime))
+    candidates = [Path(runtime)] if (runtime := os.environ.get("XDG_RUNTIME_DIR")) else []
+    try:
+        candidates.append(Path(tempfile.gettempdir()) / f"goclaw-{os.geteuid()}")
+    except FileNotFoundError as error:  # none can be written to: a container with a root that can only be read
+        log.debug("no temporary folder holds a lock: %s", error)
     for folder in candidates:
         try:
             folder.mkdir(mode=0o700, exist_ok=True)

@@ -1,5 +1,6 @@
 """One poller per bot on a machine, and no lock that outlives who held it."""
 
+import errno
 import os
 import signal
 import stat
@@ -79,3 +80,17 @@ def test_without_any_folder_it_goes_on_without_a_lock(runtime: Path, monkeypatch
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(runtime / "missing"))
     with only_poller("42:x", "http://bot.example", HERE):
         pass
+
+
+def test_without_a_temporary_folder_the_runtime_folder_alone_holds_it(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.gettempdir", none)
+    with only_poller("42:x", "http://bot.example", HERE):
+        assert len(list(runtime.glob("*.lock"))) == 1
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    with only_poller("42:x", "http://bot.example", HERE):
+        assert list(runtime.rglob("*.lock")) == []
