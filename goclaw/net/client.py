@@ -60,6 +60,9 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
     Certificates are checked against the system's store (`SSL_CERT_FILE` is honoured); `HTTP(S)_PROXY`, `NO_PROXY` and
     `.netrc` are read once, here (`net.environment`). There is no total timeout: a stream may take as long as it moves.
     Cookies are not kept: nothing that we ask needs them, and a hostile server would fill the memory with them.
+
+    Raises:
+        ConfigError: a proxy of the environment has no address that can be used.
     """
     timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_read=IDLE_TIMEOUT)
     environment = await asyncio.to_thread(read_environment)

@@ -17,6 +17,8 @@ import aiohttp
 from aiohttp.hdrs import AUTHORIZATION
 from yarl import URL
 
+from goclaw.errors import ConfigError
+
 log = logging.getLogger(__name__)
 
 DEFAULT_ENTRY = "default"
@@ -66,13 +68,16 @@ def read_environment() -> NetworkEnvironment | None:
     """Read `HTTP_PROXY`, `HTTPS_PROXY` and `.netrc` (or the file that `NETRC` names); None: there is nothing to apply.
 
     Blocks. A file that cannot be read is logged and left out.
+
+    Raises:
+        ConfigError: a proxy has no address that can be used. To go past it could tell servers who asks.
     """
     logins = _logins(_netrc_path())
     proxies = {}
     for scheme, address in getproxies().items():
-        proxy = URL(address)
         if scheme not in ("http", "https", "ws", "wss"):
             continue
+        proxy = _proxy(scheme, address)
         if proxy.scheme in ("https", "wss"):
             log.warning("the proxy at %s is not used: it speaks TLS itself, which is not supported", proxy.host)
             continue
@@ -81,6 +86,17 @@ def read_environment() -> NetworkEnvironment | None:
             proxy = proxy.with_user(user).with_password(password)
         proxies[scheme] = proxy
     return NetworkEnvironment(proxies, logins) if proxies or logins else None
+
+
+def _proxy(scheme: str, address: str) -> URL:
+    try:
+        proxy = URL(address)
+    except ValueError:
+        proxy = URL()
+    if not proxy.host:
+        # Its own words may hold a password.
+        raise ConfigError(f"{scheme.upper()}_PROXY: is no address of a proxy; write http://HOST:PORT")
+    return proxy
 
 
 def _netrc_path() -> Path | None:

@@ -415,6 +415,14 @@ BUGS: list[Bug] = [
         "tests/net/test_environment.py::test_both_are_read_once_for_a_client",
     ),
     bug(
+        "the address of a proxy is taken as it is",
+        "class config: a traceback at the start that names no variable",
+        "goclaw/net/environment.py",
+        "        proxy = _proxy(scheme, address)",
+        "        proxy = URL(address)",
+        "tests/net/test_environment.py::test_a_proxy_without_an_address_is_named_and_not_gone_past",
+    ),
+    bug(
         "what stands in a broken .netrc is logged",
         "class secrets: passwords in logs",
         "goclaw/net/environment.py",

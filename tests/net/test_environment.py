@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import encode_basic_auth, web
 
+from goclaw.errors import ConfigError
 from goclaw.net import LOOPBACK_ONLY, open_client
 
 NETRC = """
@@ -139,3 +140,13 @@ async def test_a_file_that_is_none_is_told_once_without_its_words(
     assert len(caplog.records) == 1 and f"{tmp_path / '.netrc'}: not used" in caplog.text
     assert "b-secret-word" not in caplog.text
     assert server.header("Authorization") == [None, None]
+
+
+@pytest.mark.parametrize("address", ["http://me:a-secret-word@host:port", "http://[::1", "a-secret-word", "host:3128"])
+async def test_a_proxy_without_an_address_is_named_and_not_gone_past(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", address)
+    with pytest.raises(ConfigError, match=r"^HTTPS_PROXY: is no address of a proxy; write http://HOST:PORT$"):
+        async with open_client():
+            pass
