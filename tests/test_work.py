@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tests.work.bounds import PYTHON, excesses, goal_of, rows
-from tests.work.measure import ALL, IDLE, START, TURNS, measure
+from tests.work.bounds import PYTHON, Row, excesses, goal_of, rows
+from tests.work.measure import ALL, IDLE, START, TURNS, Work, measure
 from tests.work.stage import system_calls, tracer
 
 
@@ -32,6 +32,14 @@ def test_every_scenario_has_its_counts_and_its_goals() -> None:
     kinds = ("calls", "statements", "transactions", "fsyncs", "hops", "tasks", "log-lines", "requests", "system-calls")
     assert counted >= {(scenario, kind) for scenario in (*TURNS, ALL, IDLE) for kind in kinds} | {(START, "modules")}
     assert [row for row in table if row.goal != goal_of(row.scenario, row.kind, row.before)] == []
+
+
+def test_what_is_not_counted_any_more_does_not_pass_for_work_that_is_not_done() -> None:
+    table = [Row("plain", kind, 80, 40, 40) for kind in ("statements", "system-calls", "system-calls.read")]
+    works = {"plain": Work({"statements": 0, "calls": 9}, {})}
+    assert [text.partition(" (")[0] for text in excesses(works, table)] == ["plain statements: nothing was counted"]
+    traced = {"plain": Work({"statements": 40, "system-calls": 0}, {})}
+    assert [text.partition(" (")[0] for text in excesses(traced, table)] == ["plain system-calls: nothing was counted"]
 
 
 def test_system_calls_are_those_between_two_marks_and_not_the_listeners() -> None:

@@ -80,9 +80,14 @@ def measured_rows(found: Mapping[str, Work], before: Mapping[tuple[str, str], in
 
 
 def excesses(found: Mapping[str, Work], table: Iterable[Row]) -> Iterator[str]:
-    """A text for each count above its bound, with the places that have most of it."""
+    """A text for each count above its bound, with the places that have most of it.
+
+    And for each that is gone: what is not counted any more, since the probe came off, would hold every bound.
+    """
     for row in table:
         totals = found[row.scenario].totals
+        if row.now >= FEW and "." not in row.kind and is_taken(row.kind, totals) and not totals.get(row.kind, 0):
+            yield f"{row.scenario} {row.kind}: nothing was counted (it was {row.now}); is it counted at all?"
         if is_comparable(row.kind) and (now := totals.get(row.kind, 0)) > row.bound:
             yield f"{row.scenario} {row.kind}: {now}, at most {row.bound} (it was {row.now}); most of it:" + "".join(
                 f"\n{number:8}  {place}" for place, number in top(found[row.scenario], row.kind, 8)
@@ -92,6 +97,11 @@ def excesses(found: Mapping[str, Work], table: Iterable[Row]) -> Iterator[str]:
 def is_comparable(kind: str) -> bool:
     """Whether this Python's count can be held against the table."""
     return sys.version_info[:2] == PYTHON or not kind.startswith(BY_PYTHON)
+
+
+def is_taken(kind: str, totals: Mapping[str, int]) -> bool:
+    """Whether a kind can be counted here: system calls need a tracer."""
+    return kind not in ("system-calls", "fsyncs") or "system-calls" in totals
 
 
 def top(work: Work, kind: str, most: int) -> list[tuple[str, int]]:
