@@ -2,8 +2,10 @@
 
 import pytest
 
+from goclaw.auth.audit import FACT
 from goclaw.ops.backup.settle import Settled, remember_replaced, settle
 from goclaw.store.database import BoundStatement
+from goclaw.store.settings import Settings, stored_fact
 from tests.ops.backup.support import Home, promised, step, taken_in
 
 NOTE = "[not taken up: restored from a backup of 2025-06-15 15:06 UTC]"
@@ -49,6 +51,12 @@ def test_a_database_with_nothing_open_stays_as_it_is(home: Home) -> None:
     before = home.rows("SELECT * FROM messages"), home.rows("SELECT * FROM inbox")
     assert settle(home.database, MADE, MADE + 60) == Settled(0, 0)
     assert (home.rows("SELECT * FROM messages"), home.rows("SELECT * FROM inbox")) == before
+
+
+def test_it_knows_no_end_of_an_audit_log_that_another_machine_keeps(home: Home) -> None:
+    home.write(Settings.learning(FACT, {"number": 5, "digest": "0" * 64}), Settings.learning("written", 1.0))
+    settle(home.database, MADE, MADE + 60)
+    assert stored_fact(home.database, FACT) is None and stored_fact(home.database, "written") == 1.0
 
 
 def test_what_the_replaced_database_took_in_is_known_and_done(home: Home) -> None:
