@@ -113,10 +113,10 @@ def _places(workspace: Workspace, folders: Iterable[str]) -> dict[Path, str]:
 def _are_local(folders: Iterable[str]) -> bool:
     """Return whether only this machine writes to the folders, which are real paths. Blocks."""
     try:
-        lines = MOUNTS.read_text("utf-8", errors="surrogateescape").splitlines()
+        text = MOUNTS.read_bytes().decode(errors="surrogateescape")  # text would end lines at \r, too
     except OSError:
         return sys.platform != "linux"  # macOS has no such list
-    kinds = dict(_mount(line) for line in lines)  # what was mounted later hides what is below
+    kinds = dict(map(_mount, filter(None, text.split("\n"))))  # what was mounted later hides what is below
     # The innermost comes first.
     mounts = sorted(kinds, key=len, reverse=True)
     return all(kinds.get(_mount_of(f"{folder}/", mounts)) in LOCAL_FILE_SYSTEMS for folder in folders)

@@ -206,6 +206,17 @@ async def test_in_a_network_folder_others_write_so_there_is_a_sweep_each_minute(
         assert await settled(sweeps) == number + sweeps_more
 
 
+async def test_a_mount_whose_name_has_other_line_ends_in_it_does_not_end_the_watch(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel escapes only the ends of its own lines."""
+    mounted(monkeypatch, workspace.root, LOCAL, "37 28 0:50 / /media/ann/My\x85Di\rsk rw,relatime - vfat /dev/sdb1 rw")
+    async with watching_of(workspace) as sweeps:
+        number = await settled(sweeps)
+        (workspace.root / "MEMORY.md").write_text("the green fence")
+        await sweeps.after(number)
+
+
 @pytest.mark.parametrize("path", [".", "docs/*/notes"])
 async def test_what_is_searched_but_not_watched_is_swept_each_minute(workspace: Workspace, path: str) -> None:
     async with watching_of(workspace, path) as sweeps:

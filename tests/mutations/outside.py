@@ -439,6 +439,14 @@ BUGS: list[Bug] = [
         "tests/memory/test_watching.py::test_where_the_kernel_tells_all_a_sweep_without_a_reason_is_rare",
     ),
     bug(
+        "the name of a mount ends the watch of the notes",
+        "class memory: a stick that is plugged in stops the search from seeing changes",
+        "goclaw/workspace/hints.py",
+        'filter(None, text.split("\\n"))',
+        "text.splitlines()",
+        "tests/memory/test_watching.py::test_a_mount_whose_name_has_other_line_ends_in_it_does_not_end_the_watch",
+    ),
+    bug(
         "notes in a network folder are found hours later",
         "class memory: inotify tells nothing of what other machines write",
         "goclaw/workspace/hints.py",
