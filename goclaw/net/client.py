@@ -78,6 +78,8 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
 def _connections() -> int:
     """Return how many connections this process has file descriptors for."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
     return max(OTHER_FILES, min(MAX_CONNECTIONS, allowed - OTHER_FILES))
 
 
