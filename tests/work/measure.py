@@ -25,7 +25,7 @@ EXEC: Mapping[str, tuple[int, str]] = {"exec": (PERSON, "exec")}
 """What a command costs depends on the machine's sandbox: it is printed, and has no bound."""
 ALL, IDLE, START = "all", "idle", "start"
 STARTED_SECONDS = 3.0
-"""Since the first poll: what a start leaves to do later has begun then."""
+"""Since it is ready: what a start leaves to do later has begun then."""
 DEFERRED_SECONDS = 17.0
 """Since the first turn: what turns left to do later is done then, and is counted with all of them."""
 MAINTENANCE_SECONDS = 6.0

@@ -185,7 +185,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def open_stage(people: Mapping[int, int]) -> AsyncIterator[Stage]:
-    """Start the fakes and the daemon, and wait for its first poll; `people` as in `prepare`."""
+    """Start the fakes and the daemon, and wait until it is ready; `people` as in `prepare`."""
     with tempfile.TemporaryDirectory(prefix="goclaw-work-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         async with FakeTelegram() as telegram, echo_model() as model:
@@ -209,7 +209,8 @@ async def open_stage(people: Mapping[int, int]) -> AsyncIterator[Stage]:
                 )
             try:
                 async with asyncio.timeout(START_SECONDS):
-                    await eventually(lambda: telegram.called("getUpdates") or process.returncode, START_SECONDS)
+                    # The first poll goes out early; the menu of commands is set when everything else is there.
+                    await eventually(lambda: telegram.called("setMyCommands") or process.returncode, START_SECONDS)
                     assert process.returncode is None, (folder / "daemon.out").read_text()
                     reader, writer = await asyncio.open_unix_connection(str(folder / "probe"), limit=2**24)
                 with closing(writer):
