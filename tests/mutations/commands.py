@@ -6,6 +6,7 @@ _BWRAP = "goclaw/execution/sandbox/bubblewrap.py"
 _BROKER = "goclaw/execution/sandbox/broker_main.py"
 _METADATA = "goclaw/execution/sandbox/metadata_calls.py"
 _METADATA_TESTS = "tests/execution/sandbox/test_metadata_calls.py"
+_HOSTILE_TESTS = "tests/execution/sandbox/test_broker_main_tree_hostile.py"
 _SHELL = "goclaw/execution/sandbox/shell.py"
 
 BUGS: list[Bug] = [
@@ -234,6 +235,14 @@ BUGS: list[Bug] = [
         "        yield from ((_AT_LEAST, 0, 1, _FIRST_UNKNOWN), _answer(_ERRNO | errno.ENOSYS))\n",
         "        yield from ()\n",
         "tests/execution/sandbox/test_seccomp.py::test_calls_that_are_newer_than_the_filter_do_not_exist",
+    ),
+    bug(
+        "a descriptor's signal may end the supervisor",
+        "issue 21: F_SETOWN, F_SETSIG SIGKILL, and the tree lives on",
+        "goclaw/execution/sandbox/seccomp.py",
+        "        yield from _for_call(_FCNTL[column], ",
+        "        yield from _for_call(None, ",
+        f"{_HOSTILE_TESTS}::test_a_command_has_its_supervisor_ended_by_no_descriptor",
     ),
     bug(
         "the canary does not try modes",

@@ -128,6 +128,12 @@ _SIGNALS: dict[str, tuple[tuple[int | None, int | None], int]] = {
     "pidfd_open": ((434, 434), 0),
 }
 
+_FCNTL: tuple[int | None, int | None] = (72, 25)
+_F_SETOWN, _F_SETOWN_EX = 8, 15
+_SET_OWNER = (0x8901, 0x8902)  # FIOSETOWN, SIOCSPGRP
+"""Commands of `fcntl` and `ioctl` that name a process to get a signal of one's choice when a descriptor is ready:
+linux/fcntl.h, asm-generic/sockios.h. All but F_SETOWN have the process in memory, where a filter cannot look."""
+
 METADATA: dict[str, tuple[int | None, int | None]] = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -295,6 +301,9 @@ def _by_argument(
         everybody = [0xFFFFFFFF, *protected, *(-pid & 0xFFFFFFFF for pid in protected)]
         for numbers, index in _SIGNALS.values():
             yield from _for_call(numbers[column], [*_load_argument(index), *_unless_equal(everybody, refuse), allow])
+        owner = [*_load_argument(2), *_unless_equal(everybody, refuse), allow]
+        commands = [(_EQUAL, 0, 1, _F_SETOWN_EX), refuse, (_EQUAL, 0, len(owner), _F_SETOWN), *owner]
+        yield from _for_call(_FCNTL[column], [*_load_argument(1), *commands, allow])
 
 
 def _ioctl(among_strangers: bool, metadata: _Instruction) -> Iterator[_Instruction]:
@@ -302,7 +311,7 @@ def _ioctl(among_strangers: bool, metadata: _Instruction) -> Iterator[_Instructi
     yield from _unless_equal((_TIOCSTI, _TIOCLINUX), refuse)
     if among_strangers:
         yield from _unless_equal((FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR), metadata)
-        yield from _unless_equal(_REFUSED_ATTRIBUTES, refuse)
+        yield from _unless_equal((*_REFUSED_ATTRIBUTES, *_SET_OWNER), refuse)
 
 
 def _for_call(number: int | None, body: list[_Instruction]) -> list[_Instruction]:

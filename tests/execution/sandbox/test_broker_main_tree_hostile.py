@@ -1,11 +1,14 @@
-"""The short form of `trees.py`: every shape of tree, in every tier."""
+"""The short form of `trees.py`: every shape of tree, in every tier; and attacks on the supervisor in the broker."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
-from goclaw.execution.sandbox.base import Sandbox
-from tests.execution.sandbox.probes import program
+from goclaw.execution.sandbox import landlock
+from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.broker import open_broker
+from tests.execution.sandbox.probes import INSIDE_PATH, program
 from tests.execution.sandbox.trees import SHAPES, kill_one
 from tests.lanes import repeats
 
@@ -22,3 +25,42 @@ async def test_nothing_of_a_hostile_tree_is_left_after_half_a_second(
         seconds, left = await kill_one(sandbox, tmp_path, shape)
         assert left == 0
         assert seconds < 0.5
+
+
+END_IT_BY_A_DESCRIPTOR = """
+import fcntl, os, signal, socket, struct, time
+supervisor, mine = os.getppid(), os.getpid()
+left, right = socket.socketpair()
+fcntl.fcntl(left, 10, int(signal.SIGKILL))  # F_SETSIG
+for name, set_owner in {
+    'F_SETOWN': lambda: fcntl.fcntl(left, fcntl.F_SETOWN, supervisor),
+    'its group': lambda: fcntl.fcntl(left, fcntl.F_SETOWN, -supervisor),
+    'F_SETOWN_EX': lambda: fcntl.fcntl(left, 15, struct.pack('=ii', 1, supervisor)),
+    'FIOSETOWN': lambda: fcntl.ioctl(left, 0x8901, struct.pack('=i', supervisor)),
+    'SIOCSPGRP': lambda: fcntl.ioctl(left, 0x8902, struct.pack('=i', supervisor)),
+}.items():
+    try: set_owner()
+    except PermissionError: print(name, 'refused', flush=True)
+    fcntl.fcntl(left, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    right.send(b'x'); time.sleep(0.05)
+    fcntl.fcntl(left, fcntl.F_SETFL, os.O_NONBLOCK)
+fcntl.fcntl(left, fcntl.F_SETOWN, mine)
+print('ended in order')
+"""
+"""A tree whose supervisor was killed lived on."""
+
+in_the_broker = pytest.mark.skipif(not landlock.abi(), reason="no Landlock: the broker does not work here")
+
+
+async def said(script: str, workspace: Path) -> list[str]:
+    command = SandboxCommand((program(), "-I", "-S", "-c", script), workspace, {"PATH": INSIDE_PATH})
+    async with open_broker() as broker, asyncio.timeout(20), broker.run(command, Policy(workspace)) as process:
+        return b"".join([chunk async for chunk in process.output]).decode().splitlines()
+
+
+@in_the_broker
+@pytest.mark.promise("P-exec-timeout")
+async def test_a_command_has_its_supervisor_ended_by_no_descriptor(tmp_path: Path) -> None:
+    *refused, last = await said(END_IT_BY_A_DESCRIPTOR, tmp_path)
+    assert last == "ended in order"
+    assert len([line for line in refused if line.endswith("refused")]) == 5

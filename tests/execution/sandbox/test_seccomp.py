@@ -39,7 +39,7 @@ def numbers() -> dict[str, tuple[int | None, int | None]]:
     tables = (seccomp._ONLY_ON_ITSELF, seccomp._MODES, seccomp._SIGNALS)
     with_argument = {name: found for table in tables for name, (found, _) in table.items()}
     plain = seccomp._ALWAYS_REFUSED | seccomp._REFUSED_AMONG_STRANGERS | seccomp._NOT_IMPLEMENTED
-    single = {"clone": seccomp._CLONE, "socket": seccomp._SOCKET, "ioctl": seccomp.IOCTL}
+    single = {"clone": seccomp._CLONE, "socket": seccomp._SOCKET, "ioctl": seccomp.IOCTL, "fcntl": seccomp._FCNTL}
     return plain | with_argument | seccomp.METADATA | single
 
 
@@ -78,6 +78,9 @@ def test_each_call_gets_its_answer(machine: str) -> None:
         EPERM,
         EPERM,
     )
+    owners = (78, 77, -77 & 0xFFFFFFFF)
+    assert [ask("fcntl", 3, 8, owner) for owner in owners] == [ALLOW, EPERM, EPERM]
+    assert (ask("fcntl", 3, 15), ask("fcntl", 3, 4, 77), ask("ioctl", 3, 0x8901)) == (EPERM, ALLOW, EPERM)
     assert answer(program, machine, 0, arch=1) == KILL
     if machine == "x86_64":
         assert answer(program, machine, 0x40000000 | 41, 1) == ENOSYS
