@@ -245,6 +245,14 @@ BUGS: list[Bug] = [
         f"{_HOSTILE_TESTS}::test_a_command_has_its_supervisor_ended_by_no_descriptor",
     ),
     bug(
+        "the alarm of a supervisor is a pipe, which the command takes it out of",
+        "issue 21: the limit of processes while chmod keeps the supervisor busy",
+        _BROKER,
+        "    watched, alarm = socket.socketpair()\n",
+        "    watched, alarm = (socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, one) for one in os.pipe())\n",
+        f"{_HOSTILE_TESTS}::test_a_command_opens_no_pipe_of_its_supervisor",
+    ),
+    bug(
         "the canary does not try modes",
         "issue 21: a tier that lets modes be changed",
         "goclaw/execution/sandbox/self_test.py",

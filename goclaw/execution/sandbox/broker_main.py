@@ -65,9 +65,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Supervisor:
-    """The broker's record of a supervisor: `alarm` is the writing end of a pipe that it watches."""
+    """The broker's record of a supervisor: `alarm` leads to a socket that it watches.
 
-    def __init__(self, alarm: int, processes: int) -> None:
+    No pipe: a command may open its supervisor's pipes in /proc, and could take the alarm out of it.
+    """
+
+    def __init__(self, alarm: socket.socket, processes: int) -> None:
         self.alarm = alarm
         self.processes = processes
 
@@ -108,20 +111,21 @@ def _begin(
 ) -> None:
     with open(asked, "rb", closefd=False) as file:
         request: _Request = json.loads(file.read())
-    watched, alarm = os.pipe()
+    watched, alarm = socket.socketpair()
+    alarm.setblocking(False)
     try:
         pid = os.fork()
     except OSError:
-        os.close(watched)
-        os.close(alarm)
+        watched.close()
+        alarm.close()
         raise
     if pid == 0:
-        control.close()
-        for mine in (asked, alarm, *(other.alarm for other in supervisors.values())):
-            os.close(mine)
-        _supervise(request, watched, report, (stdin, output, errors))
+        os.close(asked)
+        for mine in (control, alarm, *(other.alarm for other in supervisors.values())):
+            mine.close()
+        _supervise(request, watched.detach(), report, (stdin, output, errors))
     supervisors[pid] = _Supervisor(alarm, request["limits"][2])
-    os.close(watched)
+    watched.close()
 
 
 def _turn_away(descriptors: list[int], error: Exception) -> None:
@@ -137,13 +141,13 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
 def _look_after(supervisors: dict[int, _Supervisor]) -> None:
     """Forget supervisors that ended, alarm those with too many processes, end orphaned processes."""
     for pid in reap_all()[0].keys() & supervisors.keys():
-        os.close(supervisors.pop(pid).alarm)
+        supervisors.pop(pid).alarm.close()
     for pid, supervisor in supervisors.items():
         if len(descendants(pid, most=supervisor.processes + 1)) > supervisor.processes:
             try:
-                os.write(supervisor.alarm, b"!")
-            except BrokenPipeError:
-                pass  # it is just ending
+                supervisor.alarm.send(b"!")
+            except OSError:
+                pass  # it is just ending, or has heard it often enough
     for pid in children_of(os.getpid()):
         if pid not in supervisors:
             for stray in (pid, *descendants(pid)):
@@ -243,7 +247,7 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int, calls
         if channel.fileno() in ready:
             return None
         if watched in ready:
-            counted = ready[watched] & select.POLLIN
+            counted = not ready[watched] & select.POLLHUP
             # Without the broker no process counts any more.
             _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL

@@ -27,6 +27,17 @@ async def test_nothing_of_a_hostile_tree_is_left_after_half_a_second(
         assert seconds < 0.5
 
 
+OPEN_ITS_PIPES = """
+import os
+for number in range(64):
+    path = f'/proc/{os.getppid()}/fd/{number}'
+    for how in (os.O_RDONLY, os.O_WRONLY):
+        try: os.readlink(path).startswith(('pipe:', 'socket:')) and print('opened', os.open(path, how | os.O_NONBLOCK))
+        except OSError: pass
+print('done')
+"""
+"""With the reading end of the alarm a command that kept its supervisor busy had more processes than its limit."""
+
 END_IT_BY_A_DESCRIPTOR = """
 import fcntl, os, signal, socket, struct, time
 supervisor, mine = os.getppid(), os.getpid()
@@ -56,6 +67,12 @@ async def said(script: str, workspace: Path) -> list[str]:
     command = SandboxCommand((program(), "-I", "-S", "-c", script), workspace, {"PATH": INSIDE_PATH})
     async with open_broker() as broker, asyncio.timeout(20), broker.run(command, Policy(workspace)) as process:
         return b"".join([chunk async for chunk in process.output]).decode().splitlines()
+
+
+@in_the_broker
+@pytest.mark.promise("P-exec-contained")
+async def test_a_command_opens_no_pipe_of_its_supervisor(tmp_path: Path) -> None:
+    assert await said(OPEN_ITS_PIPES, tmp_path) == ["done"]
 
 
 @in_the_broker

@@ -190,10 +190,10 @@ def _breaks(target: str, why: str) -> str:
 
 
 def _breaks_once(name: str, why: str) -> str:
-    """The same for a function of `os`, the first time only."""
+    """The same for `os.fork` and the like, the first time only."""
     return (
-        f"import os\nreal, n = os.{name}, [0]\ndef f():\n    n[0] += 1\n"
-        f"    if n[0] == 1: raise OSError(11, '{why}')\n    return real()\nos.{name} = f\n"
+        f"import os, socket\nreal, n = {name}, [0]\ndef f(*a):\n    n[0] += 1\n"
+        f"    if n[0] == 1: raise OSError(11, '{why}')\n    return real(*a)\n{name} = f\n"
     )
 
 
@@ -202,8 +202,8 @@ FAULTS = {
     "landlock refused": _breaks("goclaw.execution.sandbox.landlock.restrict", "landlock refused"),
     "grants refused": _breaks("goclaw.execution.sandbox.landlock.ruleset", "grants refused"),
     "limits refused": _breaks("resource.setrlimit", "limits refused"),
-    "no process": _breaks_once("fork", "no process"),
-    "no pipe": _breaks_once("pipe", "no pipe"),
+    "no process": _breaks_once("os.fork", "no process"),
+    "no socket": _breaks_once("socket.socketpair", "no socket"),
     "it dies": "import os\nos.fork = lambda: os._exit(1)\n",
     "it never begins": "raise SystemExit\n",
 }
