@@ -22,6 +22,8 @@ from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
 ROOT = Path(__file__).resolve().parents[2]
+RUNNING = "GoClaw is running."
+"""What the daemon says when all of it is there."""
 START_SECONDS = 40.0
 STOP_SECONDS = 30.0
 DUMP_SECONDS = 1.0
@@ -124,17 +126,17 @@ class Installation:
             )
 
     async def start(self, telegram: FakeTelegram | None = None) -> float:
-        """Start the daemon and wait until it polls Telegram, or else listens; returns the seconds that it took."""
+        """Start the daemon and wait until it runs, and polls Telegram; returns the seconds that it took."""
         began = clock.monotonic()
         polls = len(telegram.called("getUpdates")) if telegram else 0
-        listening = self.output.count("GoClaw is running.")
+        listening = self.output.count(RUNNING)
         await self.spawn()
 
         def ready() -> bool:
             assert self.process is not None and self.process.returncode is None, f"it ended: {self.output[-2000:]}"
-            if telegram:
-                return len(telegram.called("getUpdates")) > polls
-            return self.output.count("GoClaw is running.") > listening
+            # The first poll goes out before the rest of the daemon is there.
+            polled = telegram is None or len(telegram.called("getUpdates")) > polls
+            return polled and self.output.count(RUNNING) > listening
 
         await eventually(ready, START_SECONDS)
         return clock.monotonic() - began

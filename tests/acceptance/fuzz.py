@@ -24,7 +24,7 @@ from statistics import quantiles
 from typing import Any
 
 from tests.acceptance.crash_points import POINTS
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import RUNNING, Installation, installation
 from tests.acceptance.ledger import Outcome, close_books
 from tests.acceptance.model import FILE, EchoModel, echo_model
 from tests.acceptance.people import CHATS, MEDIUM_ASKS, People, ended
@@ -175,7 +175,7 @@ class World:
 
     async def start(self, began: float, asked: int, *, may_die: bool) -> None:
         """A daemon, until it polls; one that is armed may die before."""
-        polls = len(self.telegram.called("getUpdates"))
+        polls, running = len(self.telegram.called("getUpdates")), self.home.output.count(RUNNING)
         await self.home.spawn()
         process = self.home.process
         assert process is not None
@@ -183,7 +183,7 @@ class World:
 
         def ready() -> bool:
             nonlocal resumed
-            polled = len(self.telegram.called("getUpdates")) > polls
+            polled = len(self.telegram.called("getUpdates")) > polls and self.home.output.count(RUNNING) > running
             if not resumed and (polled or len(self.model.requests) > asked):
                 resumed = clock.monotonic() - began
             return polled or process.returncode is not None

@@ -100,8 +100,9 @@ async def stage() -> AsyncIterator[Stage]:
         secrets.mkdir(mode=0o700)
         (secrets / "openai_api_key").write_text(CANARIES["kept"])
         (secrets / "openai_api_key").chmod(0o600)
-        notes = home.workspace / "memory" / "users" / f"telegram_{VERA}"
+        notes = home.state / "notes" / f"telegram:{VERA}"
         notes.mkdir(parents=True)
+        (home.workspace / "memory").mkdir(parents=True)
         (notes / "2026-01-01.md").write_text(f"elephant: {CANARIES['note']}\n")
         made = Stage(home, telegram, model, await stack.enter_async_context(sink()))
         await home.start(telegram)

@@ -103,10 +103,10 @@ async def test_a_request_asks_a_thread_once_for_all_mementos_of_a_kind(
 ) -> None:
     """And a folder of that name, or a link, is passed over."""
     for number in range(MAX_SHOWN_MEMENTOS):
-        keep(tmp_path, f"memory/users/{ANN.key}/mementos/own {number}.md", f"# Own {number}")
-        keep(tmp_path, f"memory/mementos/shared {number}.md", f"# Shared {number}")
-    (tmp_path / "memory/mementos/folder.md").mkdir()
-    (tmp_path / "memory/mementos/link.md").symlink_to("shared 1.md")
+        keep(tmp_path / "notes", f"{ANN.key}/mementos/own {number}.md", f"# Own {number}")
+        keep(tmp_path / "work", f"memory/mementos/shared {number}.md", f"# Shared {number}")
+    (tmp_path / "work/memory/mementos/folder.md").mkdir()
+    (tmp_path / "work/memory/mementos/link.md").symlink_to("shared 1.md")
     asked = 0
     to_thread = asyncio.to_thread
 
@@ -115,7 +115,7 @@ async def test_a_request_asks_a_thread_once_for_all_mementos_of_a_kind(
         asked += 1
         return await to_thread(*work)
 
-    async with Workspace(tmp_path) as workspace:
+    async with Workspace(tmp_path / "work", notes=tmp_path / "notes") as workspace:
         monkeypatch.setattr(asyncio, "to_thread", counting)
         found = await mementos_of(workspace, ANN.key)
         monkeypatch.undo()
