@@ -112,6 +112,7 @@ async def test_a_hangup_in_a_terminal_ends_in_order(home: Installation, how: str
         cwd=ROOT,
         env={**os.environ, "GOCLAW_STATE_DIR": str(home.state)},
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the tests may run under nohup
     )
     said = ""
     while "GoClaw is running" not in said:
