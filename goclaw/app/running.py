@@ -156,7 +156,7 @@ async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -
     foundation = app.foundation
     tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
     if not tokens.any() and not is_loopback(foundation.config.http.host):
-        log.warning("there is no access token yet, so nobody can come in: `goclaw token add NAME --user KEY`")
+        log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     # What is missing here, and what would mend it, is for the owner and not for guests.
     model = partial(_first_line, app)
     remote_terminals = RemoteTerminals(gateway, tokens, foundation.clock, foundation.environment.audit, model)

@@ -45,7 +45,7 @@ _HAS_WORDS = re.compile(rb'"(?:detail|result|object)":')
 
 @record
 class Head:
-    """The last line of the chain, as far as somebody knows it."""
+    """The last known line of the chain."""
 
     number: int = 0
     """0: there is no line yet."""
@@ -101,7 +101,7 @@ def entry_of(line: bytes) -> dict[str, Any] | None:
 
 
 def number_of(line: bytes) -> int:
-    """Return the number of a line of the chain; 0: it is none."""
+    """Return the number of a chain line, or 0 for any other line."""
     found = _NUMBER.match(line)
     return int(found[1]) if found else 0
 
@@ -215,7 +215,7 @@ class ChainedFiles:
         return self._append(entries) if full else lines
 
     def _look(self, descriptor: int) -> int:
-        """Know the last line, by reading it where somebody else wrote; returns the size of the newest file."""
+        """Reread the last line if another writer appended since; returns the size of the newest file."""
         seen = self._seen
         self._look_at(descriptor)
         if self._seen != seen:
@@ -266,7 +266,7 @@ class ChainedFiles:
         return self._path.with_name(f"{self._path.name}.{number}")
 
     def _last(self, descriptor: int, size: int) -> tuple[Head, str]:
-        """Return the last line of the chain, and the hash of torn lines behind it; "": there is none."""
+        """Return the last line of the chain and the hash of the torn lines after it ("" without torn lines)."""
         torn: list[bytes] = []
         whole = False
         for line in self._backwards(descriptor, size):

@@ -1,7 +1,8 @@
-"""Checks the chain of the audit log: finds lines that were changed, removed, inserted or cut off at the end.
+"""Verification of the audit log's chain: finds lines that were changed, removed, inserted or cut off at the end.
 
-The database knows the last line, some seconds late: lines behind that one can be cut off unseen until it knows them.
-Whoever can write both files and database can make a chain anew: against that helps a copy elsewhere (`audit.sink`).
+The database records the last line a few seconds late: until then, cutting off newer lines goes undetected.
+An attacker who can write both the files and the database can forge a whole chain; only a copy on another machine
+(`audit.sink`) protects against that.
 """
 
 from collections import deque

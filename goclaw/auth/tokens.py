@@ -193,7 +193,7 @@ def add_token(path: Path, name: str, user: str, now: float, until: float | None 
         if name in tokens:
             raise ConfigError(f"there is a token {name} already; `goclaw token revoke {name}` ends it")
         if len(tokens) >= MAX_TOKENS:
-            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke those that nobody uses")
+            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke unused ones")
         tokens[name] = Token(user=user, sha256=digest_of(secret), made=now, until=until)
 
     _change(path, added)

@@ -59,7 +59,7 @@ def backup(
         *([] if workspace else ["the workspace"]),
         *([] if secrets else [f"secrets (also {without})" if without else "secrets"]),
         "logs",
-        "the memory index (made anew)",
+        "the memory index (rebuilt)",
     ]
     show("\n".join([f"{file}: {amount(made.size)}, read back and sound", *_parts(made.manifest)]))
     show(f"  not in it: {', '.join(left_out)}")

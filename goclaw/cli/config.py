@@ -46,7 +46,7 @@ def check(context: typer.Context) -> None:
     for place, why in hindrances(loaded.config):
         say(f"warning: {place}: {why}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
-    print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; nobody is listed")
+    print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; no users are listed")
     _section("Weak", (f"{spot.text}\n    → {spot.remedy}" for spot in weak_spots(loaded, users)))
     _section("Shared", shared(loaded.config, users))
 

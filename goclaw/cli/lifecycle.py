@@ -93,7 +93,7 @@ def what_stays(config: Config) -> list[str]:
         end = "It goes on when this terminal is closed, until `goclaw stop` or the machine ends it."
     return [
         end,
-        "Talk to it with `goclaw`, or `goclaw send TEXT`. How it is: `goclaw status`.",
+        "Talk to it with `goclaw`, or `goclaw send TEXT`. Check it with `goclaw status`.",
         f"It logs to {config.state_dir / 'logs' / 'goclaw.log'}; watch that with `goclaw logs -f`.",
     ]
 

@@ -234,8 +234,8 @@ def _extent(found: Verified, known: Head | None) -> Iterator[str]:
     if not found.begins:
         yield "there is no chain yet: it begins with the next line"
         return
-    broken = f"{len(found.findings):,} faults" if found.findings else "no fault"
-    yield f"{found.lines:,} lines of the chain, from {found.begins} on: {broken}"
+    broken = f"{len(found.findings):,} faults" if found.findings else "no fault found"
+    yield f"{found.lines:,} lines verified, from {found.begins} on: {broken}"
     if found.unchained:
         yield f"{found.unchained:,} lines before it were written by an older GoClaw: nothing is known of them"
     if found.blanked:

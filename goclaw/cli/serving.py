@@ -84,7 +84,7 @@ async def _reload_forever(wanted: asyncio.Event, app: App, reopen_log: Callable[
         wanted.clear()
         reopen_log()
         await app.foundation.users.refresh()
-        log.info("SIGHUP: read users again and opened the log anew; config.yaml counts after `goclaw restart`")
+        log.info("SIGHUP: reloaded users and reopened the log; config.yaml takes effect after `goclaw restart`")
 
 
 @dataclass(frozen=True)

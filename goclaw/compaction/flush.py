@@ -155,7 +155,7 @@ async def _append(workspace: Workspace, folder: str, notes: str, now: float) -> 
 
     async def rewrite() -> None:
         if await workspace.has_link(path):
-            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
+            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to another person's notes")
         version, before = ABSENT, f"# {moment:%A %Y-%m-%d}\n".encode()
         if await workspace.exists(path):
             version, before = (await workspace.stat(path)).version, await workspace.read_bytes(path, MAX_NOTES)

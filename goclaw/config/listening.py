@@ -150,7 +150,7 @@ def hindrances(config: Config) -> Iterator[tuple[str, str]]:
     if not config.mcp.server.enabled:
         yield (
             "mcp.server.enabled",
-            "is not set, so nobody could use what `publish_to` offers, and nothing is published; set it to true",
+            "is not set, so no gateway could use what `publish_to` offers, and nothing is published; set it to true",
         )
     elif not public_address(config):
         yield (

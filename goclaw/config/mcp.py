@@ -290,7 +290,7 @@ class McpServerSettings(Section):
                 raise ValueError(f"`{name}` should have at least one message")
             used = {place for message in prompt.messages for place in PLACE.findall(message.text)}
             if unknown := sorted(used - set(prompt.arguments)):
-                raise ValueError(f"`{name}` uses {', '.join(unknown)}, which is none of its `arguments`")
+                raise ValueError(f"`{name}` uses {', '.join(unknown)}, which is not among its `arguments`")
         return prompts
 
 

@@ -53,7 +53,7 @@ class LogFile:
             self._append(portion)
 
     def reopen(self) -> None:
-        """Go on in the file that has the name now: somebody may have moved the other one away."""
+        """Reopen the log under its name, after log rotation has moved the old file away."""
         self.close()
         self._torn = False
         with suppress(OSError):  # a later line tries again, and is counted where it fails

@@ -198,7 +198,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def piece_of_text(given: object) -> str:
-    """Return a piece of an answer's text. Raises TypeError: it is none; through `reading`, an answer that broke off."""
+    """Return a piece of an answer's text. Raises TypeError for other types (`reading`: a broken-off answer)."""
     if not isinstance(given, str):
         raise TypeError(f"a piece of text is {type(given).__name__}")
     return given

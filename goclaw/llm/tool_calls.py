@@ -85,7 +85,7 @@ def read_name(given: object) -> str:
 
 
 def read_id(given: object) -> str:
-    """Return the id of a call; a new one for a value that is none: steps of a turn are named after it."""
+    """Return the id of a call, or a new id if the value is unusable: steps of a turn are named after it."""
     return read_name(given) or f"call_{uuid4().hex}"
 
 

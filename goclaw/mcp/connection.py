@@ -153,7 +153,7 @@ class LibraryLink:
                 async for _ in events:
                     self.changed.set()
         except (MCPError, SubscriptionLost, TimeoutError):
-            pass  # it reports nothing; changes show when the connection is made anew
+            pass  # it reports nothing; changes show when reconnecting
 
     @property
     def _open(self) -> Client:

@@ -287,9 +287,9 @@ class Memory:
                 async with background(self._mended(self._make_anew), "making the memory index anew") as self._remaking:
                     await asyncio.wait({self._remaking})
                 if not self._remaking.cancelled():
-                    log.info("the memory index was made anew in %.1f s", self._clock.monotonic() - began)
+                    log.info("the memory index was rebuilt in %.1f s", self._clock.monotonic() - began)
             except StateError as error:
-                log.warning("the memory index could not be made anew, the old one serves: %s", error)
+                log.warning("the memory index could not be rebuilt; the old one stays in use: %s", error)
             finally:
                 self._remaking = None
 

@@ -62,7 +62,7 @@ class MemoryFolder:
             ToolError: a link is on the way.
         """
         if await self.workspace.has_link(path):
-            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to somebody else's notes")
+            raise ToolError(f"{path} is or lies behind a symbolic link, which may lead to another person's notes")
 
 
 def place_of(workspace: Workspace, key: str, *, shared: bool) -> MemoryFolder:

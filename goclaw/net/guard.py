@@ -150,7 +150,7 @@ class UrlGuard:
         except (OSError, UnicodeError):
             raise UrlRefused(f"cannot be reached: {name[:100]} has no address") from None
         except TimeoutError:
-            raise UrlRefused(f"cannot be reached: nobody knows the address of {name[:100]} in time") from None
+            raise UrlRefused(f"cannot be reached: the address of {name[:100]} could not be resolved in time") from None
         for text in found:
             self._check(name, text, port)
         if not found:

@@ -205,7 +205,7 @@ def _parsed(head: bytes) -> _Request:
 def _headers(lines: Sequence[bytes]) -> list[tuple[str, bytes]]:
     matches = [_HEADER.fullmatch(line) for line in lines]
     if None in matches or len(matches) > _HEADERS:
-        raise _Refused(400, "a header that is none, or too many of them")
+        raise _Refused(400, "a malformed header, or too many of them")
     return [(match[1].decode("ascii").lower(), match[2].strip()) for match in matches if match]
 
 

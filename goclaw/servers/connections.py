@@ -1,12 +1,12 @@
-"""The connections of a listener: bounded in all and for each caller, so that none can shut out the others.
+"""Connection limits of a listener, in total and per caller, so that one caller cannot shut out the others.
 
-A connection waits (for a request's head, or for its caller to take an answer) or is at work on a request. Whoever comes
-when there is no room takes the place of the one that has waited longest: of the same caller if that has its share
-already, else of anybody. So callers that begin a request and never end it, before anything asks who they are, shut out
-nobody. Where all are at work, a few more are let in, for probes alone.
+A connection is either waiting (for a request's head, or for its caller to read an answer) or working on a request. When
+the listener is full, a new connection evicts the one that has waited longest: one of the same caller if that caller has
+used up its share, otherwise any. So unauthenticated callers that begin requests and never finish them do not lock out
+the rest. When every connection is working, a few more are accepted, for probes only.
 
-A caller is an address, or the network that one caller has. Behind a trusted proxy it is the address that the proxy
-forwards, which is known when a head is complete; until then the proxy itself has no share.
+A caller is an IP address, or the network prefix assigned to one customer. Behind a trusted proxy it is the forwarded
+address, which is known once a head is complete; until then the proxy itself has no share.
 """
 
 import ipaddress

@@ -62,7 +62,7 @@ class Models:
         """The same, with nothing behind them."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
-        self.sentence = "Model: still being looked for."
+        self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
 

@@ -49,7 +49,7 @@ SETUP = "`goclaw setup`"
 """The command that adds what the greeting misses."""
 NO_MODEL = "Model: demo. No AI is connected."
 NO_TELEGRAM = "Telegram: not connected."
-NO_USERS = "Telegram: nobody is listed in users.json, so nobody is answered."
+NO_USERS = "Telegram: users.json lists no Telegram user, so no message there is answered."
 NO_COMMANDS = "Commands: refused, because nothing here can contain them; `goclaw doctor` says what helps."
 
 

@@ -332,7 +332,7 @@ class TurnRun:
             try:
                 return await self._request(number, opening, reminder)
             except Withdrawn:
-                log.info("a message came right behind: the request is made anew with it")
+                log.info("a message came right behind: the request is repeated with it")
                 await self._take_in(number)
 
     async def _request(self, number: int, opening: Opening, reminder: str) -> Finished:

@@ -1,8 +1,8 @@
-"""Moving of private notes out of workspaces, where earlier versions kept them, into the state folder: once.
+"""One-time move of private notes from workspaces, where earlier versions kept them, into the state folder.
 
-All files are copied first, beside the place; one rename decides; then what was copied is removed from the workspaces.
-Killed before the decision it begins anew, killed after it, it goes on from a journal. So no note is ever in no place.
-Nothing is moved again once the folder is there: what a command puts at `memory/users` is nobody's note.
+All files are first copied into a folder beside the target; a rename commits the move; then the originals are removed.
+A move killed before the rename starts over, one killed after it resumes from a journal, so no note is ever lost.
+Once the target exists nothing is moved again: files that commands put at `memory/users` later are no private notes.
 """
 
 import itertools

@@ -105,7 +105,11 @@ async def test_forgotten_words_are_in_no_file_of_the_state_folder(talking: Insta
     assert await talking.stop() == 0
     assert holding(talking.state) == []
     verified = await talking.run("audit", "verify")
-    assert verified.code == 0 and "no fault\n" in verified.out and "the words of 2 lines were blanked" in verified.out
+    assert (
+        verified.code == 0
+        and "no fault found\n" in verified.out
+        and "the words of 2 lines were blanked" in verified.out
+    )
 
 
 @pytest.mark.promise("P-audit")
@@ -116,12 +120,12 @@ async def test_an_audit_log_that_is_cut_off_is_not_taken_for_one_after_a_kill(ta
     await eventually(lambda: path.read_bytes().count(b'"tool.use"') == 2)
     await talking.kill()
     killed = await talking.run("audit", "verify")
-    assert killed.code == 0 and "no fault\n" in killed.out
+    assert killed.code == 0 and "no fault found\n" in killed.out
     await talking.start()
     assert await talking.stop() == 0
     whole = path.read_bytes().splitlines(keepends=True)
     sound = await talking.run("audit", "verify")
-    assert sound.out == f"{len(whole)} lines of the chain, from {path}:1 on: no fault\n"
+    assert sound.out == f"{len(whole)} lines verified, from {path}:1 on: no fault found\n"
     path.write_bytes(b"".join(whole[:-1]))
     cut = await talking.run("audit", "verify")
     place, gone = f"{path}:{len(whole) - 1}", f"line {len(whole)} of the chain is missing"

@@ -137,7 +137,7 @@ async def test_the_command_names_the_places_and_fails(
     written(path)
     assert await asyncio.to_thread(run, ["audit", "verify"]) == 0
     output = capsys.readouterr().out
-    assert output.startswith(f"12 lines of the chain, from {path}.1:1 on: no fault\n")
+    assert output.startswith(f"12 lines verified, from {path}.1:1 on: no fault found\n")
     assert "that none was cut off at the end is not certain" in output
     attacked(path, lambda lines: [with_field(line, object="x") for line in lines])
     assert await asyncio.to_thread(run, ["audit", "verify"]) == 1

@@ -148,7 +148,7 @@ def test_there_are_only_so_many(path: Path) -> None:
     entry = {"user": "tui:ann", "sha256": "0" * 64, "made": 1.0, "until": None}
     path.write_text(json.dumps({"tokens": {f"t{number}": entry for number in range(MAX_TOKENS)}}))
     path.chmod(0o600)
-    with pytest.raises(ConfigError, match="revoke those"):
+    with pytest.raises(ConfigError, match="revoke unused"):
         add_token(path, "one-more", "tui:ann", 1.0)
 
 

@@ -80,7 +80,7 @@ def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pyt
         "http.host is 0.0.0.0",
         "telegram.base_url is not encrypted",
         "does not look like a bot's token",
-        "lists nobody of Telegram",
+        "lists no Telegram user",
         "others can look into the state folder (mode 755)",
         "others can change who may do what (mode 666)",
         "users.json tui:ann has no allowedTools",

@@ -280,7 +280,7 @@ async def test_an_index_that_cannot_be_made_anew_serves_as_it_is(home: Home, cap
     home.workspace.root.rename(home.workspace.root.with_name("moved"))  # what is to be taken in is not there
     await home.memory.reindex()
     assert (await home.memory.status()).details
-    await until(lambda: "could not be made anew" in caplog.text)
+    await until(lambda: "could not be rebuilt" in caplog.text)
     assert (await home.memory.status()).details == ()
     assert (await home.memory.status()).files == 1
     assert not home.index.with_name(home.index.name + BESIDE).exists()

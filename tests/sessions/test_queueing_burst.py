@@ -1,4 +1,4 @@
-"""What comes right behind a message joins its turn, and the request that was under way is made anew with it."""
+"""What comes right behind a message joins its turn, and the request in flight is repeated with it."""
 
 from dataclasses import replace
 

@@ -93,7 +93,11 @@ async def test_whoever_is_set_up_reads_one_line(tmp_path: Path, monkeypatch: pyt
     ("settings", "users", "told"),
     [
         (WITH_TELEGRAM, [ANN], "`goclaw setup` connects a model."),
-        (WITH_TELEGRAM, [User("tui:ann")], "Telegram: nobody is listed in users.json, so nobody is answered."),
+        (
+            WITH_TELEGRAM,
+            [User("tui:ann")],
+            "Telegram: users.json lists no Telegram user, so no message there is answered.",
+        ),
         ({"telegram": {"enabled": False}}, [], "`goclaw setup` connects a model."),
     ],
 )
@@ -112,4 +116,4 @@ async def test_a_model_that_cannot_be_opened_says_why(tmp_path: Path, monkeypatc
 
 async def test_what_is_still_being_looked_for_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = await lines(tmp_path, monkeypatch, ANN, looked=False, **WITH_TELEGRAM)
-    assert told == ["Model: still being looked for."]
+    assert told == ["Model: still being selected."]

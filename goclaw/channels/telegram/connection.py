@@ -22,7 +22,7 @@ REFUSED = (
 CONFLICT = "another program uses this bot's token (409); stop the other one"
 WEBHOOK = "the bot has a webhook, so Telegram lets nobody poll (409); whoever set it again uses this bot, too"
 LOCKED = "polls with this bot's token already; stop it there, or give this one a bot of its own"
-SILENT = "no poll was answered for a while; the connection is made anew"
+SILENT = "no poll was answered for a while; reconnecting"
 
 LASTING_SECONDS = 30.0
 """Seconds of pause from which a conflict is lasting: it is not just the last poll of an old run."""

@@ -326,7 +326,7 @@ def _file_of(call: _Call, waiting: _Waiting) -> int:
 
 
 def _only(waiting: _Waiting, descriptor: int) -> int:
-    """Open the file of a descriptor where AT_FDCWD is none."""
+    """Open the file of a descriptor; unlike `_at`, AT_FDCWD is refused."""
     if descriptor < 0:
         raise OSError(errno.EBADF, "no descriptor")
     return waiting.opened(descriptor)

@@ -123,7 +123,7 @@ class IndexFile:
 
         def set_aside() -> None:
             extra = {"path": str(self._path), "why": str(error)}
-            log.warning("the memory index is damaged and is made anew", extra=extra)
+            log.warning("the memory index is damaged and will be rebuilt", extra=extra)
             _set_aside(self._path)
 
         await self._change_file(set_aside, error.generation)
@@ -211,7 +211,9 @@ def _made_ready(path: Path) -> sqlite3.Connection:
         _discard(path)
     except BrokenIndex as error:
         _set_aside(path)
-        log.warning("the memory index could not be read and is made anew", extra={"path": str(path), "why": str(error)})
+        log.warning(
+            "the memory index could not be read and will be rebuilt", extra={"path": str(path), "why": str(error)}
+        )
     return _connect(path)
 
 

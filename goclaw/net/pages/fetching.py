@@ -67,7 +67,7 @@ async def fetch(guard: UrlGuard, address: str, *, seconds: float, most: int) -> 
         raise ToolError(f"refused: {host[:100]} is no host of an address") from None
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ToolError(
-            f"{host} cannot be reached ({type(error).__name__}): nobody answers there, or not in HTTP"
+            f"{host} cannot be reached ({type(error).__name__}): nothing answers there, or not in HTTP"
         ) from None
 
 

@@ -163,7 +163,7 @@ def _publish(archive: Path, target: Path) -> None:
     try:
         publish(archive, target)
     except FileExistsError:
-        raise StateError(f"{target} was made by somebody else meanwhile; nothing was written") from None
+        raise StateError(f"{target} was created by another process meanwhile; nothing was written") from None
 
 
 class _Collection:

@@ -184,7 +184,7 @@ class _Restoring:
         """Make the configuration ready; return the one that will be in force."""
         new, without = unpacked / CONFIG, ", ".join(manifest.config_without)
         if not new.exists():
-            self._notes.append("configuration: there is none in the backup")
+            self._notes.append("configuration: the backup has none")
             return self._here
         if without and self._loaded.path:
             self._notes.append(f"{CONFIG} stays as it is: the one in the backup came without its secrets ({without})")

@@ -98,7 +98,7 @@ async def _users(loaded: Loaded) -> list[Finding]:
     if not listed:
         remedy = "add one with `goclaw users add telegram:<numeric id>`"
         return [
-            Finding("users", "ok", f"{path}: nobody is listed, only the owner of the state folder may talk", remedy)
+            Finding("users", "ok", f"{path}: no users are listed; only the owner of the state folder may talk", remedy)
         ]
     return [Finding("users", "ok", f"{path}: {len(listed)} listed")]
 

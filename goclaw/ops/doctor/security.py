@@ -65,7 +65,7 @@ def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     on = config.telegram.token is not None and config.telegram.enabled is not False
     if on and not telegram:
         yield weak(
-            "Telegram is on, but users.json lists nobody of Telegram: every message there will be ignored",
+            "Telegram is on, but users.json lists no Telegram user: every message there will be ignored",
             "`goclaw users add telegram:<numeric id>`; `goclaw logs` shows who wrote",
         )
     admins = [user.key for user in telegram if ADMIN in user.roles and user.groups]
@@ -91,13 +91,13 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
             )
         elif token.until is None:
             yield weak(
-                f"the token {name} ({token.user}) never expires: whoever finds it keeps it",
+                f"the token {name} ({token.user}) never expires: anyone who finds it keeps access",
                 f"`goclaw token revoke {name}`, then `goclaw token add {name} --user {token.user} --days 90`",
             )
     role = config.roles.get(config.pairing.role)
     if config.pairing.enabled and config.pairing.allowed_tools is None and (role is None or role.tools is None):
         yield weak(
-            "whoever is let in by pairing may use every tool",
+            "a person admitted by pairing may use every tool",
             "set `pairing.allowed_tools`, or `pairing.role` to a role with `tools`",
         )
 
@@ -232,7 +232,7 @@ def _workspace(config: Config, workspace: Path) -> Iterator[Finding]:
         )
     if workspace.is_symlink():
         yield weak(
-            f"the workspace {shown} is a symbolic link: whoever changes it moves the agent",
+            f"the workspace {shown} is a symbolic link: changing the link moves the agent",
             f"name the folder itself: {os.path.realpath(workspace)}",
         )
     mode = _mode(workspace)

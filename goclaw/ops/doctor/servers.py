@@ -210,7 +210,7 @@ def weak_registries(config: Config) -> Iterator[Finding]:
         key = f"tools.from_registry.{name}"
         if line.enabled and not line.version and line.packages:
             yield weak(
-                f"{key}.packages is true without a version: whoever publishes the next one has it run as you",
+                f"{key}.packages is true without a version: the publisher of the next version can run code as you",
                 f"name the version that you have looked at in `{key}.version`, and its `sha256`",
             )
         if line.enabled and not line.version and line.headers:
@@ -227,7 +227,7 @@ def weak_registries(config: Config) -> Iterator[Finding]:
     )
     if config.registry_server.open:
         yield weak(
-            "registry_server.open is true: whoever reaches the registry may read all that is published there",
+            "registry_server.open is true: anyone who reaches the registry may read everything published there",
             "take `registry_server.open` out, unless all of it is for everybody",
         )
 

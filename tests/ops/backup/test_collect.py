@@ -185,7 +185,7 @@ def test_a_file_that_appears_meanwhile_is_never_overwritten(home: Home, monkeypa
         return set()
 
     monkeypatch.setattr("goclaw.ops.backup.collect.referred_media", make_it_first)
-    with pytest.raises(StateError, match="by somebody else"):
+    with pytest.raises(StateError, match="by another process"):
         home.back_up()
     assert (home.folder / "backup.tar.gz").read_text() == "precious"
     assert only_files(home.folder) == ["backup.tar.gz"]

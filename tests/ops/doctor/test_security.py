@@ -47,8 +47,8 @@ SETTINGS = {
     "mcp.server.host is 0.0.0.0": "mcp: {server: {enabled: true, host: 0.0.0.0}}",
     "mcp.server.elicitation is true": "mcp: {server: {elicitation: true}}",
     "telegram.proxy has a password in config.yaml": "telegram: {proxy: 'http://me:secret-word@127.0.0.1:1'}",
-    "let in by pairing may use every tool": "pairing: {enabled: true}",
-    "lists nobody of Telegram": f"telegram: {{token: '{TOKEN}'}}",
+    "admitted by pairing may use every tool": "pairing: {enabled: true}",
+    "lists no Telegram user": f"telegram: {{token: '{TOKEN}'}}",
     "telegram.webhook.url is not https": (
         f"telegram: {{token: '{TOKEN}', mode: webhook, base_url: 'http://127.0.0.1:81', "
         "webhook: {url: 'http://claw.example/t'}}"

@@ -27,7 +27,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_doctor_names_what_is_in_the_way(file: Path) -> None:
     (finding,) = asyncio.run(check_publishing(load_config(file)))
-    assert finding.verdict == "warning" and finding.text.startswith("mcp.server.enabled: is not set, so nobody could")
+    assert finding.verdict == "warning" and finding.text.startswith("mcp.server.enabled: is not set, so no gateway could")
     file.write_text(PUBLISHED + SERVED)
     (finding,) = asyncio.run(check_publishing(load_config(file)))
     assert finding.text == "reading to corp; others are told https://tools.example.org/mcp"
@@ -38,5 +38,5 @@ def test_the_doctor_names_what_is_in_the_way(file: Path) -> None:
 def test_config_check_warns_of_it_and_the_configuration_is_fine(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", str(file), "config", "check"]) == 0
     output = capsys.readouterr()
-    assert "warning: mcp.server.enabled: is not set, so nobody could use what `publish_to` offers" in output.err
+    assert "warning: mcp.server.enabled: is not set, so no gateway could use what `publish_to` offers" in output.err
     assert "config.yaml: fine" in output.out
