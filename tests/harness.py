@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from goclaw.app.running import tell_of_end
+from goclaw.app.schedules import build_schedules
 from goclaw.app.sessions import SessionParts, build_sessions
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
@@ -47,6 +48,7 @@ from goclaw.llm.base import ChatModel
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.transcription import Transcriber
 from goclaw.memory.base import MemoryPort, NoMemory
+from goclaw.schedules.requests import Schedules
 from goclaw.sessions.models import Models
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database, open_database
@@ -85,6 +87,7 @@ class Core:
     transcripts: Transcripts
     seen: list[TurnEvent]
     """Everything that was published, oldest first."""
+    schedules: Schedules
 
     async def say(self, text: str, **options: Any) -> Acceptance:
         """Write from the chat `here` (see `Room.say`)."""
@@ -189,6 +192,18 @@ class World:
             self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
         ), tasks
 
+    def _schedules(self, database: Database, sessions: SessionParts, engine: Lanes) -> Schedules:
+        ports, access = sessions.ports, sessions.access
+        return build_schedules(
+            database,
+            ports.unattended,
+            access=access,
+            users=self.users,
+            engine=engine,
+            outbox=ports.outbox,
+            clock=self.clock,
+        )
+
     async def _blank_audit(self, wanted: Blanking) -> bool:
         self.blanked.append(wanted)
         return True
@@ -239,6 +254,7 @@ class World:
             engine = await stack.enter_async_context(
                 open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, self.clock, told_alive)
             )
+            schedules = self._schedules(database, sessions, engine)
             gateway = gateway_of(self, database, engine, sessions, outage)
             begun: list[asyncio.Task[None]] = []
             stack.push_async_callback(_ended, begun)
@@ -248,7 +264,10 @@ class World:
             begun.append(asyncio.create_task(_begin(sessions, journal, outbox, engine, channel.name)))
             await _until_dead(begun[0], database)
             await stack.enter_async_context(background(channel.run(gateway), "room"))
-            yield Core(database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen)
+            await stack.enter_async_context(background(schedules.scheduler.run(), "schedules"))
+            yield Core(
+                database, self.room, bus, gateway, engine, outbox, sessions, Transcripts(database), seen, schedules
+            )
 
 
 async def _begin(sessions: SessionParts, journal: Journal, outbox: Outbox, engine: Lanes, channel: str) -> None:

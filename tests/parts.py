@@ -23,7 +23,7 @@ from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.net.pages.base import NoWeb, Web
 from goclaw.sessions.models import Models
-from goclaw.specs import SideEffect
+from goclaw.specs import Confirmation, SideEffect
 from goclaw.store.blobs import Blobs
 from goclaw.store.database import BoundStatement, Database, StatementResult
 from goclaw.store.schema import migrate
@@ -165,14 +165,16 @@ class Tools:
         return self.listed
 
 
-def acting(name: str, act: Callable[[], Awaitable[str]], *, idempotent: bool = True) -> Tool:
+def acting(
+    name: str, act: Callable[[], Awaitable[str]], *, idempotent: bool = True, confirm: Confirmation | None = None
+) -> Tool:
     """A tool without arguments that does what the test says."""
 
     async def run(ctx: ToolContext) -> str:
         """Do what the test says."""
         return await act()
 
-    return tool(side_effect=SideEffect.READ_ONLY, name=name, idempotent=idempotent)(run)
+    return tool(side_effect=SideEffect.READ_ONLY, name=name, idempotent=idempotent, confirm=confirm)(run)
 
 
 @dataclass

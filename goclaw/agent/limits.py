@@ -7,13 +7,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import SequenceMatcher
 
 import orjson
 
 from goclaw.config.agents import HistorySettings, MissingFields, RunPolicySettings
 from goclaw.config.policies import LimitSettings
+from goclaw.core.events import Unattended
 from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.core.records import record
 from goclaw.errors import MAX_NAME, LimitReached, ModelError, ModelErrorKind
@@ -121,6 +122,22 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
         continue_cut=limits.continue_cut,
         place=place,
     )
+
+
+def unattended_rules(rules: TurnRules, unattended: Unattended | None) -> TurnRules:
+    """Return the rules with what an unattended turn may cost and take at most, where that is less."""
+    if unattended is None:
+        return rules
+    costs, times = [rules.cost] if rules.cost else [], [rules.budget]
+    if unattended.budget is not None:
+        costs.append(Cap(unattended.budget, f"the budget of {unattended.name}"))
+    if unattended.seconds is not None:
+        times.append(Cap(unattended.seconds, f"the time limit of {unattended.name}"))
+    return replace(rules, cost=min(costs, key=_most, default=None), budget=min(times, key=_most))
+
+
+def _most(cap: Cap) -> float:
+    return cap.most
 
 
 def in_words(seconds: float) -> str:

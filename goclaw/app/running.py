@@ -119,7 +119,8 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
     await once(_prune(app), "pruning")
     await keep("removing old media", sweep.run)
     await keep("looking for stuck turns", app.stuck.run)
-    await keep("looking at the clock", ClockChange(foundation.database, clock).run)
+    await keep("schedules", app.schedules.scheduler.run)
+    await keep("looking at the clock", ClockChange(foundation.database, clock, app.schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
 
 

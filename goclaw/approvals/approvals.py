@@ -166,6 +166,37 @@ class TurnQuestions:
         return ""
 
 
+NO_PERSON = "nobody is there to ask: a scheduled or unattended turn may only do what needs no approval"
+
+
+@record
+class UnattendedQuestions:
+    """Refuses what would ask, in a turn for which no person waits; standing rules of its actor still apply.
+
+    The reason reaches the model as the call's result, and the person with the turn's answer.
+    """
+
+    standing: StandingApprovals
+    turn: Turn
+
+    async def approve(self, wanted: ApprovalRequest) -> Consent:
+        """Return the consent of a standing rule, or a refusal."""
+        actor = self.turn.inbound.actor
+        rules = [] if actor.behalf else await self.standing.matching(wanted, actor.key)
+        if not rules:
+            return Consent(refusal=f"{wanted.call.name} needs approval, and {NO_PERSON}")
+        self.standing.record_use(self.turn, wanted.call.name, rules)
+        return Consent(
+            wanted.digest, lapsed=lambda: "" if self.standing.hold(rules) else "the rule that allowed it is void"
+        )
+
+    async def ask(self, question: Question, step: str) -> str | None:
+        """Return None for a question that may be declined. Raises ToolError for any other."""
+        if question.required:
+            raise ToolError(NO_PERSON)
+        return None
+
+
 class ExternalCaller(Protocol):
     """A caller outside any session, such as an MCP client (see `turns.external_runs`)."""
 

@@ -22,6 +22,7 @@ from goclaw.core.files import FileLook, decode, only_writer, read_bytes, replace
 from goclaw.core.records import record
 from goclaw.core.selection import malformed
 from goclaw.core.supervise import background
+from goclaw.core.timezones import zone_named
 from goclaw.errors import ConfigError
 
 MAX_FILE_BYTES = 4_000_000
@@ -49,6 +50,8 @@ class User:
     """Replaces the configured workspace for this user."""
     groups: bool = True
     """Whether the user may speak in groups, where the bot may: not who was let in by pairing."""
+    timezone: str = ""
+    """IANA name of the user's time zone; empty: the machine's."""
 
 
 class Users:
@@ -148,6 +151,7 @@ class _Entry(BaseModel):
     session: str = ""
     workspace: str = ""
     groups: bool = True
+    timezone: str = ""
 
 
 class _File(BaseModel):
@@ -246,7 +250,7 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
             yield loc, problem
         if not isinstance(entry, dict):
             continue
-        for field in ("session", "workspace"):
+        for field in ("session", "workspace", "timezone"):
             if isinstance(value := entry.get(field), str) and (problem := _text_problem(field, value)):
                 yield (*loc, field), problem
         if isinstance(tools := entry.get("allowedTools"), list):
@@ -263,11 +267,13 @@ def _text_problem(field: str, value: str) -> str | None:
         return f"should be the name of a session: at most {MAX_SESSION} characters, all of them printable"
     if field == "session" and AGENT_MARK in value:
         return f"should not contain `{AGENT_MARK}`, which stands in the sessions of agents that are started for a task"
-    if field == "workspace":
-        try:
+    try:
+        if field == "workspace":
             absolute(Path(value))
-        except ValueError as error:
-            return str(error)
+        elif field == "timezone":
+            zone_named(value)
+    except ValueError as error:
+        return str(error)
     return None
 
 
@@ -280,6 +286,7 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
         session=entry.session or None,
         workspace=absolute(Path(entry.workspace), base.absolute()) if entry.workspace else None,
         groups=entry.groups,
+        timezone=entry.timezone,
     )
 
 

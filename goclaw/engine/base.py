@@ -17,8 +17,8 @@ from goclaw.store.database import BoundStatement
 
 T = TypeVar("T")
 
-TurnKind = Literal["message", "compact"]
-"""The kinds of turns: answer a message, or compact the session's context."""
+TurnKind = Literal["message", "compact", "say"]
+"""The kinds of turns: answer a message, compact the session's context, or say a text word for word without a model."""
 
 
 @record
@@ -159,8 +159,17 @@ Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
 class Engine(Protocol):
     """Durable turns."""
 
-    async def submit(self, inbound: Inbound, kind: TurnKind = "message", *, interrupt: bool = False) -> bool:
+    async def submit(
+        self,
+        inbound: Inbound,
+        kind: TurnKind = "message",
+        *,
+        interrupt: bool = False,
+        also: Sequence[BoundStatement] = (),
+    ) -> bool:
         """Journal a message and queue it in its session's lane; durable when this returns. False: it was known.
+
+        `also` is written in the same transaction, whether the message was known or not; not together with `interrupt`.
 
         With `interrupt` it replaces the running turn, if that is of the same person and from the same
         place: that turn is stopped, and the message goes to the front of the queue. The stop is as durable as the

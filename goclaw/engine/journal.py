@@ -259,14 +259,16 @@ class Journal:
         self._recording: set[asyncio.Task[Any]] = set()
         self._closed = False
 
-    async def submit(self, inbound: Inbound, kind: TurnKind, *, instead_of: Sequence[str] = ()) -> bool:
+    async def submit(
+        self, inbound: Inbound, kind: TurnKind, *, instead_of: Sequence[str] = (), also: Sequence[BoundStatement] = ()
+    ) -> bool:
         """Make a message durable, and with it the stop of the turns it replaces. False: its id is known.
 
         Callers that name turns ask `knows` before: a redelivered message must not stop anything.
         """
         statement = _SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
         stops = [_STOPPING(turn=turn) for turn in instead_of]
-        return (await self._database.write(statement, *stops, durable=True))[0].rowcount == 1
+        return (await self._database.write(statement, *stops, *also, durable=True))[0].rowcount == 1
 
     def settled(self, inbound: Inbound, at: float) -> BoundStatement:
         """Return the INSERT of a message that needs no turn: a command that was answered at once."""

@@ -23,6 +23,7 @@ from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.health.stuck_tasks import task_stacks
+from goclaw.store.database import BoundStatement
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +109,17 @@ class Lanes:
         self._resumed.set()
         return len(turns)
 
-    async def submit(self, inbound: Inbound, kind: TurnKind = "message", *, interrupt: bool = False) -> bool:
+    async def submit(
+        self,
+        inbound: Inbound,
+        kind: TurnKind = "message",
+        *,
+        interrupt: bool = False,
+        also: Sequence[BoundStatement] = (),
+    ) -> bool:
         await self._resumed.wait()
         # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
-        work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind)
+        work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
         return await goes_on(self._spawn(work, f"submit {inbound.id}"))
 
     async def replace(self, inbound: Inbound) -> bool:
@@ -223,8 +231,8 @@ class Lanes:
                 log.warning("turn %s is being stopped, but that could not be recorded: %s", turn.id, error)
         await ended.wait()
 
-    async def _take_in(self, inbound: Inbound, kind: TurnKind) -> bool:
-        if not await self._journal.submit(inbound, kind):
+    async def _take_in(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
+        if not await self._journal.submit(inbound, kind, also=also):
             return False
         self._push(self._journal.new_turn(inbound, kind))
         return True

@@ -13,6 +13,7 @@ would be forgotten (`Journal.prune`). Order never rests on stamps: rows have num
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from sqlalchemy import Column, Table, bindparam, update
 
@@ -110,12 +111,23 @@ _MOVES = (
 )
 
 
+class Timers(Protocol):
+    """What waits for moments of the wall clock."""
+
+    def look(self) -> None:
+        """Start what is due: the machine may have slept."""
+
+    async def clock_was_set(self) -> None:
+        """Compute moments anew. Raises StateError where the disk refuses."""
+
+
 class ClockChange:
     """Watches the wall clock. `run` is its life."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, timers: Timers) -> None:
         self._database = database
         self._clock = clock
+        self._timers = timers
         self._began = clock.now()
         self._offset = self._began - clock.awake_or_not()
         """Offset of the wall clock to the clock that cannot be set."""
@@ -128,6 +140,7 @@ class ClockChange:
 
     async def look(self) -> None:
         """Move what was stamped if the clock was set since the last look."""
+        self._timers.look()
         now, steady = self._clock.now(), self._clock.awake_or_not()
         by = now - steady - self._offset
         if abs(by) < JUMP_SECONDS:
@@ -143,3 +156,4 @@ class ClockChange:
             log.warning("the stamps before that could not be moved with it, next try in a moment: %s", error)
             return
         self._began, self._offset = self._began + by, self._offset + by
+        await self._timers.clock_was_set()

@@ -110,6 +110,8 @@ class Session:
     """The mementos in the latest request, in their marks."""
     artifacts: list[Artifact] = field(default_factory=list)
     """Artifacts that tools kept for people in the running turn."""
+    refused: list[str] = field(default_factory=list)
+    """Tools of the running turn whose calls were denied."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
     """The model's reminders, from turn to turn."""
     demo: DemoSince | None = None

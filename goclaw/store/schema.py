@@ -218,6 +218,40 @@ deliveries = Table(
     Index("deliveries_open", "state", "seq"),
 )
 
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("name", String, nullable=False),
+    Column("person", String, nullable=False, doc="Actor key of its maker."),
+    Column("body", Text, nullable=False, doc="The Job."),
+    Column("state", String, nullable=False, doc="active, paused, stopped or done"),
+    Column("next", Float, doc="When it is due; empty unless it is active."),
+    Column("running", String, nullable=False, server_default="", doc="The turn of its run that has not ended."),
+    Column("failures", Integer, nullable=False, server_default="0", doc="Failed runs since one that went well."),
+    Column("note", Text, nullable=False, server_default="", doc="Why it was stopped, for people."),
+    Column("made_at", Float, nullable=False),
+    UniqueConstraint("name", name="schedules_name"),
+    Index("schedules_by_next", "next", sqlite_where=text("next IS NOT NULL")),
+    Index("schedules_by_person", "person"),
+)
+
+schedule_runs = Table(
+    "schedule_runs",
+    metadata,
+    Column("id", ROW_ID, primary_key=True, autoincrement=True),
+    Column("job", ROW_ID, nullable=False),
+    Column("due", Float, nullable=False),
+    Column("state", String, nullable=False, doc="running, done, failed, stopped or missed"),
+    Column("turn", String, nullable=False, doc="The id of its turn or delivery."),
+    Column("began_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Column("text", Text, nullable=False, server_default="", doc="The beginning of its answer, or what went wrong."),
+    Column("cost", Float, doc="US dollars."),
+    UniqueConstraint("job", "due", name="schedule_runs_once"),
+    Index("schedule_runs_by_turn", "turn"),
+)
+
 
 _TO_2 = """
 ALTER TABLE compactions ADD COLUMN pays INTEGER;
@@ -267,7 +301,22 @@ _TO_4 = "ALTER TABLE compactions ADD COLUMN outside TEXT"
 MATERIAL_KEY = "material_key"
 """Key for the marks around foreign text (`agent.context.untrusted_content`): in the file, out of reach of tools."""
 _SEED = f"INSERT INTO daemon_facts (name, value) VALUES ('{MATERIAL_KEY}', '\"' || lower(hex(randomblob(32))) || '\"')"  # noqa: S608  # our name
-MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4)
+_TO_5 = """
+CREATE TABLE schedules (
+    id INTEGER NOT NULL PRIMARY KEY, name VARCHAR NOT NULL, person VARCHAR NOT NULL, body TEXT NOT NULL,
+    state VARCHAR NOT NULL, next FLOAT, running VARCHAR NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT '0',
+    note TEXT NOT NULL DEFAULT '', made_at FLOAT NOT NULL, CONSTRAINT schedules_name UNIQUE (name)
+);
+CREATE INDEX schedules_by_next ON schedules (next) WHERE next IS NOT NULL;
+CREATE INDEX schedules_by_person ON schedules (person);
+CREATE TABLE schedule_runs (
+    id INTEGER NOT NULL PRIMARY KEY, job INTEGER NOT NULL, due FLOAT NOT NULL, state VARCHAR NOT NULL,
+    turn VARCHAR NOT NULL, began_at FLOAT NOT NULL, ended_at FLOAT, text TEXT NOT NULL DEFAULT '', cost FLOAT,
+    CONSTRAINT schedule_runs_once UNIQUE (job, due)
+);
+CREATE INDEX schedule_runs_by_turn ON schedule_runs (turn);
+"""
+MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""
 
 

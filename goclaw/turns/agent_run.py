@@ -95,12 +95,18 @@ class AgentRun:
 
     @property
     def narrowed(self) -> tuple[Sequence[str], ...]:
-        """The tool selections of the ancestors, up to the first agent that uses its own tools regardless."""
+        """The tool selections of the ancestors, up to the first agent that uses its own tools regardless.
+
+        That of an unattended turn limits all agents at work in it.
+        """
         found = list[Sequence[str]]()
         agent_run = self
         while not agent_run.own_tools and agent_run.parent is not None:
             agent_run = agent_run.parent
             found += [] if agent_run.settings.tools is None else [agent_run.settings.tools]
+        unattended = self.root.turn.inbound.unattended
+        if unattended and unattended.tools is not None:
+            found.append(unattended.tools)
         return tuple(found)
 
     @property

@@ -26,6 +26,7 @@ _STEP = "agent"
 _FIRST_ANSWER = "model:1"
 
 BY_COMMAND, BY_CHOICE, BY_ROUTE, BY_DEFAULT = "by its command", "set by /agent", "by agents.routes", ""
+BY_SCHEDULE = "set by the schedule"
 
 
 @record
@@ -84,7 +85,10 @@ class AgentSelector:
         began = await self._began(turn)
         if began and (known := self._kinds.of(began)) and self.may(inbound.actor, began):
             return SelectedAgent(known)
-        found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
+        if (unattended := inbound.unattended) and unattended.agent:
+            found = self._wanted(inbound.actor, unattended.agent)
+        else:
+            found = await self.of(inbound.actor, inbound.session, command_in(inbound), _chat(inbound))
         if found.kind.name != MAIN:
             await turn.step(_STEP, partial(_given, found.kind.name), _NAME)
         return found
@@ -97,6 +101,13 @@ class AgentSelector:
         if turn.recorded(_STEP):
             return (await turn.step(_STEP, partial(_given, MAIN), _NAME)).value
         return MAIN if turn.recorded(_FIRST_ANSWER) else ""
+
+    def _wanted(self, actor: Actor, agent: str) -> SelectedAgent:
+        """Return the agent that an unattended turn names; raises as `of_turn` does."""
+        kind = self._named(agent, BY_SCHEDULE)
+        if not self.may(actor, kind.name):
+            raise AccessDenied(f"The agent {kind.name} may not answer you (roles.<name>.agents).")
+        return SelectedAgent(kind, BY_SCHEDULE)
 
     async def of(self, actor: Actor, session: str, command: str = "", chat: str = "") -> SelectedAgent:
         """Return the agent for a person in a session who gives that command there; raises as `of_turn` does."""

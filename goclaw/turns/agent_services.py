@@ -7,7 +7,7 @@ from itertools import takewhile
 
 from goclaw.agent.kinds import ABOUT
 from goclaw.agent.limits import Planning
-from goclaw.approvals.approvals import CallerQuestions, TurnQuestions
+from goclaw.approvals.approvals import CallerQuestions, TurnQuestions, UnattendedQuestions
 from goclaw.approvals.missing_arguments import Clarifier
 from goclaw.auth.access import ChosenMode
 from goclaw.config.agents import MAIN
@@ -79,7 +79,8 @@ class AgentServices(TurnServices):
         self.is_main = agent_run.parent is None
         # The operator's hooks on messages are about what people and their agent say to each other.
         self.hooks = Hooking(ports.hooks if self.is_main else Hooks(), session.window)
-        self.interim = context.interim if self.is_main and agent_run.root.caller is None else None
+        awaited = agent_run.root.caller is None and agent_run.turn.inbound.unattended is None
+        self.interim = context.interim if self.is_main and awaited else None
         """Has what is said before tool calls delivered; None: no person waits for this turn."""
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
@@ -227,7 +228,10 @@ class AgentServices(TurnServices):
         home, models = self.agent_run.home.key, self._context.ports.models
         # `main` has its own first in the configured chain; what a person chose goes before what an agent has.
         is_usual = self.is_main and (self.agent_run.agent == MAIN or await models.chosen(home))
-        model = await models.answering(home, () if is_usual else self.agent_run.settings.chain)
+        own = () if is_usual else self.agent_run.settings.chain
+        if self.is_main and (unattended := self.agent_run.turn.inbound.unattended) and unattended.model:
+            own = (unattended.model,)
+        model = await models.answering(home, own)
         if isinstance(model, ModelChain):
             await model.look()  # its window decides which tools it is shown
         return model
@@ -303,11 +307,13 @@ class AgentServices(TurnServices):
             workspace=agent_run.workspace,
         )
 
-    def _asking(self) -> TurnQuestions | CallerQuestions:
+    def _asking(self) -> TurnQuestions | CallerQuestions | UnattendedQuestions:
         """Return whom the agent's tools may ask."""
         agent_run, ports = self.agent_run, self._context.ports
         if caller := agent_run.root.caller:
             return CallerQuestions(caller, agent_run.paused, agent_run.was_denied, agent_run.name)
+        if (unattended := agent_run.root.turn.inbound.unattended) and not unattended.ask:
+            return UnattendedQuestions(ports.approvals, agent_run.root.turn)
         return TurnQuestions(
             ports.questions,
             ports.approvals,

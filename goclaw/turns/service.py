@@ -6,17 +6,17 @@ The files among a turn's artifacts go to its chat after the answer; terminals sh
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 
 from goclaw.agent.kinds import Kind
-from goclaw.agent.limits import RunPolicy
+from goclaw.agent.limits import RunPolicy, unattended_rules
 from goclaw.agent.loop import run_turn
 from goclaw.auth.access import Access
 from goclaw.channels.base import Channel
 from goclaw.compaction.maintenance import MaintenanceQueue
 from goclaw.compaction.window_shortage import WindowShortage
-from goclaw.core.events import LOCAL, Delivery, Notice, Outcome, TurnFinished, TurnStarted
+from goclaw.core.events import LOCAL, Address, Delivery, Notice, Outcome, TurnFinished, TurnStarted
 from goclaw.core.messages import Artifact
 from goclaw.core.records import record
 from goclaw.engine.base import Turn
@@ -66,11 +66,13 @@ class Sessions:
         async with self.context.contexts.working(inbound.session) as session:
             session.actor, session.tell = inbound.actor, partial(self._tell, turn)
             session.person = inbound.actor.key
-            self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, inbound.address))
+            session.refused.clear()
+            # No chat shows that an unattended turn is at work: what it has to say comes at its end.
+            shown = Address(LOCAL, "") if inbound.unattended else inbound.address
+            self.context.ports.bus.publish(TurnStarted(turn.id, inbound.session, shown))
             try:
-                outcome, text = await (
-                    self._compact(turn, session) if turn.kind == "compact" else self._answer(turn, session)
-                )
+                work = {"message": self._answer, "compact": self._compact, "say": self._say}[turn.kind]
+                outcome, text = await work(turn, session)
                 await self._pay_what_is_asked(turn, session)
             except StateError:
                 # The turn is run again when the disk takes it, from what is stored by then.
@@ -83,6 +85,10 @@ class Sessions:
             self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.context.calibration.news():
             await self.context.ports.settings.learn(SCALES, scales)
+        if inbound.unattended and turn.kind != "say":
+            spent = await self.context.ports.spending.of_turn(inbound.session, turn.id)
+            port = self.context.ports.unattended
+            text = await port.told(inbound, outcome, text, session.refused, spent.cost)
         channel = self.context.ports.channels.get(inbound.address.channel)
         files = files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
         return [*self._finish(turn, outcome, text), *files]
@@ -104,7 +110,8 @@ class Sessions:
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """Return the agent's answer, or the sentence that stands in its place."""
         kind, refused = await self._who_answers(turn)
-        session.rules, policy = kind.rules, RunPolicy(kind.rules)
+        session.rules = unattended_rules(kind.rules, turn.inbound.unattended)
+        policy = RunPolicy(session.rules)
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run))
@@ -152,6 +159,14 @@ class Sessions:
         except (AccessDenied, ConfigError) as error:
             return self.context.agents_for.main, error
 
+    async def _say(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
+        """Put a text into the conversation as the agent's, without a model."""
+        kind = self.context.agents_for.main
+        root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
+        agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
+        await TurnRun(AgentServices(self.context, agent_run)).say(turn.inbound.text)
+        return Outcome.ANSWERED, turn.inbound.text
+
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         if turn.stopping:
             return Outcome.STOPPED, STOPPED
@@ -187,7 +202,7 @@ class Sessions:
         is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
         told = "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
         self.context.ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
-        if inbound.address.channel == LOCAL or not told:
+        if inbound.address.channel == LOCAL or not told or turn.kind == "say":
             return ()  # a terminal reads the transcript; the person who said /stop has its answer
         return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 

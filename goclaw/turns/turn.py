@@ -30,6 +30,7 @@ from goclaw.llm.base import (
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
+from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
@@ -202,6 +203,8 @@ class TurnRun:
         def kept(step: Step[ToolResult]) -> None:
             self._keep(step, step.value)
             self._asked.pop(name, None)
+            if step.value.content.startswith(DENIED_MARK):
+                self._services.agent_run.session.refused.append(call.name)
 
         try:
             step = await self._turn.step(
@@ -238,6 +241,10 @@ class TurnRun:
     def answers(self) -> int:
         """The number of answers."""
         return self._answers
+
+    async def say(self, text: str) -> None:
+        """Say a text as the agent's answer, without asking the model."""
+        await self._note("say", AssistantMessage(text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
         """Say something to the model behind its last answer, as the step `name`."""

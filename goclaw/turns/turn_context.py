@@ -52,6 +52,7 @@ from goclaw.turns.attachments import Attachments
 from goclaw.turns.costs import Costs
 from goclaw.turns.demo_turns import DemoTurns
 from goclaw.turns.tool_requests import CommandPort, Forwarding
+from goclaw.turns.unattended import UnattendedPort
 
 
 @record
@@ -77,6 +78,7 @@ class SessionPorts:
     config_file: Path | None
     """The configuration file, which need not exist yet; None if unknown."""
     command_port: CommandPort = field(default_factory=CommandPort)
+    unattended: UnattendedPort = field(default_factory=UnattendedPort)
 
 
 class SubagentsPort(Protocol):

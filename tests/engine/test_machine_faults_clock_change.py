@@ -19,6 +19,18 @@ from goclaw.store.schema import deliveries, inbox
 from tests.engine.house import EVERYWHERE, House, inbound
 
 DAY = 24 * 3600.0
+
+
+class NoTimers:
+    """Nothing waits for a moment."""
+
+    def look(self) -> None:
+        """Start nothing."""
+
+    async def clock_was_set(self) -> None:
+        """Compute nothing."""
+
+
 MADE = Statement(select(deliveries.c.created_at))
 IDS = Statement(select(inbox.c.id))
 
@@ -32,7 +44,7 @@ async def test_an_answer_is_not_too_old_because_the_clock_was_set_forward(tmp_pa
     async with open_database(tmp_path / "a.db") as database:
         async with open_outbox(database, {"memory": MemoryChannel(room, clock)}, clock) as outbox:
             await outbox.resume()
-            stamps = ClockChange(database, clock)
+            stamps = ClockChange(database, clock, NoTimers())
             await outbox.promise(Delivery("d1", Address("memory", "here"), "hello"))
             clock.jump(by)
             await stamps.look()
@@ -50,7 +62,7 @@ async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db") as database:
         async with open_outbox(database, {"memory": MemoryChannel(room, clock)}, clock) as outbox:
             await outbox.resume()
-            stamps = ClockChange(database, clock)
+            stamps = ClockChange(database, clock, NoTimers())
             await outbox.promise(Delivery("d1", Address("memory", "here"), "hello"))
         clock.suspend(GIVE_UP_SECONDS + 1)
         await stamps.look()  # a machine that slept is no clock that was set
@@ -65,7 +77,7 @@ async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
 async def test_an_id_is_remembered_as_long_as_ever(tmp_path: Path, by: float) -> None:
     clock = SteppedClock()
     async with open_database(tmp_path / "a.db") as database:
-        journal, stamps = Journal(database), ClockChange(database, clock)
+        journal, stamps = Journal(database), ClockChange(database, clock, NoTimers())
         await database.write(journal.settled(inbound(1), clock.now()))
         clock.jump(by)
         await stamps.look()
@@ -81,7 +93,7 @@ async def test_small_corrections_move_nothing(tmp_path: Path) -> None:
     clock = SteppedClock()
     async with open_database(tmp_path / "a.db") as database:
         async with open_outbox(database, {}, clock) as outbox:
-            stamps = ClockChange(database, clock)
+            stamps = ClockChange(database, clock, NoTimers())
             await database.write(outbox.row(Delivery("d1", Address("memory", "here"), "hello")))
             before = clock.now()
             clock.jump(JUMP_SECONDS - 1)

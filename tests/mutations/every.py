@@ -16,6 +16,7 @@ from tests.mutations import (
     outside,
     rights,
     talk,
+    times,
     tools,
 )
 from tests.mutations.bug import Bug
@@ -34,6 +35,7 @@ AREAS = (
     outside.BUGS,
     rights.BUGS,
     talk.BUGS,
+    times.BUGS,
     tools.BUGS,
 )
 BUGS: list[Bug] = [bug for bug in chain.from_iterable(zip_longest(*AREAS)) if bug]

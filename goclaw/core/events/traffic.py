@@ -105,6 +105,37 @@ class Beside:
 
 
 @record
+class Unattended:
+    """Marks an `Inbound` that the daemon itself made at a time or for an event: no person waits for its turn.
+
+    One rule holds for all of these (schedules, heartbeat, webhooks): a call that would ask is refused, unless `ask`.
+    """
+
+    job: int
+    """The row of its job; 0: it has none."""
+    name: str
+    """What made it, for people: the schedule's name, `heartbeat`, `webhook NAME`."""
+    due: float = 0.0
+    """When it was due, in epoch seconds."""
+    ask: bool = False
+    """Whether questions go to the chat, and the turn waits for their answers."""
+    agent: str = ""
+    """The agent that answers; empty: as for a message of the actor."""
+    model: str = ""
+    """The model that answers; empty: the agent's."""
+    tools: tuple[str, ...] | None = None
+    """A selection that limits the actor's tools; None: all of them."""
+    budget: float | None = None
+    """US dollars that the turn may cost; None: the agent's limit."""
+    seconds: float | None = None
+    """Time that the turn may take; None: the agent's limit."""
+
+
+NOTHING_TO_SAY = "HEARTBEAT_OK"
+"""The answer of an unattended turn of which nothing is delivered."""
+
+
+@record
 class Inbound:
     """One message from a person, as a channel hands it over."""
 
@@ -129,6 +160,8 @@ class Inbound:
     """Whether the sender forwarded all of it, attachments included, from another author."""
     beside: Beside | None = None
     """Set if it is not addressed to the agent."""
+    unattended: Unattended | None = None
+    """Set if no person sent it."""
 
     @property
     def pieces(self) -> Iterator[tuple[str, str, Provenance | None]]:

@@ -27,7 +27,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_doctor_names_what_is_in_the_way(file: Path) -> None:
     (finding,) = asyncio.run(check_publishing(load_config(file)))
-    assert finding.verdict == "warning" and finding.text.startswith("mcp.server.enabled: is not set, so no gateway could")
+    assert finding.verdict == "warning"
+    assert finding.text.startswith("mcp.server.enabled: is not set, so no gateway could")
     file.write_text(PUBLISHED + SERVED)
     (finding,) = asyncio.run(check_publishing(load_config(file)))
     assert finding.text == "reading to corp; others are told https://tools.example.org/mcp"

@@ -1,0 +1,144 @@
+"""The moments at which a job is due: once, at an interval, or by a cron expression in a time zone.
+
+Cron follows Debian's cron, by `cronsim`, also where the clock is changed: a job at a fixed time runs once on both days
+(one in the hour that spring skips at its end), one with a wildcard in its minutes or hours follows the wall clock, so
+that it runs in a repeated hour twice.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
+from typing import Protocol
+
+from cronsim import CronSim, CronSimError
+
+from goclaw.core.clock import span
+from goclaw.core.records import record
+from goclaw.core.timezones import machine_zone, zone_named
+from goclaw.schedules.times import NoTime, duration, shown
+
+MIN_EVERY = 60.0
+"""Seconds: the least interval, which is cron's too."""
+_FIELDS = 5
+
+
+class Recurrence(Protocol):
+    """When a job is due."""
+
+    def after(self, moment: float) -> float | None:
+        """Return the first due time later than a moment, both in epoch seconds; None: there is none any more."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """Return the rule for people."""
+        ...
+
+
+@record
+class Once:
+    """Due at one moment."""
+
+    at: float
+    """Epoch seconds."""
+    zone: str
+    """IANA name of the zone that it is shown in."""
+
+    def after(self, moment: float) -> float | None:
+        return self.at if self.at > moment else None
+
+    @property
+    def words(self) -> str:
+        return shown(self.at, zone_of(self))
+
+
+@record
+class Interval:
+    """Due every so many seconds, counted from an anchor, so that late runs shift nothing."""
+
+    seconds: float
+    anchor: float
+    """Epoch seconds of a moment at which it would have been due."""
+    zone: str = ""
+    """IANA name of the zone that its times are shown in; empty: the machine's."""
+
+    def after(self, moment: float) -> float | None:
+        due = self.anchor + ((moment - self.anchor) // self.seconds + 1) * self.seconds
+        return due if due > moment else due + self.seconds  # where a float has no room for the difference
+
+    @property
+    def words(self) -> str:
+        return f"every {span(self.seconds)}"
+
+
+@record
+class Cron:
+    """Due by a cron expression of five fields, in a zone."""
+
+    expression: str
+    zone: str
+
+    def after(self, moment: float) -> float | None:
+        return next(self._from(moment), None)
+
+    def _from(self, moment: float) -> Iterator[float]:
+        for due in CronSim(self.expression, datetime.fromtimestamp(moment, zone_of(self))):
+            # Of a repeated hour `cronsim` yields both; a fixed time that is skipped comes at the end of the gap.
+            at = due.astimezone(UTC).timestamp()
+            if at > moment:
+                yield at
+
+    @property
+    def words(self) -> str:
+        return f"cron `{self.expression}`{f' ({self.zone})' if self.zone else ''}"
+
+
+AnyRecurrence = Once | Interval | Cron
+"""What a job stores."""
+
+
+def interval(text: str, anchor: float, zone: str = "") -> Interval:
+    """Return the interval that a duration names, counted from `anchor`.
+
+    Raises:
+        NoTime: it is no duration, or less than a minute.
+    """
+    seconds = duration(text.strip())
+    if seconds is None:
+        raise NoTime(f"`{text[:60]}` is no interval: write 30m, 2h or 1d")
+    if seconds < MIN_EVERY:
+        raise NoTime(f"every {text} is too often: the least is 1m")
+    return Interval(seconds, anchor, zone)
+
+
+def cron(expression: str, zone: str, now: float) -> Cron:
+    """Return the recurrence of a cron expression.
+
+    Raises:
+        NoTime: it is no expression of five fields, or never due.
+    """
+    expression = " ".join(expression.split())
+    if len(expression.split()) != _FIELDS:
+        raise NoTime(f"`{expression[:60]}` is no cron expression: it has five fields, as in `30 8 * * 1-5`")
+    made = Cron(expression, zone)
+    try:
+        due = made.after(now)
+    except CronSimError as error:
+        raise NoTime(f"`{expression[:60]}` is no cron expression: {str(error).lower()}") from None
+    if due is None:
+        raise NoTime(f"`{expression}` is never due")
+    return made
+
+
+def zone_of(when: AnyRecurrence) -> tzinfo:
+    """Return the zone that a job's times are in and shown in."""
+    return _zone(when.zone)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> tzinfo:
+    """Return a zone that was checked when the job was made; the machine's should it be known no more."""
+    try:
+        return zone_named(name) if name else machine_zone()
+    except ValueError:
+        return machine_zone()

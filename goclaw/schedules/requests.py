@@ -1,0 +1,152 @@
+"""What people and agents ask of schedules, with the rights of the person who asks.
+
+A person sees and changes their own jobs, an admin those of all. A job from the configuration is changed there alone.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import tzinfo
+
+from goclaw.auth.access import Access
+from goclaw.auth.users import Users
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, Address
+from goclaw.core.records import record
+from goclaw.core.timezones import machine_zone, zone_named
+from goclaw.errors import AccessDenied, StateError
+from goclaw.schedules.jobs import Job, Run, StoredJob
+from goclaw.schedules.rows import ScheduleRows
+from goclaw.schedules.scheduler import Scheduler
+from goclaw.schedules.times import shown
+
+TOOL = "schedule"
+"""The tool that a person must have, to make jobs and for their runs."""
+MAX_JOBS = 1_000
+"""Jobs of one person."""
+MAX_TEXT = 20_000
+"""Characters of a job's text."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@record
+class Schedules:
+    """The jobs, as people and agents reach them.
+
+    Methods raise AccessDenied where the person may not, and StateError where it cannot be done, with the reason.
+    """
+
+    rows: ScheduleRows
+    scheduler: Scheduler
+    access: Access
+    users: Users
+    clock: Clock
+
+    def zone(self, actor: Actor) -> tzinfo:
+        """Return the time zone of a person: `timezone` in users.json, else the machine's."""
+        user = self.users.get(actor.key)
+        return zone_named(user.timezone) if user and user.timezone else machine_zone()
+
+    def zone_name(self, actor: Actor) -> str:
+        """Return the IANA name of a person's zone; empty for a machine whose zone has none."""
+        return str(getattr(self.zone(actor), "key", ""))
+
+    async def add(self, job: Job) -> StoredJob:
+        """Store a job of `job.actor` and have it run at its times; an empty name is chosen here.
+
+        Raises:
+            AccessDenied: the person may not make it.
+            StateError: the name is taken or malformed, the text is too long, there are too many, or it is never due.
+        """
+        self._check(job)
+        now = self.clock.now()
+        if await self.rows.count(job.actor.key) >= MAX_JOBS:
+            raise StateError(f"there are {MAX_JOBS} schedules of {job.actor.key} already; remove some first")
+        next_due = job.when.after(now)
+        if next_due is None:
+            raise StateError(f"{job.name or 'it'} would never be due")
+        stored = await self.rows.add(job, next_due, now)
+        self.scheduler.changed()
+        return stored
+
+    async def of(self, actor: Actor) -> Sequence[StoredJob]:
+        """Return the jobs that the person may see, the next one first."""
+        return await self.rows.all(None if self._oversees(actor) else actor.key)
+
+    async def runs(self, actor: Actor, name: str) -> Sequence[Run]:
+        """Return the latest runs of a job, the newest first."""
+        return await self.rows.runs((await self._found(actor, name)).id)
+
+    async def pause(self, actor: Actor, name: str) -> StoredJob:
+        """Keep a job from running until it is resumed."""
+        stored = await self._own(actor, name)
+        if stored.state != "active":
+            raise StateError(f"{name} is {stored.state} already")
+        await self.rows.set_state(stored, "paused", None)
+        self.scheduler.changed()
+        return stored
+
+    async def resume(self, actor: Actor, name: str) -> float:
+        """Have a paused or stopped job go on; return when it is due."""
+        stored = await self._own(actor, name)
+        if stored.state == "active":
+            raise StateError(f"{name} is active")
+        next_due = stored.job.when.after(self.clock.now())
+        if next_due is None:
+            raise StateError(f"{name} was due on {shown(stored.job.when.after(0.0) or 0.0, self.zone(actor))}")
+        await self.rows.set_state(stored, "active", next_due)
+        self.scheduler.changed()
+        return next_due
+
+    async def run(self, actor: Actor, name: str) -> StoredJob:
+        """Run a job now, beside its times."""
+        stored = await self._found(actor, name)
+        await self.scheduler.start(stored, actor)
+        return stored
+
+    async def remove(self, actor: Actor, name: str) -> StoredJob:
+        """Forget a job and its runs. A run that is under way goes on."""
+        stored = await self._own(actor, name)
+        await self.rows.remove(stored)
+        self.scheduler.changed()
+        return stored
+
+    def _check(self, job: Job) -> None:
+        if not _NAME.fullmatch(job.name):
+            raise StateError(f"`{job.name[:80]}` is no name: letters, digits, - and _, at most 64")
+        if not job.text.strip():
+            raise StateError("the text is empty")
+        if len(job.text) > MAX_TEXT:
+            raise StateError(f"the text has {len(job.text):,} characters, {MAX_TEXT:,} are allowed")
+        self._demand(job.actor, "tool.use", TOOL)
+        self._demand(job.actor, "session.write", job.session)
+        if job.kind == "task" and job.task.session not in ("fresh", "same"):
+            self._demand(job.actor, "session.write", job.task.session)
+        if job.kind == "task" and job.task.agent:
+            self._demand(job.actor, "agent.use", job.task.agent)
+
+    def may_send_to(self, actor: Actor, address: Address) -> None:
+        """Check that a person may have results sent to a chat that is not their own. Raises AccessDenied."""
+        chat = f"{address.channel}:{address.chat}"
+        if chat != actor.key:
+            self._demand(actor, "message.other", chat)
+
+    def _demand(self, actor: Actor, action: str, object_: str) -> None:
+        decision = self.access.authorize(actor, action, object_)
+        if not decision.allowed:
+            raise AccessDenied(decision.rule)
+
+    def _oversees(self, actor: Actor) -> bool:
+        return self.access.authorize(actor, "command.admin", TOOL).allowed
+
+    async def _found(self, actor: Actor, name: str) -> StoredJob:
+        """Return the job of this name; one of another person is unknown to who may not see it."""
+        stored = await self.rows.named(name)
+        if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):
+            raise StateError(f"there is no schedule named {name[:80]}")
+        return stored
+
+    async def _own(self, actor: Actor, name: str) -> StoredJob:
+        stored = await self._found(actor, name)
+        if stored.job.configured:
+            raise StateError(f"{name} is in config.yaml (schedules.{name}): change it there")
+        return stored

@@ -1,0 +1,45 @@
+"""Jobs of the tests, made by the person in the chat `here`."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any, Literal
+
+from goclaw.core.events import Address
+from goclaw.schedules.jobs import Job, StoredJob
+from goclaw.schedules.recurrence import AnyRecurrence, Interval, Once
+from tests.harness import HERE, PATIENCE, Core, World, before_the_next_look
+
+Kind = Literal["message", "task"]
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+def job(when: AnyRecurrence, kind: Kind = "message", name: str = "tea", **options: Any) -> Job:
+    """A job whose result goes to the chat `here`."""
+    made = Job(name, kind, "Drink tea.", when, HERE, "memory:here", Address("memory", "here"))
+    return replace(made, **options)
+
+
+async def once(core: Core, world: World, seconds: float, kind: Kind = "message", **more: Any) -> StoredJob:
+    """Store a job that is due once, `seconds` from now."""
+    return await core.schedules.add(job(Once(world.clock.now() + seconds, "UTC"), kind, **more))
+
+
+async def hourly(core: Core, world: World, kind: Kind = "message", **more: Any) -> StoredJob:
+    """Store a job that is due in an hour, and each hour after that."""
+    return await core.schedules.add(job(Interval(HOUR, world.clock.now(), "UTC"), kind, **more))
+
+
+async def pass_time(core: Core, world: World, seconds: float) -> None:
+    """Let time pass once the scheduler sleeps, and wait for what that starts."""
+    await asleep(core)
+    world.clock.advance(seconds)
+    await asleep(core)
+    await core.settled()
+
+
+async def asleep(core: Core) -> None:
+    """Wait until the scheduler has looked at the jobs as they are now, and sleeps."""
+    async with asyncio.timeout(PATIENCE):
+        while not (core.schedules.scheduler.is_asleep or core.database.dead.is_set()):
+            await before_the_next_look()

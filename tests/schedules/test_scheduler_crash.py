@@ -1,0 +1,58 @@
+"""Kill the process at every write of a run, start again on the same file: no run twice, none lost."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from goclaw.channels.base import Doubt
+from goclaw.core.messages import AssistantMessage
+from tests.harness import HERE, Answer, Core, World
+from tests.schedules.jobs import HOUR, asleep, hourly, pass_time
+from tests.sessions.looking import unless_dead
+
+
+async def live(world: World, kind: Literal["message", "task"], die_before: int | None = None) -> int:
+    """A life in which a job is due; returns the number of writes."""
+    async with world.running(die_before=die_before) as core:
+        await unless_dead(core, due(core, world, kind))
+        return core.database.writes
+
+
+async def due(core: Core, world: World, kind: Literal["message", "task"]) -> None:
+    if not await core.schedules.of(HERE):
+        await hourly(core, world, kind)
+        await pass_time(core, world, HOUR)
+    else:
+        await asleep(core)
+        await core.settled()
+        await asleep(core)
+
+
+@pytest.mark.parametrize("kind", ["message", "task"])
+@pytest.mark.promise("P-schedule-once")
+async def test_a_kill_at_any_write_neither_loses_nor_doubles_a_run(
+    tmp_path: Path, kind: Literal["message", "task"]
+) -> None:
+    answers = [Answer("Drink tea.", when="Drink tea.")]
+    first = tmp_path / "whole"
+    first.mkdir()
+    writes = await live(World(first, answers), kind)
+    assert writes >= 4
+    for number in range(1, writes + 1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        world, where = World(folder, answers), f"killed before write {number} of {writes}"
+        await live(world, kind, die_before=number)
+        await live(world, kind)
+        if not world.texts():  # killed before the job was stored, or before its time
+            await live(world, kind)
+        async with world.running() as core:
+            await asleep(core)
+            runs = await core.schedules.runs(HERE, "tea")
+            assert [run.state for run in runs] == ["done"], where
+            said = [message for message in await core.messages() if isinstance(message, AssistantMessage)]
+            assert len(said) == (kind == "message"), where
+        unmarked = Counter(heard.delivery.text for heard in world.room.all if heard.doubt is Doubt.NONE)
+        assert unmarked["Drink tea."] <= 1 and len(world.texts()) in (1, 2), where
