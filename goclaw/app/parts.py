@@ -196,17 +196,6 @@ def _prepare_workspace(root: Path) -> None:
 class McpState:
     """The state of the listener for MCP clients."""
 
-    def __post_init__(self) -> None:
-        self.schedules = build_schedules(
-            self.foundation.database,
-            self.sessions.ports.unattended,
-            access=self.foundation.access,
-            users=self.foundation.users,
-            engine=self.engine,
-            outbox=self.outbox,
-            clock=self.foundation.clock,
-        )
-
     line: str = ""
     """A line for people; empty: nothing to report."""
     port: int = 0
@@ -259,6 +248,17 @@ class App:
     schedules: Schedules = field(init=False)
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
+
+    def __post_init__(self) -> None:
+        self.schedules = build_schedules(
+            self.foundation.database,
+            self.sessions.ports.unattended,
+            access=self.foundation.access,
+            users=self.foundation.users,
+            engine=self.engine,
+            outbox=self.outbox,
+            clock=self.foundation.clock,
+        )
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:
