@@ -120,8 +120,8 @@ BUGS: list[Bug] = [
         "the filter for system calls is left out",
         "class exec: ptrace, mount, io_uring",
         _BWRAP,
-        'options = [*self._options(command, policy), "--seccomp", str(program)]',
-        "options = [*self._options(command, policy)]",
+        'options = [*self._options(command, policy, copy), "--seccomp", str(program)]',
+        "options = [*self._options(command, policy, copy)]",
         "tests/execution/sandbox/test_sandbox_containment.py::test_a_hostile_command_gets_nowhere",
     ),
     bug(
@@ -144,8 +144,8 @@ BUGS: list[Bug] = [
         "root's commands in bubblewrap change modes of the machine's devices",
         "issue 21: chmod 0600 /dev/null",
         _BWRAP,
-        "        yield from _mounts(policy, self._devices)\n",
-        "        yield from _mounts(policy, None)\n",
+        "        yield from _mounts(policy, configuration, self._devices)\n",
+        "        yield from _mounts(policy, configuration, None)\n",
         "tests/execution/sandbox/test_own_devices.py::test_modes_of_the_machine_s_devices_stay",
     ),
     bug(

@@ -1,8 +1,9 @@
-"""Bugs in the way to files, and in the files of the audit log."""
+"""Bugs in the way to files, in what commands see of /etc, and in the files of the audit log."""
 
 from tests.mutations.bug import Bug, Patch, bug
 
 _WORKSPACE = "goclaw/workspace/workspace.py"
+_COPY = "goclaw/execution/sandbox/configuration_copy.py"
 _BENEATH = "goclaw/workspace/openat2.py"
 _REACH = "goclaw/workspace/path_resolver.py"
 _NOTES, _OLD_NOTES = "goclaw/workspace/notes.py", "goclaw/workspace/old_notes.py"
@@ -12,6 +13,22 @@ _LOCKING = "goclaw/workspace/atomic.py"
 _CHAIN = "goclaw/auth/audit_chain.py"
 
 BUGS: list[Bug] = [
+    bug(
+        "commands in bubblewrap see the machine's configuration as it was when the daemon started",
+        "issue 20: a copy that is cached by nothing",
+        _COPY,
+        "            if not self._copies or not self._copies[-1].is_current():\n",
+        "            if not self._copies:\n",
+        "tests/execution/sandbox/test_configuration_copy.py::test_a_change_is_seen_by_the_next_command",
+    ),
+    bug(
+        "a running command loses /etc when the machine's configuration changes",
+        "issue 20: a copy that is removed while it is shown",
+        _COPY,
+        "[copy for copy in self._copies if not copy.users]",
+        "list(self._copies)",
+        "tests/execution/sandbox/test_configuration_copy.py::test_a_command_that_runs_keeps_what_it_has_and_nothing_is_left_of_it",
+    ),
     bug(
         "a database without a table counts as sound",
         "class store: healthy, and every message fails",

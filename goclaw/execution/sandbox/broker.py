@@ -5,26 +5,19 @@ Weaker than bubblewrap: process ids and the names and sizes of files stay visibl
 sockets outside can be read, written or reached; modes, owners, times and attributes are changed by the command's
 supervisor, in the workspace and the temporary folder alone (`metadata_calls`).
 
-A command's temporary folder is locked while the command may run. The kernel releases a lock when its process ends,
-however it ends: a folder that can be locked was left by a killed daemon, and is removed.
-
 With `tools.exec.sandbox: off` commands run with all rights of the daemon's user. An own environment, limits and the
 certain end of the whole tree remain: the same process ensures them, without dropping or restricting anything.
 """
 
 import asyncio
-import fcntl
 import json
 import logging
 import os
-import shutil
 import socket
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +28,7 @@ from goclaw.execution.sandbox.base import Policy, Process, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker_main import PACKET, REQUEST
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading
 from goclaw.execution.sandbox.layout import DEVICES, readable, refuse_system, without
+from goclaw.execution.sandbox.scratch import scratch_folder, sweep
 
 log = logging.getLogger(__name__)
 
@@ -289,71 +283,6 @@ BROKER = Tier(
     describe=_describe,
     remedy="run Linux 5.13 or newer with Landlock enabled, on x86-64 or aarch64; a proxy needs bubblewrap",
 )
-
-
-SCRATCH_PREFIX = "goclaw-exec-"
-
-
-@asynccontextmanager
-async def scratch_folder() -> AsyncIterator[Path]:
-    """Make a new folder that only its owner can enter, for the time of the block.
-
-    Raises:
-        OSError: there is no room for one.
-    """
-    async with AsyncExitStack() as stack:
-
-        async def make() -> Path:
-            folder, lock = await asyncio.to_thread(_made)
-            stack.enter_context(closing(lock))
-            stack.push_async_callback(asyncio.to_thread, shutil.rmtree, folder, ignore_errors=True)
-            return folder
-
-        yield await see_through(make(), "making a temporary folder")
-
-
-def sweep() -> None:
-    """Remove the folders of this user whose daemons are gone."""
-    swept = 0
-    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
-        with suppress(OSError):  # of another user, in use, or just gone
-            if folder.lstat().st_uid == os.getuid() and stat.S_ISDIR(folder.lstat().st_mode):
-                with closing(_lock(folder)):
-                    shutil.rmtree(folder)
-                    swept += 1
-    if swept:
-        log.info("%d temporary folders of commands were left by a daemon that was killed; they are removed", swept)
-
-
-def _made() -> tuple[Path, int]:
-    """Return a new folder, and its lock."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
-        try:
-            lock = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):
-            continue  # a daemon that starts took it for one that was left
-        except OSError:
-            folder.rmdir()
-            raise
-        if folder.exists():
-            return folder, lock
-        os.close(lock)
-
-
-def _lock(folder: Path) -> int:
-    """Return a descriptor that holds the folder's lock.
-
-    Raises:
-        BlockingIOError: another process holds it.
-    """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 @asynccontextmanager

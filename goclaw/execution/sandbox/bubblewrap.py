@@ -23,9 +23,11 @@ from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox import broker_main, proxy_port, seccomp
 from goclaw.execution.sandbox.base import Limits, Policy, Process, SandboxCommand, Serve, Tier
 from goclaw.execution.sandbox.broker_main import be_nice, limits_of
+from goclaw.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading, until_ended
 from goclaw.execution.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
 from goclaw.execution.sandbox.own_devices import binds, own_devices
+from goclaw.execution.sandbox.scratch import sweep
 
 log = logging.getLogger(__name__)
 
@@ -168,9 +170,12 @@ class Bubblewrap:
 
     tier = "bubblewrap"
 
-    def __init__(self, program: str, version: tuple[int, ...], devices: Path | None = None) -> None:
+    def __init__(
+        self, program: str, version: tuple[int, ...], configuration: ConfigurationCopy, devices: Path | None = None
+    ) -> None:
         self._program = program
         self._version = version
+        self._configuration = configuration
         self._devices = devices
 
     def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
@@ -200,7 +205,8 @@ class Bubblewrap:
             stack.enter_context(closing(block_write))
             program = file_of(_filter(policy.network), "seccomp")
             given.enter_context(closing(program))
-            options = [*self._options(command, policy), "--seccomp", str(program)]
+            copy = await stack.enter_async_context(self._configuration.shown()) if _is_usual(policy) else None
+            options = [*self._options(command, policy, copy), "--seccomp", str(program)]
             options += ["--json-status-fd", str(status_write), "--block-fd", str(block_read)]
             arguments = file_of(b"".join(os.fsencode(option) + b"\0" for option in options), "options")
             given.enter_context(closing(arguments))
@@ -238,7 +244,7 @@ class Bubblewrap:
         except OSError as error:
             raise SandboxUnavailable(f"{self._program} cannot be started: {error.strerror}") from error
 
-    def _options(self, command: SandboxCommand, policy: Policy) -> Iterator[str]:
+    def _options(self, command: SandboxCommand, policy: Policy, configuration: Path | None) -> Iterator[str]:
         """Passed through a file: environment values must not show up in the machine's list of processes."""
         yield from ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
         if self._version >= (0, 8):
@@ -249,15 +255,25 @@ class Bubblewrap:
         ways = proxy_port.VARIABLES if policy.network == "proxy" else {}
         for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env, **ways}.items():  # noqa: S108 -- a fresh tmpfs
             yield from ("--setenv", name, value)
-        yield from _mounts(policy, self._devices)
+        yield from _mounts(policy, configuration, self._devices)
         yield from ("--chdir", str(command.cwd))
 
 
-def _mounts(policy: Policy, devices: Path | None) -> Iterator[str]:
+def _is_usual(policy: Policy) -> bool:
+    """Whether the policy shows nothing of /etc but `CONFIGURATION`: nothing can be mounted into a copy of that."""
+    paths = (policy.workspace, policy.workspace.resolve(), *policy.readable)
+    return policy.network != "host" and not any(path.is_relative_to("/etc") for path in paths)
+
+
+def _mounts(policy: Policy, configuration: Path | None, devices: Path | None) -> Iterator[str]:
+    """Yield the options for all that is visible; `configuration` is a copy of /etc to show, if there is one."""
     size = str(policy.limits.file_bytes)
     yield from _system_mounts()
-    for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
-        yield from ("--ro-bind-try", path, path)
+    if configuration:
+        yield from ("--ro-bind", str(configuration), "/etc")
+    else:
+        for path in CONFIGURATION + (NETWORK_CONFIGURATION if policy.network == "host" else ()):
+            yield from ("--ro-bind-try", path, path)
     yield from ("--size", size, "--tmpfs", "/tmp", "--dev", "/dev")  # noqa: S108 -- inside
     yield from binds(devices) if devices else ()
     # Read-only, because for root's user id the kernel settings in it are writable even without any capability.
@@ -370,8 +386,12 @@ async def open_bubblewrap() -> AsyncIterator[Bubblewrap]:
     except seccomp.UnsupportedArchitecture as error:
         raise SandboxUnavailable(str(error)) from error
     version = await asyncio.to_thread(_version, program)
-    with own_devices() as devices:
-        yield Bubblewrap(program, tuple(map(int, re.findall(r"\d+", version))), devices)
+    async with (
+        background(asyncio.to_thread(sweep), "sweep of temporary folders"),
+        open_configuration_copy() as configuration,
+        own_devices() as devices,
+    ):
+        yield Bubblewrap(program, tuple(map(int, re.findall(r"\d+", version))), configuration, devices)
 
 
 def _program() -> str | None:

@@ -1,29 +1,26 @@
 """Device nodes for commands of root's: bubblewrap shows the machine's own, whose modes root's user id may change."""
 
 import os
-import shutil
 import stat
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+from goclaw.execution.sandbox.scratch import scratch_folder
 
 _NODES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 """Those of bubblewrap's `--dev`, with their numbers (Documentation/admin-guide/devices.txt)."""
 _MODE = 0o666
 
 
-@contextmanager
-def own_devices() -> Iterator[Path | None]:
+@asynccontextmanager
+async def own_devices() -> AsyncIterator[Path | None]:
     """Make the nodes, for the time of the block; None for a plain user, and where root may make none."""
     if os.geteuid() != 0:
         yield None
         return
-    folder = Path(tempfile.mkdtemp(prefix="goclaw-devices-"))
-    try:
+    async with scratch_folder() as folder:
         yield folder if _make(folder) else None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def binds(folder: Path) -> Iterator[str]:

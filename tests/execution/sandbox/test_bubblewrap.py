@@ -76,9 +76,9 @@ async def test_no_power_is_left_and_none_can_be_gained(seen: dict[str, list[str]
 async def test_only_the_workspace_and_tmp_are_writable(seen: dict[str, list[str]], tmp_path: Path) -> None:
     assert seen["writable"] == ["/dev/shm", "/tmp", str(tmp_path)]
     mounts = dict(entry.split("=") for entry in seen["mounts"])
-    assert mounts["/"] == mounts["/usr"] == mounts["/proc"] == mounts["/dev"] == "ro"
+    assert mounts["/"] == mounts["/usr"] == mounts["/etc"] == mounts["/proc"] == mounts["/dev"] == "ro"
     assert mounts["/tmp"] == mounts[str(tmp_path)] == "rw"
-    assert not {"/sys", "/run", "/var", "/home", "/root", "/etc"} & set(mounts)
+    assert not {"/sys", "/run", "/var", "/home", "/root"} & set(mounts)
 
 
 async def test_there_is_no_interface_but_loopback_and_no_process_but_its_own(seen: dict[str, list[str]]) -> None:

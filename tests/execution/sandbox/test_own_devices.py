@@ -35,7 +35,7 @@ async def said(sandbox: Sandbox, workspace: Path, line: str) -> str:
 @pytest.mark.sandbox
 @pytest.mark.promise("P-exec-contained")
 async def test_modes_of_the_machine_s_devices_stay(sandbox: Sandbox, tmp_path: Path, full: int) -> None:
-    with own_devices() as folder:
+    async with own_devices() as folder:
         if os.geteuid() == 0 and folder is None:
             pytest.skip("root may make no devices here")
     await said(sandbox, tmp_path, "chmod 600 /dev/full /dev/fd/../full")
@@ -45,8 +45,8 @@ async def test_modes_of_the_machine_s_devices_stay(sandbox: Sandbox, tmp_path: P
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a plain user may make no devices")
-def test_nothing_of_them_is_left() -> None:
-    with own_devices() as folder:
+async def test_nothing_of_them_is_left() -> None:
+    async with own_devices() as folder:
         if folder is None:
             pytest.skip("root may make no devices here")
         assert (folder / "null").is_char_device()

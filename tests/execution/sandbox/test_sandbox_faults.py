@@ -6,7 +6,7 @@ import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +19,7 @@ from goclaw.execution.sandbox import broker, bubblewrap, seccomp
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker import Broker, open_broker
 from goclaw.execution.sandbox.bubblewrap import Bubblewrap, open_bubblewrap
+from goclaw.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
 from tests.execution.sandbox.probes import INSIDE_PATH
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.promise("P-exec-never-open")]
@@ -116,14 +117,20 @@ async def test_without_a_watch_on_bubblewrap_nothing_runs(tmp_path: Path, monkey
         assert not [child for child in psutil.Process().children() if child.name() == "bwrap"]
 
 
-async def test_a_bubblewrap_that_vanishes_runs_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+async def configuration() -> AsyncIterator[ConfigurationCopy]:
+    async with open_configuration_copy() as opened:
+        yield opened
+
+
+async def test_a_bubblewrap_that_vanishes_runs_nothing(tmp_path: Path, configuration: ConfigurationCopy) -> None:
     copy = tmp_path / "bwrap"
     found = shutil.which("bwrap", path="/usr/bin:/usr/local/bin")
     if not found:
         pytest.skip("bubblewrap is not installed")
     shutil.copy(found, copy)
     (tmp_path / "workspace").mkdir()
-    sandbox = Bubblewrap(str(copy), (0, 8))
+    sandbox = Bubblewrap(str(copy), (0, 8), configuration)
     if await attempt(sandbox, tmp_path / "workspace") != "ran":
         pytest.skip("bubblewrap does not work here")
     copy.unlink()
@@ -142,7 +149,7 @@ async def test_a_bubblewrap_that_vanishes_runs_nothing(tmp_path: Path) -> None:
     ],
 )
 async def test_a_bubblewrap_that_fails_or_lies_is_not_trusted(
-    program: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    program: str, words: str, tmp_path: Path, configuration: ConfigurationCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """User namespaces that are switched off at run time, and worse."""
     monkeypatch.setattr(bubblewrap, "_START", 0.5)
@@ -152,11 +159,11 @@ async def test_a_bubblewrap_that_fails_or_lies_is_not_trusted(
     find = "status=$(tr '\\0' '\\n' < /proc/self/fd/$2 | sed -n '/^--json-status-fd$/{n;p}')"
     fake.write_text(f"#!/bin/bash\nPATH=/usr/bin:/bin\n{find}\n{program}\n")
     fake.chmod(0o755)
-    assert words in await refused(Bubblewrap(str(fake), (0, 8)), workspace)
+    assert words in await refused(Bubblewrap(str(fake), (0, 8), configuration), workspace)
 
 
 async def test_a_bubblewrap_that_has_ended_before_anybody_noticed_is_refused_like_any_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, configuration: ConfigurationCopy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, killed, kill_unborn = tmp_path / "workspace", asyncio.Event(), bubblewrap._kill_unborn
     workspace.mkdir()
@@ -171,7 +178,7 @@ async def test_a_bubblewrap_that_has_ended_before_anybody_noticed_is_refused_lik
 
     monkeypatch.setattr(bubblewrap, "until_ended", noticed_late)
     monkeypatch.setattr(bubblewrap, "_kill_unborn", kill)
-    assert "no reason given" in await refused(Bubblewrap("/bin/true", (0, 8)), workspace)
+    assert "no reason given" in await refused(Bubblewrap("/bin/true", (0, 8), configuration), workspace)
 
 
 @pytest.mark.parametrize("given", [bytes(16), bytes(15)])

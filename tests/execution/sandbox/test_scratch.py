@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.execution.sandbox.broker import SCRATCH_PREFIX, scratch_folder, sweep
+from goclaw.execution.sandbox.scratch import SCRATCH_PREFIX, scratch_folder, sweep
 
 DAEMON = """
 import asyncio
-from goclaw.execution.sandbox.broker import scratch_folder
+from goclaw.execution.sandbox.scratch import scratch_folder
 async def main():
     async with scratch_folder() as folder:
         (folder / "half").write_text("done")
