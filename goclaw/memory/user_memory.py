@@ -37,6 +37,8 @@ MAX_MEMENTO_BYTES = 64 << 10
 """Bytes of one memento: the most that the model may read at once."""
 MAX_MEMENTOS = 100
 """Mementos of one place."""
+_MAX_FILES = 10 * MAX_MEMENTOS
+"""Files of all places that are looked at: only by hand can there be more in one than `MAX_MEMENTOS`."""
 MAX_SUMMARY = 200
 _HEAD = 4_096
 """Bytes at the beginning of a file that are searched for heading and first paragraph."""
@@ -241,17 +243,19 @@ class Mementos:
 
 async def mementos_of(workspace: Workspace, key: str, *, own: bool = True) -> list[Memento]:
     """Return the shared mementos and, with `own`, those of the person, the latest first, each with its summary."""
-    found: list[Memento] = []
-    for shared in (False, True) if own else (True,):
-        place = place_of(workspace, key, shared=shared)
-        entries = await place.workspace.walk([_pattern(place)], MAX_MEMENTOS)
-        # Together: a thread asked for each of a hundred would cost every request more than reading them.
-        summaries = await place.workspace.use_each({entry.path: _summary for entry in entries}) if entries else ()
-        for entry, summary in zip(entries, summaries, strict=True):
-            if not isinstance(summary, ToolError):  # gone since, or no regular file any more
-                name = PurePosixPath(entry.path).stem
-                found.append(Memento(name, summary, entry.size, entry.modified, shared))
-    return sorted(found, key=lambda each: (-each.modified, each.name))
+    places = {shared: place_of(workspace, key, shared=shared) for shared in ((False, True) if own else (True,))}
+    sight = next(iter(places.values())).workspace  # the person's own view shows what is shared, too
+    # Together: a thread asked for each, of a hundred at most, would cost every request more than reading them.
+    entries = await sight.walk([_pattern(place) for place in places.values()], _MAX_FILES)
+    summaries = await sight.use_each({entry.path: _summary for entry in entries}) if entries else ()
+    found: dict[bool, list[Memento]] = {shared: [] for shared in places}
+    for entry, summary in zip(entries, summaries, strict=True):
+        if not isinstance(summary, ToolError):  # gone since, or no regular file any more
+            path = PurePosixPath(entry.path)
+            shared = path.parent == PurePosixPath(places[True].folder, MEMENTOS_FOLDER)
+            found[shared].append(Memento(path.stem, summary, entry.size, entry.modified, shared))
+    shown = [memento for each in found.values() for memento in each[:MAX_MEMENTOS]]
+    return sorted(shown, key=lambda each: (-each.modified, each.name))
 
 
 def checked_name(name: str) -> str:

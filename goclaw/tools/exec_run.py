@@ -21,7 +21,7 @@ from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.core.redact import mask
 from goclaw.errors import DiskError, ToolError
-from goclaw.execution.compression.shortening import Short, Shorten, shorten
+from goclaw.execution.compression.shortening import NOTICE, Short, Shorten, shorten
 from goclaw.execution.sandbox import layout
 from goclaw.execution.sandbox.base import Grammar, Policy, Process, SandboxCommand, Unclear
 from goclaw.execution.sandbox.policy import policy_for
@@ -144,6 +144,8 @@ class Capture:
 
         Of an output that memory does not hold, the tail is compressed.
         """
+        if self._total <= NOTICE:
+            return  # a token has a character at least: the line about it would take more than it saves
         text = b"".join(self._tail).decode(errors="replace")
         if self._held < self._total:
             text = text.partition("\n")[2]

@@ -223,8 +223,7 @@ class Workspace:
 
     async def folder(self, path: str) -> Path:
         """Return the absolute path of an existing folder, for running something in it."""
-        await asyncio.to_thread(self._still_there)
-        found = await self.stat(path)
+        found = await asyncio.to_thread(self._stat_now, path)
         if not found.is_folder:
             raise ToolError(f"not a directory: {path}")
         if parts_of_note(found.path) is not None:
@@ -264,6 +263,10 @@ class Workspace:
         with in_words(str(self.root)):
             if not os.path.samestat(os.stat(self.root), os.fstat(self._resolver.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
                 raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
+
+    def _stat_now(self, path: str) -> Stat:
+        self._still_there()
+        return self._stat(path)
 
     def _names(self, path: str) -> tuple[str, ...]:
         """Return the possible relative paths; `@path` is `path` unless a file is really called so."""

@@ -490,9 +490,8 @@ BUGS: list[Bug] = [
         "each memento is read by a thread of its own",
         "class cost: a hundred hops in every request",
         "goclaw/memory/user_memory.py",
-        "        summaries = await place.workspace.use_each({entry.path: _summary for entry in entries}) "
-        "if entries else ()",
-        "        summaries = [await place.workspace.use(entry.path, _summary) for entry in entries]",
+        "    summaries = await sight.use_each({entry.path: _summary for entry in entries}) if entries else ()",
+        "    summaries = [await sight.use(entry.path, _summary) for entry in entries]",
         "tests/sessions/test_reminding_mementos.py",
     ),
 ]
