@@ -14,6 +14,14 @@ _CHAIN = "goclaw/auth/audit_chain.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a state folder below /usr is granted with it",
+        "class exec: a hidden folder inside of what is shown",
+        "goclaw/execution/sandbox/layout.py",
+        "        if found and found in above:\n",
+        "        if found is None:\n",
+        "tests/execution/sandbox/test_layout.py::test_a_folder_with_something_hidden_is_shown_but_for_that",
+    ),
+    bug(
         "commands in bubblewrap see the machine's configuration as it was when the daemon started",
         "issue 20: a copy that is cached by nothing",
         _COPY,

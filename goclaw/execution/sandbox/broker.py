@@ -27,7 +27,7 @@ from goclaw.execution.sandbox import landlock, seccomp
 from goclaw.execution.sandbox.base import Policy, Process, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker_main import PACKET, REQUEST
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading
-from goclaw.execution.sandbox.layout import DEVICES, readable, refuse_system, without
+from goclaw.execution.sandbox.layout import DEVICES, readable, refuse_system, visible
 from goclaw.execution.sandbox.scratch import scratch_folder, sweep
 
 log = logging.getLogger(__name__)
@@ -231,9 +231,7 @@ def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int
     for path in hidden:
         if path.is_relative_to(workspace):
             raise SandboxUnavailable(f"the broker cannot hide {path}, because it is inside the workspace {workspace}")
-    grants = [
-        (str(path), landlock.READ) for granted in readable(network) for path in without(Path(granted).resolve(), hidden)
-    ]
+    grants = [(path, landlock.READ) for path in visible(readable(network), hidden)]
     grants += [(path, landlock.DEVICE) for path in DEVICES]
     grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
     own = landlock.WRITE if policy.writes else landlock.READ

@@ -5,7 +5,7 @@ They are the same for every tier.
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from goclaw.errors import SandboxUnavailable, ToolError
@@ -90,7 +90,31 @@ def refuse_system(workspace: Path) -> None:
         raise SandboxUnavailable(f"the workspace {workspace} is the kernel's: give the agent a folder of its own")
 
 
-def without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
+def visible(paths: Iterable[str], hidden: Sequence[Path]) -> Iterator[str]:
+    """Yield those of `paths` that exist; of one in which something of `hidden` lies, all that is in it but that.
+
+    `hidden` are real paths.
+    """
+    above = {_identity(str(path)) for inner in hidden for path in (inner, *inner.parents)}
+    for path in paths:
+        # By identity: the real path of each of forty, link by link, would cost more than all the rest of a request.
+        found = _identity(path)
+        if found and found in above:
+            yield from map(str, _without(Path(path).resolve(), hidden))
+        elif found:
+            yield path
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return device and number of what a path leads to; None where there is nothing."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 -- a path object costs as much again
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
     """`path`, or if some of `hidden` lies in it, all that is in it but those."""
     inside = [one for one in hidden if one.is_relative_to(path)]
     if path in inside:
@@ -103,7 +127,7 @@ def without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
     except OSError:
         return
     for entry in entries:
-        yield from without(entry, inside)
+        yield from _without(entry, inside)
 
 
 def find_program(command: str, workspace: Path, search_path: str, *, contained: bool) -> str:
