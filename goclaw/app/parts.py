@@ -15,7 +15,6 @@ from pathlib import Path
 from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.prompt import write_templates
-from goclaw.app.schedules import build_schedules
 from goclaw.app.sessions import SessionParts
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry, open_audit
@@ -47,7 +46,6 @@ from goclaw.memory.service import open_memory
 from goclaw.memory.transcript_indexer import TranscriptSource
 from goclaw.net.pages.base import Web
 from goclaw.net.pages.service import WebService
-from goclaw.schedules.requests import Schedules
 from goclaw.sessions.models import Models
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
@@ -245,20 +243,8 @@ class App:
     probe: Probe
     """Whether messages are taken now."""
     stuck: StuckTurns
-    schedules: Schedules = field(init=False)
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
-
-    def __post_init__(self) -> None:
-        self.schedules = build_schedules(
-            self.foundation.database,
-            self.sessions.ports.unattended,
-            access=self.foundation.access,
-            users=self.foundation.users,
-            engine=self.engine,
-            outbox=self.outbox,
-            clock=self.foundation.clock,
-        )
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
 from goclaw.app.registries import keep_published, keep_registries
+from goclaw.app.schedules import build_schedules
 from goclaw.app.status import details, watch_faults
 from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
@@ -40,6 +41,8 @@ from goclaw.execution.tasks.base import Job, TaskInfo, TaskWork
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
+from goclaw.schedules.requests import Schedules
+from goclaw.schedules.scheduler import Scheduler
 from goclaw.servers.http import open_http
 from goclaw.servers.terminals import RemoteTerminals, open_socket
 from goclaw.sessions.media_sweep import MediaSweep
@@ -76,6 +79,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     """
     foundation = app.foundation
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
+    schedules = _schedules(app)
     await app.sessions.service.restore()
     app.sessions.ports.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
@@ -91,12 +95,25 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         )
     )
     stack.push_async_callback(wind_down, app, gateway)
-    await _run_parts(stack, app, gateway)
+    await _run_parts(stack, app, gateway, schedules.scheduler)
     if not alone:
         await _listen(stack, app, gateway)
 
 
-async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
+def _schedules(app: App) -> Schedules:
+    foundation = app.foundation
+    return build_schedules(
+        foundation.database,
+        app.sessions.ports.unattended,
+        access=foundation.access,
+        users=foundation.users,
+        engine=app.engine,
+        outbox=app.outbox,
+        clock=foundation.clock,
+    )
+
+
+async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, scheduler: Scheduler) -> None:
     """Run the channels and everything that works beside turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
@@ -119,8 +136,8 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
     await once(_prune(app), "pruning")
     await keep("removing old media", sweep.run)
     await keep("looking for stuck turns", app.stuck.run)
-    await keep("schedules", app.schedules.scheduler.run)
-    await keep("looking at the clock", ClockChange(foundation.database, clock, app.schedules.scheduler).run)
+    await keep("schedules", scheduler.run)
+    await keep("looking at the clock", ClockChange(foundation.database, clock, scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
 
 
