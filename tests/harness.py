@@ -59,7 +59,7 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Named, Sources
 from goclaw.toolkit.tool_docs import ToolListing
 from goclaw.turns.status import Details
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 from tests.parts import Environment, GivenModels, Mortal, NoSandbox, Tools, Watch, new_database
 
 OWNER = Actor("tui:me", "socket", owner=True)
@@ -162,6 +162,7 @@ class World:
         self.sandbox: Sandbox = NoSandbox()
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
+        self.approved_files = ApprovedFiles()
         self.details = Details({})
         """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
@@ -189,7 +190,10 @@ class World:
         record = TasksOnDisk(TaskRows(disk))
         tasks = await stack.enter_async_context(open_tasks(blobs, self.clock, self.config.tools.tasks, record))
         return Environment(
-            self.config, self.clock, blobs, workspace, self.sandbox, self.memory, tasks=tasks, audited=self.audited
+            *(self.config, self.clock, blobs, workspace, self.sandbox, self.memory),
+            tasks=tasks,
+            audited=self.audited,
+            approved_files=self.approved_files,
         ), tasks
 
     def _schedules(self, database: Database, sessions: SessionParts, engine: Lanes) -> Schedules:

@@ -28,7 +28,7 @@ from goclaw.store.blobs import Blobs
 from goclaw.store.database import BoundStatement, Database, StatementResult
 from goclaw.store.schema import migrate
 from goclaw.toolkit.base import Tool, ToolContext, tool
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 
 Watch = Callable[[str, int], None]
 """Told before and after each write: the name of the moment, and the number of the write."""
@@ -147,6 +147,7 @@ class Environment:
     tasks: Tasks = field(default_factory=NoTasks)
     web: Web = field(default_factory=NoWeb)
     audited: list[AuditEntry] = field(default_factory=list)
+    approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)
 
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)

@@ -19,10 +19,20 @@ from goclaw.app.sessions import SessionParts
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry, open_audit
 from goclaw.auth.audit_chain import BlankAudit
+from goclaw.auth.shared_workspaces import approved_files
 from goclaw.auth.users import Users
 from goclaw.channels.base import Channel, Routes
 from goclaw.config.schema import Config
-from goclaw.config.state import LOCKS, NOTES, Facts, check_apart, make_private, private_paths, running_pid, unusable
+from goclaw.config.state import (
+    LOCKS,
+    NOTES,
+    Facts,
+    check_apart,
+    make_private,
+    private_paths,
+    running_pid,
+    unusable,
+)
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
@@ -54,7 +64,7 @@ from goclaw.toolkit.sources import BUILT_IN, Sources
 from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 from goclaw.turns.stuck import StuckTurns
 from goclaw.workspace import USERS as NOTE_PATH
-from goclaw.workspace import Workspace, move_notes
+from goclaw.workspace import ApprovedFiles, Workspace, move_notes
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +91,8 @@ class Environment:
     blank_audit: BlankAudit
     """Blanks the words of lines of the audit log; False: it could not be done now."""
     stack: AsyncExitStack
+    approved_files: ApprovedFiles
+    """The approved prompt files of all workspaces."""
     furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
     """Called with each workspace when it is first used."""
     _opened: dict[Path, Workspace] = field(default_factory=dict)
@@ -153,6 +165,7 @@ async def open_environment(
             audit=audit.record,
             blank_audit=audit.blank,
             stack=stack,
+            approved_files=approved_files(config, users, clock),
         )
         yield environment
 

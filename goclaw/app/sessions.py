@@ -247,12 +247,23 @@ def build_sessions(
     """Return the parts of sessions on a database.
 
     Args:
-        is_alone: whether no other user works in the actor's workspace.
         config_file: the configuration file, which need not exist yet; None if unknown.
-        blank_audit: blanks the words of lines of the audit log.
-        config, database, access, bus, channels, clock, environment, hooks, journal, models, outbox, registry,
-            transcriber, users: the parts that they stand on.
+        is_alone, blank_audit: see `SessionParts`.
+        config and the others: the parts that they stand on.
     """
+    questions = Questions(
+        access=access,
+        audit=environment.audit,
+        blobs=environment.blobs,
+        bus=bus,
+        channels=channels,
+        clock=clock,
+        journal=journal,
+        outbox=outbox,
+        users=users,
+        approved_files=environment.approved_files,
+        approval_seconds=60.0 * config.policy.approval_minutes,
+    )
     ports = SessionPorts(
         config=config,
         clock=clock,
@@ -263,20 +274,9 @@ def build_sessions(
         dispatcher=Dispatcher(registry, access, environment, hooks),
         environment=environment,
         models=models,
-        prompt=SystemPrompt(),
+        prompt=SystemPrompt(approved=environment.approved_files, ask=questions.prompt_files.ask),
         journal=journal,
-        questions=Questions(
-            access=access,
-            audit=environment.audit,
-            blobs=environment.blobs,
-            bus=bus,
-            channels=channels,
-            clock=clock,
-            journal=journal,
-            outbox=outbox,
-            users=users,
-            approval_seconds=60.0 * config.policy.approval_minutes,
-        ),
+        questions=questions,
         approvals=StandingApprovals(access, environment.audit, clock, ApprovalRules(database)),
         settings=Settings(database),
         spending=Spending(database),

@@ -1,5 +1,6 @@
 """The daemon's status: for `/status` and `goclaw status`, for `/readyz`, and for the operator's alerts."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -46,6 +47,8 @@ async def details(app: App, session: str) -> Details:
     if app.mcp_server.line:
         lines["MCP"] = app.mcp_server.line
     lines |= _of_the_tools(app)
+    if waiting := await asyncio.to_thread(foundation.environment.approved_files.waiting):
+        lines["Prompt files"] = f"{len(waiting)} changed and not approved; `goclaw prompt-files list` shows them"
     if alerts:
         # A person who may ask for the status need not know whom it is about.
         lines["Alerts"] = f"{len(alerts)} open; `goclaw status --json` lists them"

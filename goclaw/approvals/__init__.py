@@ -6,6 +6,8 @@ and does not enter the queue. After a restart the same code runs to the same ste
 read from the disk before a channel opens, because an answer may arrive before its turn runs. `approvals` answers with a
 `Consent` for one digest (`goclaw.toolkit`): by a stored rule or from the question.
 
+`prompt_files` asks admins about changed prompt files, which belong to no turn; they are answered in the same ways.
+
 `question_messages` words questions for chats, delivers them and parses answers. `missing_arguments` asks a person for
 required arguments that a model left out.
 """

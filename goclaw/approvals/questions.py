@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from goclaw.approvals.prompt_files import ANSWERS, PromptFileQuestions
 from goclaw.approvals.question_messages import NotTaken, QuestionMessages, chosen, decision
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
@@ -27,6 +28,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.store.blobs import Blobs
 from goclaw.store.database import BoundStatement
+from goclaw.workspace import ApprovedFiles
 
 log = logging.getLogger(__name__)
 
@@ -89,12 +91,14 @@ class Questions:
         journal: Journal,
         outbox: Outbox,
         users: Users,
+        approved_files: ApprovedFiles,
         approval_seconds: float = 30 * 60.0,
     ) -> None:
         """Begin without open questions.
 
         Args:
             channels: names of the channels that are open: listed people can be written to there in private.
+            approved_files: prompt files, whose changes are asked about, too; see `prompt_files`.
             approval_seconds: seconds for which an approval waits, and a given one holds: a forgotten one must not fire
                 days later.
             access, audit, blobs, bus, clock, journal, outbox, users: the services.
@@ -107,6 +111,10 @@ class Questions:
         self._approval_seconds = approval_seconds
         self._open: dict[str, _Open] = {}
         self._decided: BoundedDict[str, tuple[_Open, str]] = BoundedDict(MAX_DECIDED)
+        self.prompt_files = PromptFileQuestions(
+            approved_files, access=access, audit=audit, bus=bus, channels=channels, outbox=outbox, users=users
+        )
+        """The questions that belong to no turn; they are answered in the same ways."""
         self._messages = QuestionMessages(outbox, blobs, users, channels, self.may_answer)
 
     def restore(self, parked: Sequence[Parked]) -> None:
@@ -160,7 +168,7 @@ class Questions:
         """
         item = self._answerable(actor, question_id)
         if isinstance(item, str):
-            return item
+            return await self.prompt_files.answer(actor, question_id, text) or item
         given = chosen(item.question, text)
         if isinstance(given, NotTaken):
             return given.why
@@ -176,7 +184,7 @@ class Questions:
         """Answer with one of the question's options: what its button says, and nothing that a client made up."""
         item = self._open.get(question_id)
         if item is None:
-            return self._decided_already(actor, question_id)
+            return await self.decide(actor, question_id, ANSWERS[index] if index in range(len(ANSWERS)) else "")
         if not 0 <= index < len(item.question.options):
             return GONE
         return await self.decide(actor, question_id, item.question.options[index])
@@ -185,7 +193,7 @@ class Questions:
         """Answer that there will be no answer: no for an approval."""
         item = self._answerable(actor, question_id)
         if isinstance(item, str):
-            return item
+            return await self.prompt_files.answer(actor, question_id, DENY) or item
         if item.question.kind == "approval":
             return await self.decide(actor, question_id, DENY)
         return "No answer given." if await self._answer(item, actor, "", declined=True) else GONE

@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "memory": ("goclaw.cli.memory:app", "Search what is remembered, and make its index anew."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.cli.model:agents_app", "List and describe agents."),
+    "prompt-files": ("goclaw.cli.prompt_files:app", "Show and approve changes of AGENTS.md and its like."),
     "mcp": ("goclaw.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),
     "registry": ("goclaw.cli.registry:app", "Look into, fetch from, publish to and serve registries."),
     "backup": ("goclaw.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),

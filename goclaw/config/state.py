@@ -21,6 +21,8 @@ LOCKS = "locks"
 """The folder of the locks that writers of one workspace share; see `workspace.atomic`."""
 NOTES = "notes"
 """The folder of private notes; see `workspace.notes`."""
+PROMPT_FILES = "prompt-files"
+"""The folder of approved prompt files; see `workspace.approved_files`."""
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
 """Entries that may be in a state folder before the first start."""
 PRIVATE = ("blobs", "logs", NOTES, "secrets")

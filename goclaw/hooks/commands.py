@@ -9,7 +9,7 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.config.hooks import HookSettings
 from goclaw.config.schema import Config
 from goclaw.core.events import Actor
+from goclaw.core.files import lies_inside
 from goclaw.core.records import record
 from goclaw.core.supervise import background
 from goclaw.errors import GoclawError, HookFailed
@@ -28,7 +29,7 @@ from goclaw.execution.sandbox.base import Limits, Policy, Process, Sandbox, Sand
 from goclaw.execution.sandbox.descriptors import chunks, closing, reading
 from goclaw.execution.sandbox.policy import policy_for
 from goclaw.hooks.base import MAY, HookAnswer, HookEvent
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 
 MAX_BYTES = 64 << 10
 """Bytes of an answer."""
@@ -46,6 +47,9 @@ class HookEnvironment(Protocol):
 
     @property
     def sandbox(self) -> Sandbox: ...
+
+    @property
+    def approved_files(self) -> ApprovedFiles: ...
 
     def audit(self, entry: AuditEntry) -> None: ...
 
@@ -96,6 +100,7 @@ class CommandHook:
     async def _run(self, event: HookEvent) -> tuple[int, bytes, str]:
         """Exit code, standard output, standard error."""
         workspace = await self.environment.workspace(event.actor)
+        await asyncio.to_thread(self._refuse_others_program, workspace.root)
         argv = (program_of(self.settings, workspace.root), *self.settings.command[1:])
         async with AsyncExitStack() as stack:
             read_end, write_end = os.pipe()
@@ -114,6 +119,16 @@ class CommandHook:
             if output is None:
                 raise HookFailed(f"its answer is longer than {MAX_BYTES >> 10} KB")
             return code, output, said.decode(errors="replace").strip()
+
+    def _refuse_others_program(self, workspace: Path) -> None:
+        """Refuse a program that users who are no admins can write: they would decide in its place."""
+        if not self.environment.approved_files.is_shared(workspace):
+            return
+        if found := next(_own_files(self.settings.command, workspace), None):
+            raise HookFailed(
+                f"{found} lies in the workspace {workspace}, where others than admins write: move it out, and give its "
+                "whole path"
+            )
 
     async def _start(self, command: SandboxCommand, event: HookEvent) -> AbstractAsyncContextManager[Process]:
         config, workspace = self.environment.config, command.cwd
@@ -144,6 +159,17 @@ def program_of(settings: HookSettings, workspace: Path) -> str:
     if found is None:
         raise HookFailed(f"there is no program {name} that could be run: give its whole path, and make it executable")
     return found
+
+
+def _own_files(words: Sequence[str], workspace: Path) -> Iterator[str]:
+    """Yield the words of a command that name a file in the workspace; a program that is not there yet, too."""
+    program, *rest = words
+    if "/" in program and lies_inside(workspace / program, workspace):
+        yield program
+    for word in rest:
+        place = workspace / word.rpartition("=")[2]
+        if place.is_file() and lies_inside(place, workspace):
+            yield word
 
 
 def _elsewhere(argv: tuple[str, ...], workspace: Path) -> tuple[Path, ...]:

@@ -39,7 +39,7 @@ from goclaw.toolkit.results import BOUNDS, ResultType
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.services import CallPort, Reminders, Sample, Sampled, SettingsPort
 from goclaw.toolkit.templates import check
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
@@ -85,6 +85,11 @@ class ToolEnvironment(Protocol):
 
     @property
     def web(self) -> Web: ...
+
+    @property
+    def approved_files(self) -> ApprovedFiles:
+        """The approved prompt files of all workspaces."""
+        ...
 
     @property
     def audit(self) -> Callable[[AuditEntry], None]:

@@ -35,7 +35,7 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 
 SOMEBODY = Actor("tui:somebody", "cli", owner=True)
 
@@ -53,6 +53,7 @@ class _Environment:
     web: Web
     audit: Callable[[AuditEntry], None]
     opened: Workspace
+    approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)
 
     async def workspace(self, actor: Actor) -> Workspace:
         return self.opened

@@ -25,6 +25,7 @@ from goclaw.tools.file_changes import (
     again_unless_approved,
     difference,
     grounds_of,
+    note_change,
     review_risk,
     text_in,
 )
@@ -110,7 +111,9 @@ async def _change(ctx: ToolContext, path: str, wanted: Replacement) -> tuple[Tex
     text = await text_in(ctx, path)
     fuzzy = ctx.config.tools.edit.allow_fuzz_on_edits
     made = await asyncio.to_thread(replaced, path, text, text.body, wanted, fuzzy=fuzzy)
-    await ctx.workspace.write_bytes(path, text.content(made.body), unless_changed=text.version)
+    content = text.content(made.body)
+    written = await ctx.workspace.write_bytes(path, content, unless_changed=text.version)
+    await note_change(ctx, written.path, text, content)
     return text, made
 
 
@@ -255,18 +258,20 @@ async def _file(ctx: ToolContext, name: str, files: dict[str, _File]) -> _File:
 
 async def _write(ctx: ToolContext, files: Sequence[_File]) -> None:
     """Write all files; when one of them cannot be written, those before it are restored."""
-    written: list[_File] = []
+    written: dict[str, _File] = {}
     try:
         for file in files:
             content = file.text.content(file.body)
-            await ctx.workspace.write_bytes(file.path, content, unless_changed=file.text.version)
-            written.append(file)
+            made = await ctx.workspace.write_bytes(file.path, content, unless_changed=file.text.version)
+            written[made.path] = file
     except ToolError as error:
-        lost = [file.path for file in written if not await _put_back(ctx, file)]
+        lost = [file.path for file in written.values() if not await _put_back(ctx, file)]
         if isinstance(error, FileChanged) and not lost:
             raise
         rest = f"; {', '.join(lost)} could not be put back as they were" if lost else "; nothing was changed"
         raise ToolError(f"{error}{rest}") from error
+    for path, file in written.items():
+        await note_change(ctx, path, file.text, file.text.content(file.body))
 
 
 async def _put_back(ctx: ToolContext, file: _File) -> bool:

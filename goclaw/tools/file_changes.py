@@ -5,14 +5,14 @@ approval of its diff; a person saw what it makes of one content, so an approved 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, Field
 
+from goclaw.core.diffs import unified
 from goclaw.core.records import record
 from goclaw.core.redact import mask, revealed
 from goclaw.errors import ToolError
@@ -22,7 +22,7 @@ from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import FileForm
 from goclaw.tools.listing import with_suggestion
 from goclaw.tools.text import Text, as_code, shown, text_of
-from goclaw.workspace import again_when_changed
+from goclaw.workspace import PROMPT_FILES, again_when_changed
 
 DIFF = "diff"
 COMPARED = 200_000
@@ -30,8 +30,6 @@ COMPARED = 200_000
 SHORT_LINE = 60
 """Characters of a changed line that are shown in one line with what it was."""
 _NAMES = ("before", "after")
-_MAX_PAIRS = 500_000
-"""Lines that changed on one side times those on the other: of more, difflib may need hours."""
 
 
 class Difference(BaseModel):
@@ -65,45 +63,6 @@ def _diff_lines(before: str, after: str) -> list[str]:
     # Bytes that are no text fit into no JSON.
     old, new = shown(before).splitlines(), shown(after).splitlines()
     return list(unified(old, new, _NAMES, 3))
-
-
-def unified(before: Sequence[str], after: Sequence[str], names: tuple[str, str], around: int) -> Iterator[str]:
-    """Yield a unified diff with `around` lines of context; two lines with the names first, if anything changed.
-
-    What changed is compared line by line only where that ends soon, for no thread can be told to stop. Else it is one
-    change from its first line to its last.
-    """
-    if before == after:
-        return
-    begin = max(0, _common(before, after) - around)
-    end = max(0, _common(before[begin:][::-1], after[begin:][::-1]) - around)
-    old, new = before[begin : len(before) - end], after[begin : len(after) - end]
-    if len(old) * len(new) <= _MAX_PAIRS:
-        groups = SequenceMatcher(None, old, new).get_grouped_opcodes(around)
-    else:
-        groups = iter([[("replace", 0, len(old), 0, len(new))]])
-    yield from (f"--- {names[0]}", f"+++ {names[1]}")
-    for group in groups:
-        (_, first, _, first_new, _), (_, _, last, _, last_new) = group[0], group[-1]
-        yield f"@@ -{_range(begin + first, last - first)} +{_range(begin + first_new, last_new - first_new)} @@"
-        for kind, first, last, first_new, last_new in group:
-            if kind == "equal":
-                yield from (f" {line}" for line in old[first:last])
-                continue
-            yield from (f"-{line}" for line in old[first:last])
-            yield from (f"+{line}" for line in new[first_new:last_new])
-
-
-def _common(some: Sequence[str], others: Sequence[str]) -> int:
-    """Return the number of equal lines at the beginning."""
-    return next((number for number, (one, other) in enumerate(zip(some, others, strict=False)) if one != other),
-                min(len(some), len(others)))  # fmt: skip
-
-
-def _range(first: int, count: int) -> str:
-    """Return the range as `diff -u` writes it: from 1, of no lines the one before."""
-    start = first + 1 if count else first
-    return str(start) if count == 1 else f"{start},{count}"
 
 
 _MAX_REVIEWED_LINES, _MAX_REVIEWED_LINE = 60, 200
@@ -174,6 +133,22 @@ async def text_in(ctx: ToolContext, path: str) -> Text:
         return await ctx.workspace.use(path, lambda opened: text_of(path, opened))
     except ToolError as error:
         raise await with_suggestion(ctx, path, error) from error
+
+
+async def note_change(ctx: ToolContext, path: str, before: Text | None, after: bytes) -> None:
+    """Take note of a file that was replaced: a prompt file may need an approval, or be approved with that.
+
+    Args:
+        ctx: of the call.
+        path: the file's relative path.
+        before: its text; None: there was no file, or no text in it.
+        after: its content.
+    """
+    if path in PROMPT_FILES:
+        content = before.content(before.body) if before else b""
+        may = ctx.authorize("command.admin", "prompt-files").allowed
+        approved_files = ctx.environment.approved_files
+        await approved_files.wrote(ctx.workspace.root, path, content, after, ctx.actor.key, may=may)
 
 
 async def again_unless_approved(ctx: ToolContext, tool: str, change: Callable[[], Awaitable[ResultT]]) -> ResultT:

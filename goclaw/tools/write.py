@@ -14,7 +14,7 @@ from goclaw.toolkit.base import ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.tools.file_changes import Proposed, grounds_of, now_in, review_risk
+from goclaw.tools.file_changes import Proposed, grounds_of, note_change, now_in, review_risk
 from goclaw.tools.listing import FilePath
 from goclaw.tools.text import Text, encoded, text_of
 from goclaw.workspace.paths import CLOSE
@@ -81,6 +81,7 @@ async def write(
         folder = posixpath.dirname(path)
         meant = await _nearest_folder(ctx, folder)
         raise ToolError(f"{error}; did you mean {meant}?") if meant else error from None
+    await note_change(ctx, written.path, old, data)
     return WriteResult(path=written.path, size=written.size, created=written.created, kept=kept)
 
 

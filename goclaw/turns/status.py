@@ -38,7 +38,7 @@ from goclaw.turns.turn_context import TurnContext
 
 DAEMON, TELEGRAM = "Daemon", "Telegram"
 """Names of `Details` that begin our own block, with the model between them."""
-FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Event loop"})
+FOR_ADMINS = frozenset({"alerts", "stuck", "left_behind", "Users", "Alerts", "Tools", "Prompt files", "Event loop"})
 """Names of `Details` that show other people, their conversations and the daemon's internals.
 
 Counts of other people's memories are in `memory.memory_queries`.

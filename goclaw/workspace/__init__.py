@@ -4,10 +4,12 @@ Above: tools, memory, agent. Below: core. The state folder is a different place 
 
 `path_resolver` opens each folder beneath a descriptor (`openat2`) and judges it by the inodes above it;
 `forbidden_files` excludes the state folder. `notes` shows each person the private notes that the state folder keeps;
-`old_notes` moves those there that earlier versions kept in the workspace. `atomic` admits one process at a time between
-looking at a file and replacing it, by `flock` in `locks/` of the state folder.
+`old_notes` moves those there that earlier versions kept in the workspace. `approved_files` keeps the texts of prompt
+files that count where several people work. `atomic` admits one process at a time between looking at a file and
+replacing it, by `flock` in `locks/` of the state folder.
 """
 
+from goclaw.workspace.approved_files import PROMPT_FILES, ApprovedFiles, FileChange
 from goclaw.workspace.atomic import again_when_changed
 from goclaw.workspace.completion import PathCompleter
 from goclaw.workspace.described import ABSENT, FileChanged, FileStamp, Opened, Stat, Written
@@ -19,7 +21,10 @@ from goclaw.workspace.workspace import Workspace
 
 __all__ = [
     "ABSENT",
+    "PROMPT_FILES",
     "USERS",
+    "ApprovedFiles",
+    "FileChange",
     "FileChanged",
     "FileQuery",
     "FileStamp",

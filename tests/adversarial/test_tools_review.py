@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.diffs import unified
 from goclaw.hooks.base import HookAnswer
 from goclaw.testing import open_bench
-from goclaw.tools.file_changes import unified
 from tests.hooks.support import event, opened
 from tests.parts import NoSandbox
 from tests.tools.test_tools_files import TOOLS

@@ -12,7 +12,7 @@ from goclaw.core.events import Actor
 from goclaw.execution.sandbox.base import Sandbox
 from goclaw.hooks.base import HookEvent, Hooks, Point
 from goclaw.hooks.open import open_hooks
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 
 ANNA = Actor("telegram:1", "telegram", name="Anna")
 
@@ -38,6 +38,7 @@ class Surroundings:
     sandbox: Sandbox
     the_workspace: Workspace
     audited: list[AuditEntry] = field(default_factory=list)
+    approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)
 
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
@@ -57,15 +58,16 @@ class Stage:
 
 
 @asynccontextmanager
-async def opened(folder: Path, sandbox: Sandbox, *hooks: dict[str, Any]) -> AsyncIterator[Stage]:
-    """The hooks of a configuration, in a workspace below `folder`."""
+async def opened(folder: Path, sandbox: Sandbox, *hooks: dict[str, Any], shared: bool = False) -> AsyncIterator[Stage]:
+    """The hooks of a configuration, in a workspace below `folder`, which others may share."""
     root = folder / "workspace"
     root.mkdir(exist_ok=True)
     config = Config.model_validate({"state_dir": folder / "state", "workspace": root, "hooks": list(hooks)})
     alerts = Heard()
     async with AsyncExitStack() as stack:
         workspace = await stack.enter_async_context(Workspace(root))
-        surroundings = Surroundings(config, sandbox, workspace)
+        approved_files = ApprovedFiles(is_shared=lambda root: shared)
+        surroundings = Surroundings(config, sandbox, workspace, approved_files=approved_files)
         opened = await stack.enter_async_context(open_hooks(surroundings, alerts))
         yield Stage(opened, alerts, folder, root)
 

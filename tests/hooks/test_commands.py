@@ -202,3 +202,22 @@ async def test_each_sees_what_the_one_before_made_and_the_first_no_ends_it(tmp_p
         answer = await stage.hooks.fire(event())
         assert (answer.deny, answer.context, answer.input) == ("saw it", "one", {"command": "ls -l"})
         assert not (stage.workspace / "third").exists()
+
+
+@pytest.mark.promise("P-prompt-approved")
+@pytest.mark.parametrize("command", ["./guard.sh", "sh guard.sh", "sh --rcfile=guard.sh", "sh {folder}/link"])
+async def test_a_program_that_others_can_write_does_not_judge(tmp_path: Path, sandbox: Sandbox, command: str) -> None:
+    guard = {"name": "guard", "on": "pre_tool", "command": command.format(folder=tmp_path)}
+    async with opened(tmp_path, sandbox, guard, shared=True) as stage:
+        program = Path(script(stage.workspace, "cat > /dev/null", "guard.sh"))
+        (tmp_path / "link").symlink_to(program)
+        answer = await stage.hooks.fire(event("pre_tool"))
+        assert answer == HookAnswer(deny="the hook guard failed, and what it guards does not run without it")
+        assert "where others than admins write: move it out" in stage.alerts.open["hook:guard"]
+
+
+async def test_a_program_in_a_workspace_of_ones_own_judges(tmp_path: Path, sandbox: Sandbox) -> None:
+    guard = {"name": "guard", "on": "pre_tool", "command": "./guard.sh"}
+    async with opened(tmp_path, sandbox, guard) as stage:
+        script(stage.workspace, "cat > /dev/null; echo no >&2; exit 2", "guard.sh")
+        assert await stage.hooks.fire(event("pre_tool")) == HookAnswer(deny="no")

@@ -169,9 +169,9 @@ BUGS: list[Bug] = [
     bug(
         "a file of comments alone costs its bytes in every request",
         "class offering: empty templates in the prompt",
-        "goclaw/agent/prompt.py",
-        '        if _COMMENT.sub("", text).strip():',
-        "        if text:",
+        "goclaw/workspace/approved_files.py",
+        'return text if _COMMENT.sub("", text).strip() else ""',
+        "return text",
         "tests/agent/test_prompt.py::test_a_file_of_comments_alone_is_no_part_of_it",
     ),
     bug(

@@ -24,7 +24,7 @@ from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.base import Tool, ToolContext
 from goclaw.toolkit.services import TurnServices
-from goclaw.workspace import Workspace
+from goclaw.workspace import ApprovedFiles, Workspace
 from tests.parts import NoSandbox
 
 ANNA = Actor(key="telegram:5", entry="telegram")
@@ -53,6 +53,7 @@ class Surroundings(TurnServices):
     """What `ask` answers, in order."""
     todos: list[Todo] = field(default_factory=list)
     audited: list[AuditEntry] = field(default_factory=list)
+    approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True

@@ -30,18 +30,20 @@ from goclaw.errors import StateError
 FORMAT = 1
 MANIFEST = "manifest.json"
 """The last member: it is written when all hashes are known."""
-DATABASE, REGISTRIES, MEDIA, NOTES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
+DATABASE, REGISTRIES, MEDIA, NOTES, PROMPT_FILES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
     "goclaw.db",
     "registry.db",
     "media",
     "notes",
+    "prompt-files",
     "config.yaml",
     "users.json",
     "secrets",
     "workspace",
     "workspaces",
 )
-"""Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has."""
+"""Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has.
+`prompt-files` holds a file for each workspace in the archive, under its name there, `/` as `-`."""
 MAX_NAME = 4_096
 """PATH_MAX of Linux."""
 

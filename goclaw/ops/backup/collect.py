@@ -22,6 +22,7 @@ from goclaw.ops.backup.archive import (
     DATABASE,
     MEDIA,
     NOTES,
+    PROMPT_FILES,
     REGISTRIES,
     SECRETS,
     USERS,
@@ -37,6 +38,7 @@ from goclaw.ops.backup.swap import is_ours
 from goclaw.registries.file import FILE, copy_catalog
 from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
 from goclaw.store.schema import migrate
+from goclaw.workspace.approved_files import place_of
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """The agent may put a link or a pipe where a file was a moment ago: neither is followed or waited for."""
@@ -126,6 +128,8 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
                 collection.add_settings(secrets=secrets)
                 for root in roots:
                     if workspace and root.path.is_dir():
+                        # Before the files: what is changed meanwhile is not approved with that.
+                        collection.add_approved_files(root)
                         collection.add_workspace(root)
             if read_archive(archive) != manifest:
                 raise StateError(f"{target}: what was written reads differently; is the disk broken?")
@@ -205,6 +209,12 @@ class _Collection:
                 with suppress(FileNotFoundError):  # removed since the folder was listed
                     if path.is_file():
                         self._packer.add_path(str(inner / path.name), path)
+
+    def add_approved_files(self, root: BackupRoot) -> None:
+        """Add the approved prompt files of a workspace, if it was seen."""
+        with suppress(FileNotFoundError):
+            place = place_of(self._config.state_dir / PROMPT_FILES, root.path)
+            self._packer.add_path(f"{PROMPT_FILES}/{root.name.replace('/', '-')}", place)
 
     def add_settings(self, *, secrets: bool) -> None:
         """Add the configuration, users.json and, if wanted, the secrets folder."""

@@ -22,6 +22,7 @@ from goclaw.ops.backup.archive import (
     DATABASE,
     MEDIA,
     NOTES,
+    PROMPT_FILES,
     REGISTRIES,
     SECRETS,
     USERS,
@@ -37,6 +38,7 @@ from goclaw.registries.file import check_catalog
 from goclaw.store.backup import check_database
 from goclaw.store.schema import migrate
 from goclaw.workspace import move_notes
+from goclaw.workspace.approved_files import place_of
 
 Reload = Callable[[Path, Path], Config]
 """The configuration as it would be with another file and another folder of secrets; raises ConfigError."""
@@ -235,7 +237,19 @@ class _Restoring:
             self._refuse_outside(places[user])
             count = len(manifest.within(name or WORKSPACE))
             self.ready.put_folder(new, places[user])
+            approved = (name or WORKSPACE).replace("/", "-")
+            self._lay_approved_files(unpacked / PROMPT_FILES / approved, places[user])
             self._parts.append(f"workspace {places[user]} ({count:,} {'file' if count == 1 else 'files'})")
+
+    def _lay_approved_files(self, new: Path, workspace: Path) -> None:
+        """Make the approved prompt files of a workspace ready; without them the restored files are approved."""
+        place = place_of(self._here.state_dir / PROMPT_FILES, workspace)
+        if new.is_file():
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            new.chmod(0o600)
+            self.ready.put(new, place)
+        elif place.exists():
+            self.ready.empty(place)
 
     def _refuse_outside(self, place: Path) -> None:
         """Refuse a place that neither lies in the state folder nor is named by what is in force here."""
@@ -258,7 +272,7 @@ def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
     Raises:
         StateError: it does.
     """
-    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, NOTES, SECRETS, WORKSPACE, WORKSPACES}
+    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, NOTES, PROMPT_FILES, SECRETS, WORKSPACE, WORKSPACES}
     odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
     # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]

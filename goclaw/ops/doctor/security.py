@@ -19,13 +19,14 @@ from goclaw.auth.users import User, Users
 from goclaw.config.load import Loaded
 from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
-from goclaw.config.state import check_apart
+from goclaw.config.state import PROMPT_FILES, check_apart
 from goclaw.core.files import lies_inside, readable_by_others, shown_path
 from goclaw.core.plugins import GROUP
 from goclaw.errors import ConfigError, SandboxUnavailable, StateError
 from goclaw.execution.sandbox.layout import refuse_system
 from goclaw.ops.doctor.base import Finding, Verdict, weak
 from goclaw.ops.doctor.weak_settings import weak_settings
+from goclaw.workspace import ApprovedFiles
 
 MAX_NAMED = 20
 """Files of one kind that are named; more of them add nothing."""
@@ -46,6 +47,7 @@ def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
     yield from weak_settings(loaded)
     yield from weak_files(loaded.config, users, loaded.path)
     yield from _people(loaded.config, users)
+    yield from _prompt_files(loaded.config)
     yield from _process()
 
 
@@ -73,6 +75,14 @@ def _people(config: Config, users: Sequence[User]) -> Iterator[Finding]:
         yield weak(
             f"admins may speak in groups ({', '.join(admins)}): others' words there reach turns with their rights",
             '`"groups": false` in their entries of users.json: they are heard in private then',
+        )
+
+
+def _prompt_files(config: Config) -> Iterator[Finding]:
+    for change in ApprovedFiles(config.state_dir / PROMPT_FILES).waiting():
+        yield weak(
+            f"{change.root / change.name} was changed, several people share the workspace: the approved text goes on",
+            "`goclaw prompt-files list` shows the change, `goclaw prompt-files approve` approves it",
         )
 
 
