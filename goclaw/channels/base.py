@@ -17,6 +17,11 @@ if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
     from aiohttp import web
 
 
+def waits_first(delivery: Delivery) -> bool:
+    """Return False, for a channel that cannot foresee when it asks its service."""
+    return False
+
+
 @record
 class Capabilities:
     """The capabilities of a channel; the gateway checks them before it sends."""
@@ -32,6 +37,9 @@ class Capabilities:
     """Whether diffs of files are among them; otherwise only the line about the tool is shown."""
     interim: bool = True
     """Whether what the agent says before a tool call comes as a message of its own, not with the next one."""
+    sends_at_once: Callable[[Delivery], bool] = waits_first
+    """Whether a message that is handed over now would go to the service at once: nothing has to be waited for, and
+    nothing is edited instead. Then the first `Handover.sending` is on disk before the delivery is handed over."""
 
     def missing_for(self, delivery: Delivery) -> str:
         """Name what a delivery needs that the channel cannot do (`edit messages`); empty if it can do all."""

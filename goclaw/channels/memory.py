@@ -151,7 +151,9 @@ class MemoryChannel:
     """The channel around one room."""
 
     name = NAME
-    capabilities = Capabilities(frozenset({"send", "react", "edit", "delete"}), media=True, artifacts=True)
+    capabilities = Capabilities(
+        frozenset({"send", "react", "edit", "delete"}), media=True, artifacts=True, sends_at_once=lambda _: True
+    )
 
     def __init__(self, room: Room, clock: Clock) -> None:
         self._room = room

@@ -30,6 +30,13 @@ class Step(Generic[T]):
     """Row ids of what was written with it, in order; empty when it was read back."""
     replayed: bool = False
     """The journal had it: its rows were written by an earlier run."""
+    held: bool = False
+    """It is in memory only, to be recorded together with what comes next: its rows have no ids yet."""
+
+
+def never(_: object) -> bool:
+    """Return False, for a step that is recorded as soon as its outcome is known."""
+    return False
 
 
 def continues(later: Inbound, earlier: Inbound) -> bool:
@@ -86,6 +93,7 @@ class Turn(Protocol):
         rows: Callable[[T], Sequence[BoundStatement]] = ...,
         kept: Callable[[Step[T]], None] = ...,
         unknown: Callable[[], T] | None = None,
+        hold: Callable[[T], bool] = ...,
     ) -> Step[T]:
         """Do `run` unless the journal has its outcome, and record the outcome together with `rows(outcome)`.
 
@@ -97,9 +105,24 @@ class Turn(Protocol):
             run: does the work.
             codec: turns the outcome into JSON and back.
             rows: statements for the same transaction.
-            kept: called with the step as soon as it is recorded or read back, also when the turn is being cancelled.
+            kept: called with the step as soon as it is recorded or read back, also when the turn is being cancelled;
+                with one that is `held` besides, as soon as it is done.
             unknown: makes the step run at most once: `run` calls `intend` before what must not happen twice, and if
                 a crash cut it after that, this is the outcome.
+            hold: whether an outcome may stay in memory until the turn's next step, `flush` or its end, and be recorded
+                in one transaction with the end. A crash before loses it, as one while it was made would have.
+        """
+        ...
+
+    async def flush(self) -> None:
+        """Record the step that is held, if there is one: before anything that counts on its rows."""
+        ...
+
+    async def end(self, deliveries: Sequence[Delivery]) -> None:
+        """Record the end of the turn, the step that is held and what it delivers, in one transaction.
+
+        For a handler that has something to do behind that; what it returns is delivered otherwise. Tried again until
+        the disk takes it, and not stopped any more.
         """
         ...
 
@@ -153,7 +176,7 @@ class Turn(Protocol):
 
 
 Handler = Callable[[Turn], Awaitable[Sequence[Delivery]]]
-"""Does a turn's work and returns the deliveries at its end."""
+"""Does a turn's work and returns the deliveries at its end, unless it has ended the turn itself (`Turn.end`)."""
 
 
 class Engine(Protocol):

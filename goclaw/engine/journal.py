@@ -4,19 +4,17 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import bindparam, delete, func, or_, select, update
-
 from goclaw.core.codec import Codec
-from goclaw.core.events import Inbound
+from goclaw.core.events import Delivery, Inbound
 from goclaw.core.records import record
-from goclaw.engine.base import Step, TurnKind, continues
-from goclaw.errors import StateError
-from goclaw.store.database import BoundStatement, Database, Statement, insert_into
-from goclaw.store.schema import inbox, steps
+from goclaw.engine import statements
+from goclaw.engine.base import Step, TurnKind, continues, never
+from goclaw.errors import GoclawError, StateError
+from goclaw.store.database import BoundStatement, Database, StatementResult
 
 log = logging.getLogger(__name__)
 
@@ -25,59 +23,8 @@ T = TypeVar("T")
 KEEP_SECONDS = 7 * 24 * 3600.0
 """Seconds for which the id of a finished message is remembered. Telegram redelivers for 24 hours at most."""
 
-LOOK_BACK = 2_000
-"""Rows of the inbox searched for the older version of an edited message: there is no index of them."""
-
 _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ANSWER: Codec[str] = Codec(str)
-
-_SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", ignore_conflict=True)
-_SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
-# Never a turn that has ended meanwhile: that would open it again at the next start.
-_STOPPING = Statement(
-    update(inbox).where(inbox.c.id == bindparam("turn"), inbox.c.state != "done").values(state="stopping")
-)
-# Never one that is being stopped: its words are kept as they were.
-_REPLACE = Statement(
-    update(inbox)
-    .where(inbox.c.id == bindparam("turn"), or_(inbox.c.state == "new", inbox.c.state == "next"))
-    .values(body=bindparam("new_body"))
-)
-_END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
-_OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
-_KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
-_VERSION = Statement(
-    select(inbox.c.body)
-    .where(
-        inbox.c.seq > select(func.max(inbox.c.seq)).scalar_subquery() - LOOK_BACK,
-        inbox.c.session == bindparam("of_session"),
-        inbox.c.kind == "message",
-        func.instr(inbox.c.body, bindparam("named")) > 0,
-    )
-    .order_by(inbox.c.seq.desc())
-    .limit(1)
-)
-_PRUNE = Statement(delete(inbox).where(inbox.c.state == "done", inbox.c.ended_at < bindparam("before")))
-_INTENT = insert_into(steps, "turn", "name", "state")
-_FORGET_INTENT = Statement(delete(steps).where(steps.c.turn == bindparam("turn"), steps.c.name == bindparam("name")))
-_PARK = insert_into(steps, "turn", "name", "state", "output")
-_DONE = insert_into(steps, "turn", "name", "state", "output")
-_STEPS = Statement(select(steps).where(steps.c.turn == bindparam("turn")))
-_PARKED = Statement(
-    select(steps.c.turn, steps.c.name, steps.c.output, inbox.c.session)
-    .join(inbox, inbox.c.id == steps.c.turn)
-    .where(steps.c.state == "parked", or_(inbox.c.state == "new", inbox.c.state == "next"))
-    .order_by(inbox.c.seq)
-)
-_OF_NO_MESSAGE = steps.c.turn.not_in(select(inbox.c.id))
-_LOOSE = Statement(select(func.count()).select_from(steps).where(_OF_NO_MESSAGE))
-_FORGET_LOOSE = Statement(delete(steps).where(_OF_NO_MESSAGE))
-_FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
-_ANSWERED = Statement(
-    update(steps)
-    .where(steps.c.turn == bindparam("of_turn"), steps.c.name == bindparam("of_name"), steps.c.state == "parked")
-    .values(state="done", output=bindparam("output"))
-)
 
 
 def no_rows(_: object) -> Sequence[BoundStatement]:
@@ -97,6 +44,21 @@ class Parked:
     session: str
     step: str
     question: str
+
+
+@record
+class _Outcome:
+    """What a step writes when it is recorded."""
+
+    name: str
+    output: str
+    rows: Sequence[BoundStatement]
+    written: Callable[[Sequence[StatementResult]], None]
+    """Takes the results of the transaction, whose first statements are `rows`."""
+
+    def rows_in(self, results: Sequence[StatementResult]) -> tuple[int, ...]:
+        """Return the ids of its rows."""
+        return tuple(result.lastrowid for result in results[: len(self.rows)])
 
 
 @dataclass(slots=True, eq=False)
@@ -124,8 +86,16 @@ class JournaledTurn:
     tried: bool = False
     """This run of the daemon has begun it."""
     _recorded: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
+    ending: Callable[[Sequence[Delivery]], Awaitable[None]] | None = None
+    """Ends the turn in its lane, which sets it."""
+    ended: bool = False
+    """Its end is recorded."""
     _unrecorded: dict[str, Any] = field(default_factory=dict)
-    """Outcomes of steps that the disk then refused: the steps are not run again."""
+    """Outcomes of steps that are held, or that the disk refused: the steps are not run again."""
+    _intended: set[str] = field(default_factory=set)
+    """Steps for which this run of the daemon has put an intent on disk."""
+    _held: "_Outcome | None" = None
+    """The outcome of the latest step, while it is not recorded."""
 
     @property
     def begun(self) -> bool:
@@ -146,7 +116,9 @@ class JournaledTurn:
         rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
         kept: Callable[[Step[T]], None] = ignore_step,
         unknown: Callable[[], T] | None = None,
+        hold: Callable[[T], bool] = never,
     ) -> Step[T]:
+        await self.flush()
         state, output = self._recorded.get(name, ("new", None))
         if self.recorded(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
@@ -164,15 +136,67 @@ class JournaledTurn:
             finally:
                 del self.doing[name]
         self._unrecorded[name] = value
+        step = Step(value, held=hold(value))
 
-        async def record() -> Step[T]:
-            step = Step(value, await self._journal.record(self.id, name, codec.to_json(value), rows(value)))
+        def written(results: Sequence[StatementResult]) -> None:
+            nonlocal step
+            step = Step(value, done.rows_in(results))
             self._unrecorded.pop(name, None)
+            if self._held is done:
+                self._held = None
             self.silent = False
             kept(step)
-            return step
 
-        return await self._journal.see_through(record(), f"recording {name}")
+        done = _Outcome(name, codec.to_json(value), rows(value), written)
+        if step.held:
+            self._held = done
+            kept(step)
+        else:
+            await self._record(done)
+        return step
+
+    async def flush(self) -> None:
+        if self._held is not None:
+            await self._record(self._held)
+
+    async def _record(self, done: "_Outcome", *also: BoundStatement) -> None:
+        """Write a step's rows and its outcome, and other statements, in one transaction."""
+        forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
+        outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
+        writing = self._journal.write(*done.rows, *forgotten, outcome, *also)
+        await self._journal.see_through(writing, f"recording {done.name}", done.written)
+
+    def _was_begun(self, name: str) -> bool:
+        """Whether a step may have an intent on disk."""
+        return name in self._intended or name in self._recorded
+
+    async def end(self, deliveries: Sequence[Delivery]) -> None:
+        if self.ending is None:
+            raise GoclawError(f"the turn {self.id} is in no lane that could end it")
+        await self.ending(deliveries)
+
+    async def record_end(
+        self, at: float, promises: Sequence[BoundStatement], kept: Callable[[], None], *, durable: bool
+    ) -> None:
+        """Write what is held, the promises of the deliveries and the turn's end, in one transaction.
+
+        Args:
+            at: the time, in epoch seconds.
+            promises: statements for the transaction.
+            kept: called when it is recorded, also when the turn is being cancelled.
+            durable: whether the disk must have it when this returns.
+        """
+        held = self._held
+
+        def written(results: Sequence[StatementResult]) -> None:
+            self.ended = True
+            if held is not None:
+                held.written(results)
+            kept()
+
+        rows = held.rows if held is not None else ()
+        writing = self._journal.write(*rows, *promises, *self._journal.ending(self.id, at), durable=durable)
+        await self._journal.see_through(writing, "recording the end", written)
 
     def recorded(self, name: str) -> bool:
         return self._recorded.get(name, ("new", None))[0] == "done"
@@ -206,19 +230,21 @@ class JournaledTurn:
             inbound = turn.inbound
             value = await run(inbound)
 
-        async def record() -> Step[T]:
-            turn.settling = True
-            try:
-                settled = _END(turn=turn.id, at=at)
-                output = codec.to_json(value)
-                step = Step(value, await self._journal.record(self.id, name, output, rows(value), settled))
-            finally:
-                turn.settling = False
+        step = Step(value)
+
+        def written(results: Sequence[StatementResult]) -> None:
+            nonlocal step
+            step = Step(value, done.rows_in(results))
             self.behind.remove(turn)
             kept(step)
-            return step
 
-        return await self._journal.see_through(record(), f"recording {name}")
+        done = _Outcome(name, codec.to_json(value), rows(value), written)
+        turn.settling = True
+        try:
+            await self._record(done, statements.END(turn=turn.id, at=at))
+        finally:
+            turn.settling = False
+        return step
 
     @property
     def untouched(self) -> bool:
@@ -235,9 +261,11 @@ class JournaledTurn:
 
     async def read_again(self) -> None:
         """Reload the recorded steps before retrying the turn."""
+        self._held = None  # its outcome is among the unrecorded ones, and is held again
         self._recorded = await self._journal.steps_by_now(self.id)
 
     async def intend(self, name: str) -> None:
+        self._intended.add(name)
         await self._journal.record_intent(self.id, name)
 
     async def park(self, name: str, question: str, ask: Callable[[str], Awaitable[None]]) -> str:
@@ -256,7 +284,6 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._answers: dict[tuple[str, str], asyncio.Future[str]] = {}
-        self._recording: set[asyncio.Task[Any]] = set()
         self._closed = False
 
     async def submit(
@@ -266,13 +293,13 @@ class Journal:
 
         Callers that name turns ask `knows` before: a redelivered message must not stop anything.
         """
-        statement = _SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
-        stops = [_STOPPING(turn=turn) for turn in instead_of]
+        statement = statements.SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
+        stops = [statements.STOPPING(turn=turn) for turn in instead_of]
         return (await self._database.write(statement, *stops, *also, durable=True))[0].rowcount == 1
 
     def settled(self, inbound: Inbound, at: float) -> BoundStatement:
         """Return the INSERT of a message that needs no turn: a command that was answered at once."""
-        return _SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
+        return statements.SETTLED(**self._row(inbound, "message"), state="done", ended_at=at)
 
     async def replace(self, turn: JournaledTurn, edited: Inbound, at: float) -> bool:
         """Give a turn that was not begun the words and files of the message's new version, which is settled with it."""
@@ -286,9 +313,9 @@ class Journal:
         )
         turn.inbound = newer  # at once: should it begin before this is on disk, what it writes comes after
         body = _INBOUND.to_json(newer)
-        settled = _SETTLED(**self._row(edited, "message"), state="done", ended_at=at)
+        settled = statements.SETTLED(**self._row(edited, "message"), state="done", ended_at=at)
         try:
-            results = await self._database.write(_REPLACE(turn=turn.id, new_body=body), settled, durable=True)
+            results = await self._database.write(statements.REPLACE(turn=turn.id, new_body=body), settled, durable=True)
         except StateError:
             if turn.inbound is newer and turn in turn.behind:
                 turn.inbound = older
@@ -297,13 +324,13 @@ class Journal:
 
     async def knows(self, inbound_id: str) -> bool:
         """Whether a message with this id came in before."""
-        return bool((await self._database.read(_KNOWN(turn=inbound_id)))[0][0])
+        return bool((await self._database.read(statements.KNOWN(turn=inbound_id)))[0][0])
 
     async def version(self, session: str, ref: str) -> Inbound | None:
         """Return the latest version of the message that its channel calls `ref`; None: it is gone, or never came."""
         if not ref:
             return None
-        rows = await self._database.read(_VERSION(of_session=session, named=f'"ref":{json.dumps(ref)}'))
+        rows = await self._database.read(statements.VERSION(of_session=session, named=f'"ref":{json.dumps(ref)}'))
         return _INBOUND.from_json(rows[0]["body"]) if rows else None
 
     async def open_turns(self) -> list[JournaledTurn]:
@@ -322,13 +349,13 @@ class Journal:
                 interrupts=row["state"] == "next",
                 _recorded=await self.steps(row["id"]),
             )
-            for row in await self._database.read(_OPEN())
+            for row in await self._database.read(statements.OPEN())
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
 
     async def parked(self) -> list[Parked]:
         """Return the questions that turns waited for when the daemon last ended."""
-        rows = await self._database.read(_PARKED())
+        rows = await self._database.read(statements.PARKED())
         return [Parked(row["turn"], row["session"], row["name"], row["output"]) for row in rows]
 
     def new_turn(self, inbound: Inbound, kind: TurnKind, *, interrupts: bool = False) -> JournaledTurn:
@@ -339,54 +366,55 @@ class Journal:
 
     async def record_intent(self, turn: str, name: str) -> None:
         """On disk before a step that must not run twice begins."""
-        await self._database.write(_INTENT(turn=turn, name=name, state="intent"), durable=True)
+        await self._database.write(statements.INTENT(turn=turn, name=name, state="intent"), durable=True)
 
-    async def record(
-        self, turn: str, name: str, output: str, rows: Sequence[BoundStatement], *also: BoundStatement
-    ) -> tuple[int, ...]:
-        """Write a step's outcome, its rows and other statements, in one transaction; return the row ids."""
-        results = await self._database.write(
-            *rows,
-            _FORGET_INTENT(turn=turn, name=name),
-            _DONE(turn=turn, name=name, state="done", output=output),
-            *also,
-        )
-        return tuple(result.lastrowid for result in results[: len(rows)])
+    def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
+        """Queue statements as one transaction; see `Database.write`."""
+        return self._database.write(*statements, durable=durable)
 
-    async def see_through(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        """Await what writes to its end even when the turn is cancelled meanwhile: it must know what is on disk."""
-        task = asyncio.create_task(work, name=name)
-        self._recording.add(task)
-        task.add_done_callback(self._recording.discard)
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            if not self._closed:
-                await asyncio.wait({task})
-            if task.done() and not task.cancelled() and (error := task.exception()):
-                log.warning("%s failed, and the turn was stopped: %s", name, error)
-            raise
-        return task.result()
+    async def see_through(self, writing: Awaitable[T], name: str, written: Callable[[T], None]) -> None:
+        """Await what is written, then call `written`, even when the turn is cancelled meanwhile.
+
+        It must know what is on disk; the cancellation is raised afterwards.
+        """
+        result = asyncio.ensure_future(writing)
+        cut: asyncio.CancelledError | None = None
+        while not result.done():
+            try:
+                await asyncio.wait({result})
+            except asyncio.CancelledError as error:
+                cut = error
+                if self._closed:
+                    result.cancel()
+                    raise
+        if cut is not None and (failure := result.exception()):
+            log.warning("%s failed, and the turn was stopped: %s", name, failure)
+            raise cut
+        written(result.result())
+        if cut is not None:
+            raise cut
 
     def close(self) -> None:
         """The daemon ends: no turn goes on, so none needs to wait for what is being recorded."""
         self._closed = True
-        for task in self._recording:
-            task.cancel()
 
     async def mark_stopping(self, turn: str, *also: BoundStatement) -> None:
         """Remember /stop, so that a restart does not take the turn up again; `also` is written with it."""
-        await self._database.write(_STOPPING(turn=turn), *also, durable=True)
+        await self._database.write(statements.STOPPING(turn=turn), *also, durable=True)
 
-    async def end(self, turn: str, at: float, statements: Sequence[BoundStatement]) -> None:
-        """The turn is over: what it delivers, its inbox row and its scratch journal, in one transaction."""
-        await self._database.write(*statements, _END(turn=turn, at=at), _FORGET_STEPS(turn=turn))
+    async def end(self, turn: str, at: float, also: Sequence[BoundStatement] = ()) -> None:
+        """Record that a turn is over which is in no lane, together with other statements."""
+        await self.write(*also, *self.ending(turn, at))
+
+    def ending(self, turn: str, at: float) -> Sequence[BoundStatement]:
+        """Return the statements that end a turn: its inbox row and its scratch journal. No answer is waited for."""
         for key in [key for key in self._answers if key[0] == turn]:
             del self._answers[key]
+        return statements.END(turn=turn, at=at), statements.FORGET_STEPS(turn=turn)
 
     async def record_question(self, turn: str, name: str, question: str) -> None:
         """On disk before a person is asked."""
-        await self._database.write(_PARK(turn=turn, name=name, state="parked", output=question), durable=True)
+        await self._database.write(statements.PARK(turn=turn, name=name, state="parked", output=question), durable=True)
 
     async def wait_for_answer(self, turn: str, name: str) -> str:
         """Wait until `answer` comes."""
@@ -398,7 +426,9 @@ class Journal:
         False: no such question is open; the other statements are done all the same.
         """
         output = _ANSWER.to_json(answer)
-        results = await self._database.write(_ANSWERED(of_turn=turn, of_name=name, output=output), *also, durable=True)
+        results = await self._database.write(
+            statements.ANSWERED(of_turn=turn, of_name=name, output=output), *also, durable=True
+        )
         if results[0].rowcount != 1:
             return False
         # After a restart the answer may come before the turn has got to its question again.
@@ -409,16 +439,16 @@ class Journal:
 
     async def forget_loose(self) -> None:
         """Forget the steps of turns that no message began (`new_turn` without `submit`): they ended with the daemon."""
-        if (await self._database.read(_LOOSE()))[0][0]:
-            await self._database.write(_FORGET_LOOSE())
+        if (await self._database.read(statements.LOOSE()))[0][0]:
+            await self._database.write(statements.FORGET_LOOSE())
 
     async def prune(self, now: float) -> None:
         """Forget the ids of messages that cannot be redelivered any more."""
-        await self._database.write(_PRUNE(before=now - KEEP_SECONDS))
+        await self._database.write(statements.PRUNE(before=now - KEEP_SECONDS))
 
     async def steps(self, turn: str) -> dict[str, tuple[str, str | None]]:
         """Return the state and output of what a turn has recorded."""
-        rows = await self._database.read(_STEPS(turn=turn))
+        rows = await self._database.read(statements.STEPS(turn=turn))
         return {row["name"]: (row["state"], row["output"]) for row in rows}
 
     async def steps_by_now(self, turn: str) -> dict[str, tuple[str, str | None]]:

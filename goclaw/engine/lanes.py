@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from itertools import takewhile
 from typing import Any, TypeVar
 
@@ -287,30 +288,49 @@ class Lanes:
     async def _run(self, lane: _Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
         lane.turn = turn
+        turn.ending = partial(self._end, lane, turn)
         try:
-            await self._until_recorded(lane, turn)
+            deliveries = await self._until_done(lane, turn)
+            if not turn.ended:
+                await self._end(lane, turn, deliveries)
         except Exception:
             log.exception("the turn could not be ended; it is taken up at the next start")
         finally:
-            lane.turn = lane.work = None
+            lane.turn = lane.work = turn.ending = None
             lane.ended.set()
 
-    async def _until_recorded(self, lane: _Lane, turn: JournaledTurn) -> None:
-        """Do a turn and record its end, as often as it takes."""
-        deliveries: Sequence[Delivery] | None = None
+    async def _until_done(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery]:
+        """Do a turn, as often as it takes; returns what it delivers, unless it has ended itself."""
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
             try:
-                if deliveries is None:
-                    deliveries = await self._deliveries(lane, turn)
-                await self._journal.end(turn.id, self._clock.now(), [self._outbox.row(item) for item in deliveries])
-                self._outbox.take(deliveries)
-                return
+                return await self._deliveries(lane, turn)
             except StateError as error:
-                pause = backoff.next()
-                log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
-                self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
-            await self._rest(lane, turn, pause)
+                await self._wait_for_disk(lane, turn, error, backoff)
+
+    async def _end(self, lane: _Lane, turn: JournaledTurn, deliveries: Sequence[Delivery]) -> None:
+        """Record the end of a turn, as often as it takes, and have its deliveries sent."""
+        backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
+        while True:
+            lane.work = None  # from here on it cannot be stopped
+            promise = self._outbox.promise_of(deliveries)
+            sent = partial(self._outbox.begin, promise.started)
+            try:
+                return await turn.record_end(self._clock.now(), promise.rows, sent, durable=promise.durable)
+            except StateError as error:
+                await self._wait_for_disk(lane, turn, error, backoff)
+
+    async def _wait_for_disk(self, lane: _Lane, turn: JournaledTurn, error: StateError, backoff: Backoff) -> None:
+        """Tell of what the disk refused, and wait; /stop cuts that short."""
+        pause = backoff.next()
+        log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
+        self._spawn(self._tell(turn.inbound, error), f"telling of {turn.id}")
+        lane.work, lane.delayed = asyncio.create_task(self._clock.sleep(pause), name=f"rest {turn.id}"), True
+        try:
+            await asyncio.wait({lane.work})
+        finally:
+            lane.work.cancel()
+            lane.delayed = False
 
     async def _tell(self, inbound: Inbound, error: StateError) -> None:
         try:
@@ -326,15 +346,6 @@ class Lanes:
         if deliveries is None and turn.silent:
             deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
         return deliveries or ()
-
-    async def _rest(self, lane: _Lane, turn: JournaledTurn, seconds: float) -> None:
-        """Wait for the disk; /stop cuts that short."""
-        lane.work, lane.delayed = asyncio.create_task(self._clock.sleep(seconds), name=f"rest {turn.id}"), True
-        try:
-            await asyncio.wait({lane.work})
-        finally:
-            lane.work.cancel()
-            lane.delayed = False
 
     async def _result(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
         """Return the deliveries of the handler; None when /stop cut it."""
@@ -352,9 +363,12 @@ class Lanes:
     async def _outcome(self, turn: JournaledTurn) -> Sequence[Delivery]:
         try:
             return await self._handler(turn)
-        except StateError:
-            raise
         except Exception as error:
+            if turn.ended:
+                log.exception("the turn has ended; what follows from that failed")
+                return ()
+            if isinstance(error, StateError):
+                raise
             log.exception("the turn failed unexpectedly")
             return await self._failed(turn, error)
 

@@ -4,6 +4,7 @@ A delivery is a row, committed together with the end of the turn that made it. T
 when it sends a part and when the part arrived; both are in the row (that the last one arrived: with the receipt). The
 record on disk is never ahead of the chat, and behind it by one part at most: the one that is marked as being sent. A
 row found `sending` at start has one part that may or may not have arrived: that part is sent once more, and marked.
+A delivery that its channel asks for at once is promised as `sending`: one transaction, not two.
 This is the only window in which a message can arrive twice; a service without idempotency keys leaves no better way.
 """
 
@@ -25,6 +26,7 @@ from goclaw.channels.base import Channel, Doubt
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.codec import Codec
 from goclaw.core.events import Address, Delivery, Receipt
+from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.core.supervise import goes_on, keep_running, result_of
 from goclaw.errors import DeliveryError, StateError
@@ -91,13 +93,21 @@ class DeliveryProgress:
     """One delivery and its progress."""
 
     def __init__(
-        self, delivery: Delivery, database: Database, parts: tuple[str, ...] = (), doubt: Doubt = Doubt.NONE
+        self,
+        delivery: Delivery,
+        database: Database,
+        parts: tuple[str, ...] = (),
+        doubt: Doubt = Doubt.NONE,
+        *,
+        marked: bool = False,
     ) -> None:
         self.delivery = delivery
         self._database = database
         self._parts = parts
         self._doubt = doubt
-        self._marked = doubt is not Doubt.NONE
+        self._asked = doubt is not Doubt.NONE
+        """Whether the service may have been asked to take the next part."""
+        self._marked = marked or self._asked
         """Whether the row says that a part is being sent."""
 
     @property
@@ -112,12 +122,13 @@ class DeliveryProgress:
         if not self._marked:
             await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
             self._marked = True
+        self._asked = True
 
     async def arrived(self, message_id: str, *, last: bool = False) -> None:
         # First in memory: should the disk refuse it, this run of the daemon still knows.
         self._parts = (*self._parts, message_id)
         self._doubt = Doubt.NONE
-        self._marked = False
+        self._marked = self._asked = False
         if not last:
             await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=self.recorded))
 
@@ -132,11 +143,11 @@ class DeliveryProgress:
             self.interrupted()
         elif self._marked and self._doubt is Doubt.NONE:
             await self._database.write(_MARK(of=self.delivery.id, new_state="pending"))
-            self._marked = False
+            self._marked = self._asked = False
 
     def interrupted(self) -> None:
         """A try ended somehow: a part that was being sent may be there."""
-        if self._marked:
+        if self._asked:
             self._doubt = Doubt.SILENCE
 
 
@@ -149,6 +160,16 @@ def progress_of(row: Row, database: Database) -> DeliveryProgress:
 
 Chat = tuple[str, str]
 """The name of a channel and a chat there."""
+
+
+@record
+class Promise:
+    """Deliveries that are promised by `rows` in one transaction; `Outbox.begin` sends them when that is committed."""
+
+    started: Sequence[DeliveryProgress]
+    rows: Sequence[BoundStatement]
+    durable: bool
+    """Whether the disk must have the transaction before they begin: one of them is marked as being sent."""
 
 
 class Outbox:
@@ -166,16 +187,36 @@ class Outbox:
         self._early: list[DeliveryProgress] | None = []
         """Deliveries promised before `resume`, which finds them in the database, too."""
 
-    def row(self, delivery: Delivery) -> BoundStatement:
-        """Return the INSERT for the transaction that promises the delivery."""
+    def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
+        """Return the INSERT for the transaction that promises the delivery; `marked`: as being sent."""
         return _INSERT(
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
             body=_DELIVERY.to_json(delivery),
-            state="pending",
+            state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
+
+    def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
+        """Return how to promise deliveries; the first one to a chat as being sent, where its channel asks at once."""
+        taken, marks = set(self._queues), list[bool]()
+        for delivery in deliveries:
+            chat = _chat_of(delivery)
+            marks.append(chat not in taken and self._goes_at_once(delivery))
+            taken.add(chat)
+        promised = list(zip(deliveries, marks, strict=True))
+        return Promise(
+            [DeliveryProgress(delivery, self._database, marked=marked) for delivery, marked in promised],
+            [self.row(delivery, marked=marked) for delivery, marked in promised],
+            durable=any(marks),
+        )
+
+    def _goes_at_once(self, delivery: Delivery) -> bool:
+        channel = self._channels.get(delivery.address.channel)
+        if self._early is not None or channel is None or delivery.action != "send":
+            return False
+        return channel.capabilities.sends_at_once(delivery)
 
     async def promise(self, delivery: Delivery, *others: BoundStatement) -> bool:
         """Commit a delivery, together with other statements, and send it. False: its id was promised before."""
@@ -184,7 +225,10 @@ class Outbox:
 
     def take(self, promised: Sequence[Delivery]) -> None:
         """Send what was committed with `row`. What goes to a channel that is not open waits for a start where it is."""
-        started = [DeliveryProgress(delivery, self._database) for delivery in promised]
+        self.begin([DeliveryProgress(delivery, self._database) for delivery in promised])
+
+    def begin(self, started: Sequence[DeliveryProgress]) -> None:
+        """Send what was committed with the rows of a `Promise`, as `take` does."""
         if self._early is not None:
             self._early.extend(started)
         else:
@@ -257,10 +301,11 @@ class Outbox:
         return task
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
-        created = await self._database.write(self.row(delivery), *others)
+        promise = self.promise_of([delivery])
+        created = await self._database.write(*promise.rows, *others, durable=promise.durable)
         if created[0].rowcount != 1:
             return False
-        self.take([delivery])
+        self.begin(promise.started)
         return True
 
     async def _recall(self, delivery_id: str) -> None:
@@ -288,7 +333,7 @@ class Outbox:
             if delivery.address.channel not in self._channels:
                 log.warning("delivery %s waits: the channel %s is off", delivery.id, delivery.address.channel)
                 continue
-            key = (delivery.address.channel, delivery.address.chat)
+            key = _chat_of(delivery)
             queue = self._queues.get(key)
             if queue is None:
                 queue = self._queues[key] = deque()
@@ -395,6 +440,10 @@ def word_about(delivery: Delivery, reason: str) -> Sequence[Delivery]:
         return ()
     text = f"A message could not be delivered here: {reason}. Its text is kept; `goclaw tui` shows the conversation."
     return (Delivery(f"{delivery.id}{WORD}", delivery.address, text, session=delivery.session),)
+
+
+def _chat_of(delivery: Delivery) -> Chat:
+    return delivery.address.channel, delivery.address.chat
 
 
 def _ids(delivery: Delivery) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ next one is tried again: nothing has to be restarted. Only a damaged file is not
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -164,8 +164,10 @@ class Database:
         self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
 
-    async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
+    def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         """Run the statements as one transaction and return what each did, once it is committed.
+
+        The transaction is queued at once, and goes on when its awaiter is cancelled.
 
         Raises:
             DiskError: the disk is full or read-only, the file is locked, damaged or gone. Nothing of it is kept.
@@ -173,7 +175,7 @@ class Database:
         """
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
         self._waiting.put_nowait(_Transaction(statements, durable, done))
-        return await done
+        return done
 
     async def read(self, statement: BoundStatement) -> list[sqlite3.Row]:
         """Run one query on what is committed.

@@ -13,10 +13,10 @@ from goclaw.agent.limits import RunPolicy
 from goclaw.approvals.approvals import ExternalCaller
 from goclaw.config.agents import MAIN, AgentSettings
 from goclaw.core.codec import Codec
-from goclaw.core.events import Inbound
+from goclaw.core.events import Delivery, Inbound
 from goclaw.core.messages import ToolCall
 from goclaw.core.records import record
-from goclaw.engine.base import Step, Turn, TurnKind
+from goclaw.engine.base import Step, Turn, TurnKind, never
 from goclaw.engine.journal import ignore_step, no_rows
 from goclaw.errors import GoclawError
 from goclaw.sessions.pausing import Gate
@@ -174,8 +174,16 @@ class NestedTurn:
         rows: Callable[[T], Sequence[BoundStatement]] = no_rows,
         kept: Callable[[Step[T]], None] = ignore_step,
         unknown: Callable[[], T] | None = None,
+        hold: Callable[[T], bool] = never,
     ) -> Step[T]:
+        # Never held: its outcome may go into other steps before the person's turn ends.
         return await self.parent.step(f"{self.prefix}{name}", run, codec, rows=rows, kept=kept, unknown=unknown)
+
+    async def flush(self) -> None:
+        """Do nothing: no step is held."""
+
+    async def end(self, deliveries: Sequence[Delivery]) -> None:
+        raise GoclawError("the work of an agent has no end of its own")
 
     def recorded(self, name: str) -> bool:
         return self.parent.recorded(f"{self.prefix}{name}")

@@ -60,7 +60,7 @@ class Sessions:
         self.context.calibration.restore(await self.context.ports.settings.fact(SCALES))
 
     async def run(self, turn: Turn) -> Sequence[Delivery]:
-        """Do a turn's work; returns what goes to the chat at its end."""
+        """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
         inbound, began = turn.inbound, self.context.ports.clock.monotonic()
         self.maintenance.make_way()
         async with self.context.contexts.working(inbound.session) as session:
@@ -78,20 +78,28 @@ class Sessions:
                 # The turn is run again when the disk takes it, from what is stored by then.
                 self.context.contexts.forget(session.key)
                 raise
-        await self.context.ports.questions.turn_ended(turn.id)
-        await self.pauses.turn_ended(session.key, turn.id)
-        _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
-        if entries := session.window.entries:
-            self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
+            await self.context.ports.questions.turn_ended(turn.id)
+            await self.pauses.turn_ended(session.key, turn.id)
+            if inbound.unattended and turn.kind != "say":
+                text = await self._unattended_result(turn, session, outcome, text)
+            told = self._told(turn, outcome, text)
+            await turn.end([*_answer_to(turn, told), *self._files(turn, session, outcome)])
+            self._publish_end(turn, outcome, text, told)
+            _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
+            if entries := session.window.entries:
+                self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.context.calibration.news():
             await self.context.ports.settings.learn(SCALES, scales)
-        if inbound.unattended and turn.kind != "say":
-            spent = await self.context.ports.spending.of_turn(inbound.session, turn.id)
-            port = self.context.ports.unattended
-            text = await port.told(inbound, outcome, text, session.refused, spent.cost)
-        channel = self.context.ports.channels.get(inbound.address.channel)
-        files = files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
-        return [*self._finish(turn, outcome, text), *files]
+        return ()
+
+    async def _unattended_result(self, turn: Turn, session: Session, outcome: Outcome, text: str) -> str:
+        await turn.flush()  # its costs, too
+        spent = await self.context.ports.spending.of_turn(session.key, turn.id)
+        return await self.context.ports.unattended.told(turn.inbound, outcome, text, session.refused, spent.cost)
+
+    def _files(self, turn: Turn, session: Session, outcome: Outcome) -> Sequence[Delivery]:
+        channel = self.context.ports.channels.get(turn.inbound.address.channel)
+        return files_of(turn, session.artifacts, outcome, channel, self.context.ports.approvals.access)
 
     async def _tell(self, turn: Turn, about: str, text: str) -> None:
         """A line to the chat of a turn, once; a terminal has it from the bus."""
@@ -105,7 +113,12 @@ class Sessions:
         self.context.contexts.forget(turn.inbound.session)
         await self.context.ports.questions.turn_ended(turn.id)
         await self.pauses.turn_ended(turn.inbound.session, turn.id)
-        return self._finish(turn, Outcome.FAILED, FAILED)
+        text = FAILED
+        if turn.inbound.unattended:
+            text = await self.context.ports.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
+        told = self._told(turn, Outcome.FAILED, text)
+        self._publish_end(turn, Outcome.FAILED, FAILED, told)
+        return _answer_to(turn, told)
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """Return the agent's answer, or the sentence that stands in its place."""
@@ -186,25 +199,33 @@ class Sessions:
 
     async def _pay_what_is_asked(self, turn: Turn, session: Session) -> None:
         try:
-            await self._pay_compaction(session)
+            await self._pay_compaction(turn, session)
         except asyncio.CancelledError:
             if not _taken_for_stop(turn):
                 raise
 
-    async def _pay_compaction(self, session: Session) -> None:
+    async def _pay_compaction(self, turn: Turn, session: Session) -> None:
         """A /compact that came after the last request of a turn."""
         request, session.compact_request = session.compact_request, None
         if request is not None:
+            await turn.flush()
             await request.report(await self.context.compactor.compact(session, request.instructions, forced=True))
 
-    def _finish(self, turn: Turn, outcome: Outcome, text: str) -> Sequence[Delivery]:
-        inbound = turn.inbound
+    def _told(self, turn: Turn, outcome: Outcome, text: str) -> str:
+        """Return what the chat is told at the end of a turn."""
         is_told = outcome is not Outcome.STOPPED or text not in (STOPPED, WITHHELD)
-        told = "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
-        self.context.ports.bus.publish(TurnFinished(turn.id, inbound.session, outcome, text, silent=not told))
-        if inbound.address.channel == LOCAL or not told or turn.kind == "say":
-            return ()  # a terminal reads the transcript; the person who said /stop has its answer
-        return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
+        return "\n\n".join(filter(None, (self.context.interim.rest(turn.id), text if is_told else "")))
+
+    def _publish_end(self, turn: Turn, outcome: Outcome, text: str, told: str) -> None:
+        finished = TurnFinished(turn.id, turn.inbound.session, outcome, text, silent=not told)
+        self.context.ports.bus.publish(finished)
+
+
+def _answer_to(turn: Turn, told: str) -> Sequence[Delivery]:
+    inbound = turn.inbound
+    if inbound.address.channel == LOCAL or not told or turn.kind == "say":
+        return ()  # a terminal reads the transcript; the person who said /stop has its answer
+    return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 
 
 def _log_end(outcome: Outcome, text: str, seconds: float) -> None:

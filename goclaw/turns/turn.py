@@ -146,20 +146,14 @@ class TurnRun:
             return [*rows_of(done.message, self._origin(name)), self._services.cost(done), *promise]
 
         def kept(step: Step[Finished]) -> None:
-            self._keep(step, step.value.message)
-            self._partial.clear()
-            self._answers = number
-            self._spoken(number, step.value.message, replayed=step.replayed)
-            self._asked = {f"tool:{number}:{call.id}": call for call in step.value.message.calls}
-            if self._asked:
-                self._compress = self._services.compresses(step.value.spec)
-                self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
-            self._reminding = []
-            self.withheld = step.value.message.withheld
-            self.cut = is_cut(step.value)
-            if not step.replayed:
-                self._services.counted(step.value)
-                log_answer(step.value, self._services.now() - began)
+            if self._answers < number:
+                self._take(number, step)
+                if not step.replayed:
+                    log_answer(step.value, self._services.now() - began)
+            if not step.held:
+                self._keep(step, step.value.message)
+                if not step.replayed:
+                    self._services.counted(step.value)
 
         step = await self._turn.step(
             name,
@@ -167,8 +161,23 @@ class TurnRun:
             _FINISHED,
             rows=rows,
             kept=kept,
+            hold=_is_last,
         )
         return step.value.message
+
+    def _take(self, number: int, step: Step[Finished]) -> None:
+        """Note the model's answer, as soon as it is recorded or held."""
+        message = step.value.message
+        self._partial.clear()
+        self._answers = number
+        self._spoken(number, message, replayed=step.replayed)
+        self._asked = {f"tool:{number}:{call.id}": call for call in message.calls}
+        if self._asked:
+            self._compress = self._services.compresses(step.value.spec)
+            self._slots = dict(zip(self._asked, slots(len(self._asked)), strict=True))
+        self._reminding = []
+        self.withheld = message.withheld
+        self.cut = is_cut(step.value)
 
     def _interim(self, number: int, message: AssistantMessage) -> Delivery | None:
         """Return the delivery of an interim text; None where it is held for later, or empty."""
@@ -411,6 +420,11 @@ class TurnRun:
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
         return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
+
+
+def _is_last(done: Finished) -> bool:
+    """Whether the turn ends with an answer, as far as the answer itself tells."""
+    return not done.message.calls and not is_cut(done)
 
 
 def _speaker(inbound: Inbound | None, message: Message | None) -> tuple[str, str]:

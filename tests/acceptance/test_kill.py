@@ -33,7 +33,8 @@ CHOSEN_POINTS = (
     *("exec after", "send before", "send accepted", "draft accepted"),
 )
 """What the short lane plays: what was said is not on disk; it is, and Telegram does not know; an answer is cut, is
-recorded, is promised; a tool has run unrecorded; an answer is about to leave, has arrived; a part of it is shown."""
+recorded before its tool runs, is promised; a tool has run unrecorded; an answer is about to leave, has arrived; a part
+of it is shown."""
 QUIET_SECONDS = 0.7
 """How long nothing more may come when everything has come: past the pause before a delivery is tried again."""
 

@@ -27,9 +27,11 @@ class Wire:
     """A channel whose every delivery does what the test lined up; else it arrives."""
 
     name = "wire"
-    capabilities = Capabilities()
 
     def __init__(self) -> None:
+        self.capabilities = Capabilities()
+        self.refusals: list[Exception] = []
+        """What goes wrong before it says that it sends."""
         self.arrived: list[Delivery] = []
         self.doubts: list[Doubt] = []
         """What the outbox said about each that arrived."""
@@ -48,6 +50,8 @@ class Wire:
 
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         self.tries += 1
+        if self.refusals:
+            raise self.refusals.pop(0)
         if pace := self.paces.get(delivery.address.chat):
             self.pacing.set()
             await pace.wait()
@@ -266,6 +270,43 @@ async def test_a_message_of_one_part_is_promised_marked_and_receipted_and_its_id
         assert commits == 3
         [found] = await outbox.sent_as(Address("wire", "here"), receipt.message_id or "")
     assert (found.id, receipt.message_id) == ("d1", "1")
+
+
+async def test_what_goes_out_at_once_is_promised_and_marked_in_one_transaction(post: Post) -> None:
+    post.wire.capabilities = Capabilities(sends_at_once=lambda delivery: True)
+    post.wire.gates["c"] = asyncio.Event()
+    async with post.open() as outbox:
+        await outbox.promise(delivery("one"))
+        assert await post.states() == ["sending"]
+        await outbox.promise(delivery("two"))
+        assert await post.states() == ["sending", "pending"], "what waits behind it is not being sent"
+    post.wire.gates["c"].set()
+    async with post.open() as outbox:
+        await outbox.flush(20)
+    assert list(zip(post.wire.texts, post.wire.doubts, strict=True)) == [("one", Doubt.RESTART), ("two", Doubt.NONE)]
+
+
+async def test_of_several_promised_together_one_a_chat_is_marked(post: Post) -> None:
+    post.wire.capabilities = Capabilities(sends_at_once=lambda delivery: True)
+    async with post.open() as outbox:
+        promise = outbox.promise_of([delivery("one"), delivery("two"), replace(delivery("no"), action="delete")])
+    assert [row.values["state"] for row in promise.rows] == ["sending", "pending", "pending"]
+    assert promise.durable
+
+
+async def test_what_failed_before_the_service_was_asked_is_in_no_doubt(post: Post, clock: SteppedClock) -> None:
+    """The promise says that it is being sent, and then it was not."""
+    post.wire.capabilities = Capabilities(sends_at_once=lambda delivery: True)
+    post.wire.refusals = [RuntimeError("nobody expected that"), DeliveryError("flood", retry_after=1.0)]
+    async with post.open() as outbox:
+        await outbox.promise(delivery("hi"))
+        await post.asleep()
+        clock.advance(1)
+        await post.asleep()
+        assert await post.states() == ["pending"], "a kill marks nothing from here on"
+        clock.advance(1)
+        await outbox.flush(20)
+    assert (post.wire.texts, post.wire.doubts) == (["hi"], [Doubt.NONE])
 
 
 async def test_what_may_have_arrived_is_sent_again_and_says_so(post: Post) -> None:

@@ -280,4 +280,20 @@ BUGS: list[Bug] = [
         '    text = revealed(mask(text[:longest])).replace("\\n", "\\\\n")',
         "tests/auth/test_audit.py::test_secrets_are_masked_before_they_are_cut_and_nothing_steers_a_terminal",
     ),
+    bug(
+        "an answer that waits for a limit is promised as being sent",
+        "class delivery: a mark where nothing was sent",
+        "goclaw/channels/telegram/sender.py",
+        "        return not self._limiter.wait(chat)\n",
+        "        return True\n",
+        "tests/channels/telegram/test_sender.py::test_a_text_goes_out_at_once_unless_something_comes_before_it",
+    ),
+    bug(
+        "an answer that waits behind another is promised as being sent",
+        "class delivery: a mark where nothing was sent",
+        "goclaw/engine/outbox.py",
+        "            marks.append(chat not in taken and self._goes_at_once(delivery))\n",
+        "            marks.append(self._goes_at_once(delivery))\n",
+        "tests/engine/test_outbox.py::test_what_goes_out_at_once_is_promised_and_marked_in_one_transaction",
+    ),
 ]

@@ -238,6 +238,23 @@ async def test_a_job_whose_maker_lost_the_right_stops_and_says_so(tmp_path: Path
         assert text.startswith("The schedule tea is stopped: memory:ann may not run it any more")
 
 
+async def test_a_run_that_fails_in_an_unforeseen_way_frees_its_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a bug of ours")
+
+    async with world.running() as core:
+        monkeypatch.setattr("goclaw.turns.service.run_turn", broken)
+        await hourly(core, world, "task")
+        await pass_time(core, world, HOUR)
+        monkeypatch.undo()
+        (stored,) = await core.schedules.of(HERE)
+        assert (stored.running, stored.failures, await states(core)) == ("", 1, ["failed"])
+        await pass_time(core, world, HOUR)
+        assert world.texts()[-1] == "Done."
+
+
 async def test_a_paused_job_does_not_run_until_it_is_resumed(world: World) -> None:
     async with world.running() as core:
         await hourly(core, world)

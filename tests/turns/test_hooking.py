@@ -114,7 +114,7 @@ async def test_after_a_kill_the_stored_message_counts(tmp_path: Path) -> None:
             assert heard.text in ("version 1", "version 2") and asked(world).endswith(heard.text)
             assert set(world.texts()) == {said.text}, "what was stored is what was sent"
             assert len(ears.heard) <= 3, "no step was judged again once it was stored"
-    assert moments[-1].write >= 6, "every write was tried"
+    assert moments[-1].write >= 4, "every write was tried"
 
 
 async def test_the_context_is_for_the_model_alone_and_a_session_begins_once(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_an_answer_that_is_kept_back_stays_so_when_the_turn_is_cut(tmp_pat
                 await hi(core)
                 assert (await core.messages())[1:] == [AssistantMessage(WITHHELD)]
             assert world.texts() == []
-    assert moments[-1].write >= 4, "every write was tried"
+    assert moments[-1].write >= 3, "every write was tried"
 
 
 async def test_an_answer_that_is_denied_is_replaced_by_the_reason(tmp_path: Path) -> None:

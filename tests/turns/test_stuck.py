@@ -11,7 +11,7 @@ from goclaw.core.messages import ToolCall
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.turns.stuck import StuckTurns
-from tests.harness import PATIENCE, Answer, Core, World
+from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 from tests.parts import Trail, acting
 
 LOOK = Answer(calls=(ToolCall("c1", "look", {}),))
@@ -116,6 +116,8 @@ async def test_a_turn_that_waits_for_a_person_is_not_stuck(tmp_path: Path) -> No
         await core.say("look")
         async with asyncio.timeout(PATIENCE):
             await world.room.heard()
+            while not any(turn.parked for turn in core.engine.at_work()):
+                await before_the_next_look()
         for _ in range(4):
             watch.look()
             world.clock.advance(LIMIT / 2)

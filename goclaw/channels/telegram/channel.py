@@ -68,9 +68,6 @@ class TelegramChannel:
         actions = frozenset({"send", "react", "edit", "delete"})
         chosen, interim = settings.artifacts, settings.interim == "separate"
         files, diffs = chosen != "none", chosen == "files"
-        self.capabilities = Capabilities(
-            actions, media=True, artifacts=files, bursts=True, diffs=diffs, interim=interim
-        )
         self._settings = settings
         self._token = token
         self._memory = memory
@@ -96,6 +93,15 @@ class TelegramChannel:
             self._webhook = Webhook(self._bot, settings.webhook.url or "", memory.secret, self._health, ports)
             ports.routes.add("POST", webhook_path(settings), self._webhook.receive)
         self._sender = Sender(self._bot, limiter, self._live, memory.migrations, self._blocked, ports.load_blob)
+        self.capabilities = Capabilities(
+            actions,
+            media=True,
+            artifacts=files,
+            bursts=True,
+            diffs=diffs,
+            interim=interim,
+            sends_at_once=self._sender.sends_at_once,
+        )
 
     async def run(self, gateway: GatewayPort) -> None:
         identity = Identity(self._bot, self._clock)

@@ -125,6 +125,14 @@ class LiveViews:
             known = self._message_ids.message_of(delivery.turn)
         return None if known is None else Preview(known, shown)
 
+    def is_clear(self, delivery: Delivery) -> bool:
+        """Whether `claim` would return at once, and no message."""
+        turn, view = delivery.turn, self._views.get(delivery.turn)
+        if not turn or delivery.interim:
+            return not delivery.interim
+        lost = self._message_ids.message_of(turn) is not None or self._message_ids.is_lost(turn)
+        return not lost and (view is None or not view.sending.locked())
+
     def may_stand(self, turn: str, part: Part) -> bool:
         """Whether a preview of unknown id may show exactly this part already."""
         return isinstance(part, RenderedMessage) and self._message_ids.may_say(turn, part.text)

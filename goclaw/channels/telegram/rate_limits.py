@@ -61,7 +61,7 @@ class RateLimiter:
 
     async def pace(self, chat: int) -> None:
         """Return when a message to `chat` may go out; it is counted."""
-        while (wait := self._wait(chat)) > 0:
+        while (wait := self.wait(chat)) > 0:
             await self._clock.sleep(wait)
         self._take(chat)
 
@@ -114,12 +114,13 @@ class RateLimiter:
                 del held[other]
         held[chat] = max(held.get(chat, 0.0), now + seconds)
 
-    def _wait(self, chat: int) -> float:
+    def wait(self, chat: int) -> float:
+        """Return the seconds until a message to `chat` may go out; 0 where it may now."""
         now = self._clock.monotonic()
         held = self._held.get(chat, 0.0) - now
         if held <= 0:
             self._held.pop(chat, None)
-        return max(held, *(window.wait(now) for window in [self._all, *self._windows(chat)]))
+        return max(0.0, held, *(window.wait(now) for window in [self._all, *self._windows(chat)]))
 
     def _take(self, chat: int) -> None:
         now = self._clock.monotonic()

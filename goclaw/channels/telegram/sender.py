@@ -73,6 +73,16 @@ class Sender:
         self._blocked = blocked
         self._load_blob = load_blob
 
+    def sends_at_once(self, delivery: Delivery) -> bool:
+        """Whether a text would go out right now: within the limits, and with no preview to be ended or edited."""
+        if delivery.media is not None or not self._live.is_clear(delivery):
+            return False
+        try:
+            chat = self._migrations.current(target_of(delivery.address).chat)
+        except DeliveryError:
+            return False
+        return not self._limiter.wait(chat)
+
     async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
         """Do what the delivery says, in Telegram.
 

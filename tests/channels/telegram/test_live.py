@@ -9,7 +9,7 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Outcome, Question, QuestionAnswered, QuestionAsked, TurnFinished, TurnStarted
 from goclaw.errors import DeliveryError
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing
-from tests.channels.telegram.support import POLLER, eventually, open_stage, passing
+from tests.channels.telegram.support import POLLER, delivery, eventually, open_stage, passing
 
 
 @pytest.mark.promise("P-telegram-live")
@@ -71,6 +71,8 @@ async def test_the_answer_comes_after_a_preview_that_is_on_its_way() -> None:
         stage.telegram.fail("sendMessage", gate=gate)
         await play.begin("start")
         await stage.telegram.wait_called("sendMessage")
+        at_once = stage.channel.capabilities.sends_at_once
+        assert not at_once(delivery("end", chat=-100, turn="t1")) and at_once(delivery("end", chat=-100, turn="t2"))
         answering = asyncio.create_task(play.answer("end"))
         await eventually(lambda: True)
         gate.set()

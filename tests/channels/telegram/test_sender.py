@@ -98,6 +98,20 @@ async def test_failures_say_whether_and_when_to_try_again(fault: dict[str, Any],
         assert stage.telegram.token not in str(error)
 
 
+async def test_a_text_goes_out_at_once_unless_something_comes_before_it() -> None:
+    """Then it is promised as being sent: what waits for a limit must not be."""
+    async with open_stage(running=False, clock=HastyClock()) as stage:
+        at_once = stage.channel.capabilities.sends_at_once
+        stage.telegram.world.meet(5)
+        assert at_once(delivery("hi"))
+        assert not at_once(delivery("", media="blob")), "its file is read first"
+        assert not at_once(delivery("hi", interim=True, turn="t1")), "its preview is handed over first"
+        assert not at_once(Delivery("d1", Address("telegram", "nobody"), "hi"))
+        stage.telegram.fail("sendMessage", status=429, retry_after=7)
+        await failing(stage)
+        assert not at_once(delivery("hi")) and at_once(delivery("hi", chat=6))
+
+
 async def test_a_wish_to_wait_is_granted_to_its_chat_only() -> None:
     clock = HastyClock()
     async with open_stage(running=False, clock=clock) as stage:
