@@ -24,6 +24,11 @@ from goclaw.toolkit.parts import parts_of
 
 log = logging.getLogger(__name__)
 
+GC_THRESHOLDS = (700, 10, 100)
+"""Of the garbage collector: Python's own, but full collections are ten times rarer.
+
+With a thousand turns in flight one takes 0.2 s, and turns leave it next to nothing: they make no reference cycles.
+"""
 MAX_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
 
@@ -60,6 +65,7 @@ async def _serve(
         _say(app.models.sentence)
         # What is there now stays to the end: the collector need never look at it again.
         gc.freeze()
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
         await vitals.ready()
         async with background(_reload_forever(signals.reload, app, reopen_log), "reloading"):

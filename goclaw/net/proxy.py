@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from goclaw.core.records import record
 from goclaw.errors import ConfigError
-from goclaw.net.guard import WITH_CREDENTIALS, UrlGuard, UrlRefused
+from goclaw.net.guard import WITH_CREDENTIALS, Resolve, UrlGuard, UrlRefused
 
 HEAD = 1 << 15
 """Bytes of a request before its body; also how much waits in memory in each direction of a connection."""
@@ -72,10 +72,7 @@ class Proxy:
     """Serves the connections of one command."""
 
     def __init__(self, guard: UrlGuard, ports: Collection[int], tell: Tell, limits: ProxyLimits | None = None) -> None:
-        # One look-up at a time: a hostile command must not take all of the resolver's threads.
-        self._looking_up = asyncio.Semaphore(1)
-        self._resolver = guard.resolve
-        self._guard = replace(guard, resolve=self._resolve)
+        self._guard = replace(guard, resolve=_one_at_a_time(guard.resolve))
         self._ports = ports
         self._tell = tell
         self._limits = limits or ProxyLimits()
@@ -131,10 +128,6 @@ class Proxy:
         self._note(place, True, "")
         return stream
 
-    async def _resolve(self, host: str, port: int) -> Sequence[str]:
-        async with self._looking_up:
-            return await self._resolver(host, port)
-
     def _note(self, place: str, reached: bool, why: str) -> None:
         if (place, reached) not in self._told and len(self._told) < _LOGGED:
             self._told.add((place, reached))
@@ -173,6 +166,17 @@ class Proxy:
             await target.drain()
         if most is None and target.can_write_eof():
             target.write_eof()
+
+
+def _one_at_a_time(resolve: Resolve) -> Resolve:
+    """Resolve names one after the other: a hostile command must not take all of the resolver's threads."""
+    looking_up = asyncio.Semaphore(1)
+
+    async def resolved(host: str, port: int) -> Sequence[str]:
+        async with looking_up:
+            return await resolve(host, port)
+
+    return resolved
 
 
 def _parsed(head: bytes) -> _Request:

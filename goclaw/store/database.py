@@ -11,6 +11,7 @@ next one is tried again: nothing has to be restarted. Only a damaged file is not
 import asyncio
 import logging
 import sqlite3
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ T = TypeVar("T")
 
 GROUP_SIZE = 256
 """Transactions per commit at most; bounds how long one commit can hold the others up."""
+RESULTS_AT_ONCE = 16
+"""Results handed out in one round of the event loop: what each of them continues there holds up everything else."""
 BUSY_MS = 5_000
 _ITS_OWN_FAULT = (
     sqlite3.IntegrityError,
@@ -153,6 +156,8 @@ class Database:
         self._reader = reader
         self._place = place
         self._waiting: asyncio.Queue[_Transaction] = asyncio.Queue()
+        self._settled: deque[tuple[_Transaction, list[StatementResult] | Exception]] = deque()
+        """Transactions whose result is still to be handed out."""
         self._durable: bool | None = None
         """How the writer was told to commit last; None: not known."""
         self.salvaged = salvaged
@@ -202,7 +207,7 @@ class Database:
             await self._see_to(group)
 
     async def _see_to(self, group: Sequence[_Transaction]) -> None:
-        """Commit a group, and set the results of its transactions."""
+        """Commit a group, and have the results of its transactions handed out."""
         outcomes: Sequence[list[StatementResult] | Exception] = [
             StateError("the database's writer failed") for _ in group
         ]
@@ -213,14 +218,24 @@ class Database:
             outcomes = [DiskError(str(error), error.fault) for _ in group]
             await self._notice(error)
         finally:
-            for transaction, outcome in zip(group, outcomes, strict=True):
-                if transaction.done.done():
-                    continue
-                if isinstance(outcome, Exception):
-                    transaction.done.set_exception(outcome)
-                else:
-                    transaction.done.set_result(outcome)
+            is_handing_out = bool(self._settled)
+            self._settled.extend(zip(group, outcomes, strict=True))
+            if not is_handing_out:
+                self._hand_out()
         self.written()
+
+    def _hand_out(self) -> None:
+        """Set results in the order of the commits, a few now and the others in later rounds of the loop."""
+        for _ in range(min(RESULTS_AT_ONCE, len(self._settled))):
+            transaction, outcome = self._settled.popleft()
+            if transaction.done.done():
+                continue
+            if isinstance(outcome, Exception):
+                transaction.done.set_exception(outcome)
+            else:
+                transaction.done.set_result(outcome)
+        if self._settled:
+            asyncio.get_running_loop().call_soon(self._hand_out)
 
     async def _commit(self, group: Sequence[_Transaction]) -> Sequence[list[StatementResult] | Exception]:
         if self.trouble and self._is_damaged():

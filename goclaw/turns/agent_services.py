@@ -92,10 +92,28 @@ class AgentServices(TurnServices):
             self.settings = SessionOptions(session.key, actor, queue_modes, modes, ports.config_file)
         self._questions = self._asking()
         self._clarifier = Clarifier(agent_run.policy.rules.on_missing_fields, self._questions.ask, actor.key)
-        self.scope = self._scope()
-        """The scope of the agent's tool calls."""
 
     # For the steps of the turn (`turns.turn`).
+
+    @property
+    def scope(self) -> CallScope:
+        """The scope of the agent's tool calls.
+
+        Made anew at each access: services that held it would be a cycle, which leaves all that a turn had to the
+        garbage collector.
+        """
+        agent_run, inbound = self.agent_run, self.agent_run.turn.inbound
+        return CallScope(
+            actor=inbound.actor,
+            # What an agent starts (a command in the background) is known where the person is.
+            session=agent_run.home.key,
+            address=inbound.address,
+            services=self,
+            turn=agent_run.turn.id,
+            seconds=agent_run.policy.rules.tool_seconds,
+            selections=(agent_run.settings.tools, *self._narrowed()),
+            workspace=agent_run.workspace,
+        )
 
     def now(self) -> float:
         """Return the time."""
@@ -292,20 +310,6 @@ class AgentServices(TurnServices):
     async def _sampling_model(self, wanted: Sequence[str]) -> ChatModel:
         await self.affordable()
         return await (self._context.ports.models.only(wanted) if wanted else self.model())
-
-    def _scope(self) -> CallScope:
-        agent_run, inbound = self.agent_run, self.agent_run.turn.inbound
-        return CallScope(
-            actor=inbound.actor,
-            # What an agent starts (a command in the background) is known where the person is.
-            session=agent_run.home.key,
-            address=inbound.address,
-            services=self,
-            turn=agent_run.turn.id,
-            seconds=agent_run.policy.rules.tool_seconds,
-            selections=(agent_run.settings.tools, *self._narrowed()),
-            workspace=agent_run.workspace,
-        )
 
     def _asking(self) -> TurnQuestions | CallerQuestions | UnattendedQuestions:
         """Return whom the agent's tools may ask."""

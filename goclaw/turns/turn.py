@@ -330,7 +330,7 @@ class TurnRun:
             done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
         message = await self._services.hooks.said(self._turn.inbound, done.message)
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
-        actor, meant = self._services.scope.actor, self._services.dispatcher.registry.meant
+        actor, meant = self._turn.inbound.actor, self._services.dispatcher.registry.meant
         calls = tuple(meant(call, actor) for call in message.calls)
         interim = self._services.interim if message.is_interim else None
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)

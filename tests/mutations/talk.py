@@ -208,4 +208,28 @@ BUGS: list[Bug] = [
         "        if False:",
         "tests/cli/test_send.py::test_what_is_said_before_tool_calls_is_printed_before_the_answer",
     ),
+    bug(
+        "the services of a turn hold the scope that holds them",
+        "issue 20: pauses of 0.2 s while the garbage collector looks through a thousand turns",
+        "goclaw/turns/agent_services.py",
+        "        self._questions = self._asking()\n",
+        "        self._questions = self._asking()\n        self.held_scope = self.scope\n",
+        "tests/turns/test_service.py::test_what_a_turn_had_is_freed_at_its_end_without_the_garbage_collector",
+    ),
+    bug(
+        "everything that waited for a commit goes on in the same round of the loop",
+        "issue 20: a thousand chats hold the event loop up",
+        "goclaw/store/database.py",
+        "range(min(RESULTS_AT_ONCE, len(self._settled)))",
+        "range(len(self._settled))",
+        "tests/store/test_database.py::test_few_writers_of_a_group_go_on_in_one_round_of_the_loop",
+    ),
+    bug(
+        "a proxy holds the guard that holds it",
+        "issue 20: what a command had waits for the garbage collector",
+        "goclaw/net/proxy.py",
+        "        self._ports = ports\n",
+        "        self._ports = ports\n        self._self = self\n",
+        "tests/net/test_proxy.py::test_a_proxy_is_freed_without_the_garbage_collector",
+    ),
 ]

@@ -1,6 +1,8 @@
 """The proxy of contained commands: attacked as a command would, over a real socket, with canaries on this machine."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -329,3 +331,12 @@ async def test_each_place_is_told_once_and_a_flood_of_them_not_at_all(stage: Sta
         await stage.say(f"CONNECT host{number // 2}.example:443 HTTP/1.1\r\n\r\n")
     assert [place for place, _, _ in stage.told] == [f"host{number}.example:443" for number in range(100)]
     assert stage.told[0] == ("host0.example:443", False, "cannot be reached: host0.example has no address")
+
+
+def test_a_proxy_is_freed_without_the_garbage_collector() -> None:
+    gc.disable()
+    try:
+        kept = weakref.ref(Proxy(UrlGuard(), (), lambda place, reached, why: None))
+        assert kept() is None
+    finally:
+        gc.enable()

@@ -2,15 +2,16 @@
 
 import asyncio
 import sqlite3
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from sqlalchemy import bindparam, select
 
 from goclaw.core.clock import SteppedClock
-from goclaw.core.supervise import FIRST_PAUSE
+from goclaw.core.supervise import FIRST_PAUSE, background
 from goclaw.errors import DiskError, DiskFault
-from goclaw.store.database import Database, Statement, insert_into, open_database
+from goclaw.store.database import RESULTS_AT_ONCE, Database, Statement, insert_into, open_database
 from goclaw.store.schema import sessions
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
@@ -49,6 +50,25 @@ async def test_text_that_is_not_unicode_fails_alone(database: Database) -> None:
         await database.write(ADD(key="\ud800", created_at=1.0, context_start=0))
     await database.write(ADD(key="b", created_at=1.0, context_start=0))
     assert await keys(database) == ["b"]
+
+
+async def test_few_writers_of_a_group_go_on_in_one_round_of_the_loop(database: Database) -> None:
+    rounds, went_on = 0, []
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    async def write(number: int) -> None:
+        await database.write(ADD(key=f"{number:03}", created_at=1.0, context_start=0))
+        went_on.append((rounds, number))
+
+    async with background(count(), "rounds"):
+        await asyncio.gather(*map(write, range(100)))
+    assert [number for _, number in went_on] == list(range(100))
+    assert max(Counter(at for at, _ in went_on).values()) <= RESULTS_AT_ONCE
 
 
 async def test_a_thousand_writes_at_once_all_arrive_in_order(database: Database) -> None:

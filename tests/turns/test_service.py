@@ -1,5 +1,6 @@
 """A turn from the inbox to the chat: answers, tools, pictures, failures and limits."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from goclaw.core.events import (
 from goclaw.core.messages import AssistantMessage, Image, ToolCall, ToolResult, UserMessage
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.base import Usage
+from goclaw.toolkit.scope import CallScope
+from goclaw.turns.agent_services import AgentServices
 from tests.harness import HERE, Answer, World
 from tests.parts import Trail, acting, unmarked
 
@@ -67,6 +70,19 @@ async def test_a_tool_result_goes_back_to_the_model(tmp_path: Path) -> None:
     assert [spec.name for spec in world.script.requests[0].tools] == ["look"]
     assert unmarked(world.script.requests[1].messages)[-1] == ToolResult("c1", "look", "a cat")
     assert world.texts() == ["Let me look.", "It is a cat."]
+
+
+async def test_what_a_turn_had_is_freed_at_its_end_without_the_garbage_collector(tmp_path: Path) -> None:
+    world = World(tmp_path, [LOOK, Answer("It is a cat.")], tools=[acting("look", Trail("a cat").leave)])
+    gc.collect()
+    gc.disable()
+    try:
+        async with world.running() as core:
+            await core.say("what is it?")
+            await core.settled()
+            assert not [each for each in gc.get_objects() if isinstance(each, AgentServices | CallScope)]
+    finally:
+        gc.enable()
 
 
 async def test_tools_of_one_answer_run_side_by_side(tmp_path: Path) -> None:

@@ -114,6 +114,11 @@ class _Pipe(asyncio.ReadTransport):
     def resume_reading(self) -> None:
         self._loop.add_reader(self._descriptor, self._read)
 
+    def close(self) -> None:
+        """Stop for good, and drop the reader: the two refer to each other."""
+        self.pause_reading()
+        del self._reader
+
     def _read(self) -> None:
         with suppress(BlockingIOError):
             if data := os.read(self._descriptor, CHUNK):
@@ -137,7 +142,7 @@ async def reading(descriptor: int, limit: int = CHUNK) -> AsyncIterator[asyncio.
         try:
             yield reader
         finally:
-            pipe.pause_reading()
+            pipe.close()
 
 
 async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

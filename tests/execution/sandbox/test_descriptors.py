@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -28,6 +29,19 @@ async def taken_by_another() -> None:
     for _ in range(10):  # a loop closes what it was given in one of its next rounds
         await asyncio.sleep(0)
     os.close(other)
+
+
+async def test_what_read_a_pipe_is_freed_without_the_garbage_collector() -> None:
+    read, write = os.pipe()
+    os.close(write)
+    gc.disable()
+    try:
+        async with reading(read) as reader:
+            kept = weakref.ref(reader)
+        del reader
+        assert kept() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("loop_factory", LOOPS)
