@@ -1,6 +1,7 @@
-"""`python -m benchmarks [--quick] [--only NAME]… [--all | --long] [--peer nanobot] [--keep NAME]`: run benchmarks.
+"""`python -m benchmarks [--quick] [--only NAME]… [--all] [--long] [--peer nanobot] [--keep NAME] [--resume]`.
 
-Without `--only` or `--all` those beside the floor. The table is printed, the figures are kept as JSON.
+Runs benchmarks: those beside the floor, unless told otherwise. The table is printed, the figures are kept as JSON,
+which is written after each benchmark, so that a run which was cut can be resumed. One that fails does not end the run.
 """
 
 import argparse
@@ -10,6 +11,8 @@ import os
 import platform
 import subprocess
 import sys
+import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,8 +44,7 @@ from benchmarks import (
 )
 from benchmarks.figures import Figure, Json, Options
 from benchmarks.gateways import NANOBOT, PYTHON, ROOT
-
-RESULTS = ROOT / "benchmarks" / "results"
+from benchmarks.tables import RESULTS, WHOLE
 
 VERSIONS = """
 import importlib.metadata, json
@@ -95,22 +97,51 @@ LONG: Mapping[str, Measure] = {
 BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS, **LONG}
 
 
-async def main(names: list[str], options: Options, kept_as: str) -> int:
-    """Run the named benchmarks and keep what they found, where that is wanted; returns 1 when a target was missed."""
-    begun = datetime.now(UTC)
-    report: Json = {"begun": begun.isoformat(timespec="seconds"), "quick": options.quick, **machine(), "figures": []}
-    reached = True
+async def main(names: list[str], options: Options, path: Path | None, report: Json) -> int:
+    """Run the named benchmarks that the report does not have yet; returns 1 when a target was missed, or one failed.
+
+    Args:
+        names: of benchmarks.
+        path: where the report is kept; None: nowhere.
+        report: what a run of before found, or `new_report`.
+    """
     for name in names:
-        load = os.getloadavg()[0]
-        for figure in await BENCHMARKS[name](options):
-            print(line(figure), flush=True)
-            report["figures"].append(figure.as_json() | {"benchmark": name, "load_before": round(load, 1)})
-            reached = reached and figure.reached
-    if kept_as:
-        path = RESULTS / f"{begun:%Y-%m-%d}-{kept_as}.json"
-        await asyncio.to_thread(keep, path, report)
-        print(f"kept in {path.relative_to(ROOT)}")
-    return 0 if reached else 1
+        if name in report["seconds"]:
+            continue
+        load, began = os.getloadavg()[0], time.monotonic()
+        try:
+            figures = await BENCHMARKS[name](options)
+        except Exception as error:  # the others are measured all the same
+            traceback.print_exc()
+            report["failed"][name] = f"{type(error).__name__}: {error}"
+        else:
+            for figure in figures:
+                print(line(figure), flush=True)
+                report["figures"].append(figure.as_json() | {"benchmark": name, "load_before": round(load, 1)})
+            report["failed"].pop(name, None)
+            report["seconds"][name] = round(time.monotonic() - began)
+        if path:
+            await asyncio.to_thread(keep, path, report)
+    print(f"{sum(report['seconds'].values()) / 60:.0f} minutes{f', kept in {path.relative_to(ROOT)}' if path else ''}")
+    for name, why in report["failed"].items():
+        print(f"{name} FAILED: {why}")
+    return 0 if not report["failed"] and all(figure["reached"] for figure in report["figures"]) else 1
+
+
+def new_report(options: Options) -> Json:
+    """A report without figures."""
+    begun = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"begun": begun, "quick": options.quick, **machine(), "seconds": {}, "failed": {}, "figures": []}
+
+
+def resumed(kept_as: str, options: Options) -> tuple[Path, Json]:
+    """Return the newest report of this name; it must be of the same commit, and as quick."""
+    path = max(RESULTS.glob(f"*-{kept_as}.json"), default=None)
+    report: Json = json.loads(path.read_text("utf-8")) if path else {}
+    commit = said_by("git", "rev-parse", "--short", "HEAD")
+    if path is None or (report["commit"], report["quick"]) != (commit, options.quick):
+        raise SystemExit(f"there is no benchmarks/results/*-{kept_as}.json of {commit} to go on with")
+    return path, report
 
 
 def line(figure: Figure) -> str:
@@ -152,15 +183,28 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
     parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
-    parser.add_argument("--all", action="store_true", help="every benchmark but the long ones")
+    parser.add_argument("--all", action="store_true", help="the other benchmarks of the daemon, too")
     parser.add_argument("--long", action="store_true", help="how far it scales; takes minutes and gigabytes of disk")
     parser.add_argument("--peer", choices=["nanobot"], help="measured beside them; installed first where it is missing")
     parser.add_argument("--keep", metavar="NAME", help="keep the figures as <day>-NAME.json; whole runs have names")
+    parser.add_argument("--resume", action="store_true", help="only what the newest kept file of this name is without")
     given = parser.parse_args()
-    whole = "gateway" if given.all else "scale" if given.long else "overhead"
-    group = {"gateway": {**BESIDE_THE_FLOOR, **OTHERS}, "scale": LONG, "overhead": BESIDE_THE_FLOOR}[whole]
+    whole, group = {
+        (False, False): ("overhead", BESIDE_THE_FLOOR),
+        (False, True): ("scale", LONG),
+        (True, False): ("gateway", {**BESIDE_THE_FLOOR, **OTHERS}),
+        (True, True): (WHOLE, BENCHMARKS),
+    }[given.all, given.long]
     kept_as = given.keep or ("" if given.quick or given.only else whole)
+    if given.resume and not kept_as:
+        parser.error("--resume needs --keep NAME here: these figures are not kept")
     if given.peer:
         nanobot.installed()
     options = Options(given.quick, (NANOBOT,) if given.peer else ())
-    sys.exit(asyncio.run(main(given.only or list(group), options, kept_as)))
+    kept: Path | None
+    if given.resume:
+        kept, report = resumed(kept_as, options)
+    else:
+        report = new_report(options)
+        kept = RESULTS / f"{report['begun'][:10]}-{kept_as}.json" if kept_as else None
+    sys.exit(asyncio.run(main(given.only or list(group), options, kept, report)))

@@ -31,12 +31,15 @@ class FakeModels:
     """Whether people mark their messages, and an answer ends with the mark of what it answers (OpenAI chat)."""
     command: str = ""
     """OpenAI chat: what `exec` is called with, once before each answer; empty: never."""
+    together: int = 0
+    """Requests to come before the first answer begins; counted down."""
     seconds: list[float] = field(default_factory=list)
     """From the whole request having arrived to the last byte of the answer being written, for each request."""
 
     at_once: int = 0
     """Answers under way; one whose connection breaks stays counted."""
     most_at_once: int = 0
+    _all_came: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def text(self) -> str:
@@ -96,8 +99,14 @@ class FakeModels:
         began = time.monotonic()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        self.together -= 1
+        if self.together > 0:
+            self._all_came.clear()
+        else:
+            self._all_came.set()
         if self.think:
             await asyncio.sleep(self.think)
+        await self._all_came.wait()
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b"".join(begin))

@@ -50,7 +50,8 @@ class FakeTelegram:
     _updates: list[Json] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _answers: dict[int, "Awaited"] = field(default_factory=dict)
-    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000))
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1000 * (int(time.time()) % 1_000_000)))
+    """Of updates and messages; others than in the world before, or a gateway would take them for repeated ones."""
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
         """The Bot API below `/bot<token>/`."""

@@ -3,7 +3,7 @@
 `python -m benchmarks.fake_world` prints one line of JSON (`url`) and serves until it is ended. People are driven from
 inside, so that their clock and Telegram's are one:
 
-POST /sim/model {"deltas": 4, "pieces": [], "think": 0.0, "pause": 0.0, "command": "", "marked": false}
+POST /sim/model {"deltas": 4, "pieces": [], "think": 0.0, "pause": 0.0, "command": "", "marked": false, "together": 0}
 POST /sim/talk  {"people": [1, 2], "messages": 10, "text": "hello", "whole": true}
     each person writes, waits for the reply, writes again; people side by side. `whole`: the reply is the first message
     that has the model's whole answer in it, else the first one. Answers

@@ -58,11 +58,11 @@ async def talk_by_turns(stages: dict[str, Stage], rounds: int) -> list[dict[str,
     """Let the thousand talk to one gateway after the other; returns when that began and ended, for each round."""
     for world, _ in stages.values():
         await world.talk(PEOPLE, 1)
-        await world.model(think=THINK_SECONDS, marked=True)
     talks = []
     for _ in range(rounds):
         found = {}
         for name, (world, _) in stages.items():
+            await world.model(think=THINK_SECONDS, marked=True, together=len(CROWD))
             since = time.monotonic()
             await world.talk(CROWD, CROWD_MESSAGES)
             found[name] = (since, time.monotonic())
@@ -71,20 +71,27 @@ async def talk_by_turns(stages: dict[str, Stage], rounds: int) -> list[dict[str,
 
 
 async def measure_sessions(options: Options) -> list[Figure]:
-    """Starts with ten thousand conversations on disk and with none, by turns."""
+    """Starts with ten thousand conversations on disk and with none, by turns: to the first poll, and to an answer."""
     with state_folder() as full, state_folder() as empty:
         _, config = prepare(full, "http://127.0.0.1:9", WIRE)
         sessions = [f"telegram:{9_000_000 + number}" for number in range(SESSIONS)]
         await write_history(config.database_path, sessions, SESSION_MESSAGES)
-        rounds = []
+        rounds: list[dict[str, float]] = []
+        answers: dict[str, list[float]] = {"full": [], "empty": []}
         for _ in range(1 + options.times(STARTS)):
             found = {}
             for name, folder in (("full", full), ("empty", empty)):
-                async with open_stage_in(folder) as (world, daemon):
+                async with open_stage_in(folder, changes=NO_INDEX) as (world, daemon):
                     found[name] = (await world.state())["first_poll"] - daemon.started
+                    await world.talk(PEOPLE[:1], 1)
+                    answers[name].append(time.monotonic() - daemon.started)
             rounds.append(found)
-    name = f"start to the first getUpdates, {SESSIONS:,} sessions on disk"
-    return [ratio(name, "s", rounds[1:], 1.1, None, measured="full", beside="empty")]
+    on_disk = f"{SESSIONS:,} sessions on disk"
+    answered = [dict(zip(answers, each, strict=True)) for each in zip(*answers.values(), strict=True)]
+    return [
+        ratio(f"{name}, {on_disk}", "s", found[1:], 1.1, None, measured="full", beside="empty")
+        for name, found in (("start to the first getUpdates", rounds), ("start to the first answer", answered))
+    ]
 
 
 async def measure_large_database(options: Options) -> list[Figure]:

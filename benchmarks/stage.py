@@ -51,10 +51,11 @@ class World:
         pause: float = 0.0,
         command: str = "",
         marked: bool = False,
+        together: int = 0,
     ) -> None:
         """How the model answers from now on; see `FakeModels`."""
         answers = {"deltas": deltas, "pieces": list(pieces), "think": think, "pause": pause}
-        await self._post("model", answers | {"command": command, "marked": marked})
+        await self._post("model", answers | {"command": command, "marked": marked, "together": together})
 
     async def talk(self, people: Sequence[int], messages: int, text: str = "What do you think of this?") -> Json:
         """See `fake_world`. Fails when a reply was not the model's whole answer."""

@@ -31,6 +31,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",
     "goclaw/health/logs.py": "a value in a record of a library is foreign code: its failure costs its own line only",
     "goclaw/hooks/base.py": "a hook is foreign code: its failure forbids a call or is reported",
+    "benchmarks/__main__.py": "a benchmark that fails is named in the result, and the others go on",
     "goclaw/hooks/open.py": "a hook of a package is foreign code: what it would have judged is forbidden",
 }
 MAY_IMPORT_LATE = {
@@ -46,6 +47,7 @@ MAY_IMPORT_LATE = {
 }
 BY_NAME = ("import_module", "resolve_name", "__import__")
 TESTS_OF_THE_WHOLE = {
+    "tests/test_benchmark_tables.py": "benchmarks/README.md",
     "tests/test_house_rules.py": "these rules",
     "tests/test_lanes.py": "the lanes, the tables and the limits of the tests",
     "tests/test_path_of_a_message.py": "the way of a message through all rooms",

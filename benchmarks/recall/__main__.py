@@ -7,13 +7,14 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.__main__ import RESULTS, keep, machine
+from benchmarks.__main__ import keep, machine
 from benchmarks.recall import vectors
 from benchmarks.recall.dataset import FOLDER_VARIABLE, Conversation, conversations, given_folder, pooled
 from benchmarks.recall.index import Index, embed, open_index, texts
 from benchmarks.recall.recipes import RECIPES
 from benchmarks.recall.scores import Scores, mean, score
 from benchmarks.recall.vectors import PYTHON_VARIABLE, Vectors
+from benchmarks.tables import RESULTS
 
 TARGETS: Mapping[str, Mapping[str, float]] = {
     "GoClaw, full": {"recall_10": 80.0, "ndcg_10": 58.0, "recall_1000": 88.0},

@@ -1,0 +1,87 @@
+"""The figures in README.md: a table made of the newest whole run, and what the other tables there must agree with.
+
+`python -m benchmarks.tables` writes the table anew. `tests/test_benchmark_tables.py` holds README.md to it.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.figures import Json
+from benchmarks.gateways import ROOT
+
+README = ROOT / "benchmarks" / "README.md"
+RESULTS = ROOT / "benchmarks" / "results"
+WHOLE = "whole"
+"""The name of a run of all benchmarks."""
+BEGIN, END = "<!-- figures: python -m benchmarks.tables -->\n", "<!-- end of the figures -->\n"
+NONE_YET = "No whole run is kept yet.\n"
+_ROW = re.compile(r"^\|(?P<names>[^|]*)\|(?P<rest>.*)\|$")
+_NAME = re.compile(r"`([a-z-]+)`")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def newest_whole() -> Json | None:
+    """Return the newest report of a whole run; None: none is kept."""
+    path = max(RESULTS.glob(f"*-{WHOLE}.json"), default=None)
+    return json.loads(path.read_text("utf-8")) if path else None
+
+
+def table(report: Json | None) -> str:
+    """Return the lines between the marks in README.md."""
+    if report is None:
+        return NONE_YET
+    missed = sum(not figure["reached"] for figure in report["figures"])
+    lines = [
+        f"Commit {report['commit']}, {report['begun'][:10]}, {report['cores']} cores, Python {report['python']}; "
+        f"{len(report['figures'])} figures, {missed} missed.",
+        "",
+        "| benchmark | figure | bound | measured | |",
+        "|---|---|---|---|---|",
+        *map(_line, report["figures"]),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(figure: Json) -> str:
+    relation = "<=" if figure["better"] == "lower" else ">="
+    bound = "" if figure["target"] is None else f"{relation} {figure['target']:g}"
+    verdict = "" if figure["target"] is None else "ok" if figure["reached"] else "**missed**"
+    measured = f"{figure['measured']:.4g} {figure['unit']}"
+    return f"| `{figure['benchmark']}` | {figure['figure']} | {bound} | {measured} | {verdict} |"
+
+
+def between_marks(readme: str) -> str:
+    """Return what README.md says of the figures."""
+    return readme.partition(BEGIN)[2].partition(END)[0]
+
+
+def described(readme: str) -> Mapping[str, set[float]]:
+    """Return the benchmarks that README.md describes, each with the numbers of its rows: its bounds are among them."""
+    found: dict[str, set[float]] = {}
+    name = ""
+    for line in readme.replace(between_marks(readme), "").splitlines():
+        row = _ROW.match(line)
+        name = "" if row is None else name if not row["names"].strip() else _named(row["names"])
+        if row and name:
+            numbers = {float(number.replace(",", "")) for number in _NUMBER.findall(row["rest"])}
+            found[name] = found.get(name, set()) | numbers
+    return found
+
+
+def _named(cell: str) -> str:
+    found = _NAME.fullmatch(cell.strip())
+    return found[1] if found else ""
+
+
+def write(readme: Path = README) -> None:
+    """Write the table of the newest whole run into README.md."""
+    text = readme.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    readme.write_text(before + begin + table(newest_whole()) + end + after, "utf-8")
+
+
+if __name__ == "__main__":
+    write()
