@@ -2,12 +2,21 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 _WITH_SLEEP = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Linux counts a machine's sleep in a clock of its own; elsewhere the monotonic one does."""
 MINUTE = 60
 """Seconds; of less than that people say that it was just now."""
+
+
+class Timer(Protocol):
+    """What is to be called later."""
+
+    def cancel(self) -> object:
+        """Do not call it."""
+        ...
 
 
 class Clock(Protocol):
@@ -29,6 +38,10 @@ class Clock(Protocol):
         """Return after `seconds` of this clock's time, in which the machine was awake."""
         ...
 
+    def later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        """Call a function after `seconds`, counted as for `sleep`, without a task: for waits that rarely end so."""
+        ...
+
 
 class RealClock:
     """The machine's own clock."""
@@ -44,6 +57,9 @@ class RealClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, call)
 
 
 class SteppedClock:
@@ -71,6 +87,11 @@ class SteppedClock:
         woken = asyncio.get_running_loop().create_future()
         self._sleepers.append((self._now + seconds, woken))
         await woken
+
+    def later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        sleeping = asyncio.ensure_future(self.sleep(seconds))
+        sleeping.add_done_callback(lambda slept: None if slept.cancelled() else call())
+        return sleeping
 
     def advance(self, seconds: float) -> None:
         """Move time on and wake everyone whose span has passed."""

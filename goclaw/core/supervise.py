@@ -62,11 +62,21 @@ async def _end(task: "asyncio.Task[Any]") -> None:
 
 async def ends_within(task: "asyncio.Future[Any]", clock: Clock, seconds: float) -> bool:
     """Whether a task ends within so many seconds of the clock's time. It goes on if not, and if the caller ends."""
-    timer = asyncio.ensure_future(clock.sleep(seconds))
+    if task.done():
+        return True
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end(_: object = None) -> None:
+        if not over.done():
+            over.set_result(None)
+
+    timer = clock.later(seconds, end)
+    task.add_done_callback(end)
     try:
-        await asyncio.wait({task, timer}, return_when=asyncio.FIRST_COMPLETED)
+        await over
     finally:
         timer.cancel()
+        task.remove_done_callback(end)
     return task.done()
 
 

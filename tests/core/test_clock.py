@@ -1,6 +1,43 @@
-"""The pauses between tries."""
+"""The pauses between tries, and what is called later."""
 
-from goclaw.core.clock import Backoff
+import asyncio
+
+import pytest
+
+from goclaw.core.clock import Backoff, Clock, RealClock, SteppedClock
+
+
+async def test_what_is_to_be_called_later_is_called_once_its_time_has_come_on_a_stepped_clock() -> None:
+    clock, called = SteppedClock(), asyncio.Event()
+    clock.later(5, called.set)
+    await asyncio.sleep(0)  # it has begun to wait
+    clock.advance(4.9)
+    await asyncio.sleep(0)
+    assert not called.is_set()
+    clock.advance(0.1)
+    async with asyncio.timeout(10):
+        await called.wait()
+
+
+async def test_on_the_real_clock_it_is_called_without_a_task() -> None:
+    called, tasks = asyncio.Event(), asyncio.all_tasks()
+    RealClock().later(0.01, called.set)
+    assert asyncio.all_tasks() == tasks
+    async with asyncio.timeout(10):
+        await called.wait()
+
+
+@pytest.mark.parametrize("clock", [RealClock(), SteppedClock()])
+async def test_what_is_cancelled_is_not_called(clock: Clock) -> None:
+    cancelled, called = asyncio.Event(), asyncio.Event()
+    clock.later(0.01, cancelled.set).cancel()
+    clock.later(0.02, called.set)
+    await asyncio.sleep(0)
+    if isinstance(clock, SteppedClock):
+        clock.advance(1)
+    async with asyncio.timeout(10):
+        await called.wait()
+    assert not cancelled.is_set()
 
 
 def test_a_pause_doubles_up_to_the_longest_one() -> None:

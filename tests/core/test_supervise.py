@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from goclaw.core.clock import SteppedClock
-from goclaw.core.supervise import MAX_PAUSE, background, goes_on, keep_running, see_through
+from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.supervise import MAX_PAUSE, background, ends_within, goes_on, keep_running, see_through
 from goclaw.errors import DiskError, DiskFault
 
 
@@ -208,3 +208,24 @@ async def test_both_hand_out_what_the_work_yields_or_raises() -> None:
         await see_through(trouble(), "work")
     with pytest.raises(OSError, match="no room"):
         await goes_on(asyncio.create_task(trouble()))
+
+
+async def test_what_ends_in_time_is_waited_for_without_a_task_for_the_time() -> None:
+    ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.ensure_future(ends_within(ending, RealClock(), 60))
+    tasks = asyncio.all_tasks()
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == tasks
+    ending.set_result(None)
+    assert await waiting
+
+
+async def test_what_does_not_end_in_time_goes_on(clock: SteppedClock) -> None:
+    ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.ensure_future(ends_within(ending, clock, 60))
+    for _ in range(3):
+        await asyncio.sleep(0)  # it has begun, and its clock's timer, too
+    clock.advance(60)
+    async with asyncio.timeout(10):
+        assert not await waiting
+    assert not ending.done()

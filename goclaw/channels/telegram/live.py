@@ -6,6 +6,8 @@
 import asyncio
 import logging
 from collections import OrderedDict, deque
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from telegram import Bot
 from telegram.error import TelegramError
@@ -39,6 +41,7 @@ from goclaw.core.events import (
     TurnStarted,
 )
 from goclaw.core.records import BoundedDict
+from goclaw.core.supervise import set_within
 from goclaw.errors import DeliveryError
 
 log = logging.getLogger(__name__)
@@ -89,6 +92,7 @@ class LiveViews:
                     # We lagged behind, or the channel ends: the turns that we watched go on without a view.
                     for view in self._views.values():
                         view.end()
+                    self._views = OrderedDict((turn, view) for turn, view in self._views.items() if view.started)
                     self._tasks, self._busy = None, {}
 
     def accepted(self, inbound: Inbound, acceptance: Acceptance) -> None:
@@ -96,7 +100,7 @@ class LiveViews:
         if acceptance.kind is AcceptKind.TURN and self._tasks is not None and acceptance.turn not in self._views:
             session = acceptance.session or inbound.session
             self._idle_since[session] = self._clock.monotonic()
-            self._open(acceptance.turn, session, inbound.address, self._tasks)
+            self._open(acceptance.turn, session, inbound.address)
 
     def turn_of_draft(self, draft: int) -> str:
         """Return the turn that is shown in the draft with this id; empty for none."""
@@ -153,9 +157,17 @@ class LiveViews:
     def _continue(self, view: TurnView) -> None:
         """Show the rest of a turn in another message."""
         rest = self._views[view.turn] = view.continued()
-        if self._tasks is not None:
-            self._tasks.create_task(self._keep_typing(rest), name=f"typing {rest.turn}")
-            self._tasks.create_task(self._keep_showing(rest), name=f"preview {rest.turn}")
+        self._begin_soon(rest, self._keep_typing, "typing")
+        self._begin_soon(rest, self._keep_showing, "preview")
+
+    def _begin_soon(self, view: TurnView, work: Callable[[TurnView], Coroutine[Any, Any, None]], name: str) -> None:
+        """Begin with `work` on a view, unless it ends before: a quick answer needs nothing of it."""
+
+        def begin() -> None:
+            if self._tasks is not None and not view.ended.is_set():
+                self._tasks.create_task(work(view), name=f"{name} {view.turn}")
+
+        view.timers.append(self._clock.later(QUICK_SECONDS, begin))
 
     async def remove(self, target: ChatTarget, message_id: int) -> None:
         """Take a message away that its answer cannot be edited into."""
@@ -165,7 +177,7 @@ class LiveViews:
         if isinstance(event, TurnStarted):
             self._busy[event.session] = event.turn
             if event.address.channel == CHANNEL:
-                self._start(event, tasks)
+                self._start(event)
             return
         if isinstance(event, TurnFinished):
             self._finish(event, tasks)
@@ -196,15 +208,15 @@ class LiveViews:
             case QuestionAnswered():
                 view.asking = False
 
-    def _start(self, event: TurnStarted, tasks: asyncio.TaskGroup) -> None:
+    def _start(self, event: TurnStarted) -> None:
         view = self._views.get(event.turn)
         if view is not None and view.started:
             view.end()  # it runs anew
             view = None
-        view = view or self._open(event.turn, event.session, event.address, tasks)
+        view = view or self._open(event.turn, event.session, event.address)
         if view is not None:
             view.started, view.alive_at = True, self._clock.monotonic()
-            tasks.create_task(self._keep_showing(view), name=f"preview {event.turn}")
+            self._begin_soon(view, self._keep_showing, "preview")
 
     def _finish(self, event: TurnFinished, tasks: asyncio.TaskGroup) -> None:
         self._busy.pop(event.session, None)
@@ -213,12 +225,12 @@ class LiveViews:
         if view is None:
             return
         view.end()
-        if event.silent:
+        if event.silent or not view.started:
             del self._views[event.turn]
         if event.silent and not view.settling:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
-    def _open(self, turn: str, session: str, address: Address, tasks: asyncio.TaskGroup) -> TurnView | None:
+    def _open(self, turn: str, session: str, address: Address) -> TurnView | None:
         try:
             view = TurnView(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
@@ -227,11 +239,10 @@ class LiveViews:
         self._views[turn] = view
         while len(self._views) > REMEMBERED:
             self._views.popitem(last=False)[1].end()
-        tasks.create_task(self._keep_typing(view), name=f"typing {turn}")
+        self._begin_soon(view, self._keep_typing, "typing")
         return view
 
     async def _keep_typing(self, view: TurnView) -> None:
-        await self._either(view.ended, QUICK_SECONDS)
         while not view.ended.is_set() and self._is_alive(view):
             await self._type(view)
             await self._either(view.ended, TYPING_SECONDS)
@@ -260,7 +271,6 @@ class LiveViews:
             log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 
     async def _keep_showing(self, view: TurnView) -> None:
-        await self._either(view.ended, QUICK_SECONDS)
         while not view.ended.is_set():
             await self._either(view.changed, self._previews.kept_for(view))
             view.changed.clear()
@@ -276,10 +286,5 @@ class LiveViews:
         """Return when `event` is set or the time has passed; None: there is no such time."""
         if seconds is None:
             await event.wait()
-            return
-        tasks = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(self._clock.sleep(seconds))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
+        else:
+            await set_within(event, self._clock, seconds)

@@ -17,7 +17,7 @@ from goclaw.channels.telegram.connection import PollHealth, is_webhook
 from goclaw.channels.telegram.exchange import ANSWER_MARGIN, poll_parameters
 from goclaw.channels.telegram.request import Flood, PollingRequest, Unanswered, Unsent, call
 from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import ends_within, set_within
+from goclaw.core.supervise import ends_within
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,13 @@ class UpdateAcks:
         self.offset: int | None = None
         self._seen: set[int] = set()
         self._working: set[int] = set()
-        self.settled = asyncio.Event()
-        """Set while nothing is being made durable."""
-        self.settled.set()
+        self._settled: asyncio.Future[None] | None = None
+        """Waited for by `settled_within`; None: nothing waits."""
+
+    @property
+    def all_settled(self) -> bool:
+        """Whether nothing is being made durable."""
+        return not self._working
 
     def new_among(self, updates: Updates) -> Updates:
         """Return those that are not known: not being taken, nor durable and merely repeated."""
@@ -70,14 +74,20 @@ class UpdateAcks:
         """An update is being made durable."""
         self._seen.add(update_id)
         self._working.add(update_id)
-        self.settled.clear()
 
     def end(self, update_id: int) -> None:
         """It is durable: it and those before it may be acknowledged, up to the first that is not."""
         self._working.discard(update_id)
         self.offset = min(self._working, default=max(self._seen) + 1)
-        if not self._working:
-            self.settled.set()
+        if self._settled and not self._working and not self._settled.done():
+            self._settled.set_result(None)
+
+    async def settled_within(self, clock: Clock, seconds: float) -> bool:
+        """Wait until nothing is being made durable, at most so many seconds; returns whether it is so."""
+        if not self.all_settled:
+            self._settled = asyncio.get_running_loop().create_future()
+            await ends_within(self._settled, clock, seconds)
+        return self.all_settled
 
     def acknowledged(self, offset: int | None) -> None:
         """Note that a poll with this offset was answered: no update before it comes again.
@@ -159,11 +169,10 @@ class Poller:
     async def _wait_for_receipts(self) -> None:
         """Go on when everything is durable; after a little while also with what is not."""
         await asyncio.sleep(0)  # most need no longer than this
-        if self._receipts.settled.is_set():
+        if self._receipts.all_settled:
             self._looks.reset()
             return
-        in_time = await set_within(self._receipts.settled, self._clock, self._looks.next())
-        if in_time:
+        if await self._receipts.settled_within(self._clock, self._looks.next()):
             self._looks.reset()
         self._began_at = -GAP  # this was the pause
 

@@ -20,7 +20,7 @@ from goclaw.channels.telegram.rate_limits import CircuitBreaker, RateLimiter
 from goclaw.channels.telegram.render import MAX_UNITS, RenderedMessage, units
 from goclaw.channels.telegram.request import Flood, Unanswered, call
 from goclaw.channels.telegram.state_files import LiveMessageIds
-from goclaw.core.clock import Clock
+from goclaw.core.clock import Clock, Timer
 from goclaw.core.events import Todo
 from goclaw.core.messages import AssistantMessage, Message
 from goclaw.core.records import record
@@ -83,6 +83,8 @@ class TurnView:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     sending: asyncio.Lock = field(default_factory=asyncio.Lock)
+    timers: list[Timer] = field(default_factory=list)
+    """What begins soon, unless the view ends first."""
 
     def add(self, text: str) -> None:
         """The answer goes on."""
@@ -151,6 +153,8 @@ class TurnView:
 
     def end(self) -> None:
         """End the view: nothing more is shown."""
+        for timer in self.timers:
+            timer.cancel()
         self.ended.set()
         self.changed.set()
 

@@ -19,7 +19,7 @@ import pytest
 from goclaw.app import App, open_app
 from goclaw.channels.telegram import polling, request
 from goclaw.config.schema import Config
-from goclaw.core.clock import RealClock
+from goclaw.core.clock import RealClock, Timer
 from goclaw.core.events import Address, Delivery
 from goclaw.errors import DeliveryError
 from goclaw.health.vitals import catching
@@ -63,6 +63,9 @@ class QuickClock(RealClock):
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / QUICK)
+
+    def later(self, seconds: float, call: Callable[[], None]) -> Timer:
+        return super().later(seconds / QUICK, call)
 
 
 @dataclass

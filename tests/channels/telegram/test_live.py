@@ -65,6 +65,16 @@ async def test_a_quick_answer_has_neither_a_typing_sign_nor_a_preview() -> None:
         assert stage.telegram.called("sendMessageDraft") == stage.telegram.called("sendChatAction") == []
 
 
+async def test_a_quick_answer_leaves_no_timer_behind() -> None:
+    async with playing(PRIVATE) as (play, _):
+        before = play.clock.sleepers
+        await play.begin()
+        await eventually(lambda: play.clock.sleepers > before)
+        await play.finish("Hi")
+        await play.answer("Hi")
+        await eventually(lambda: play.clock.sleepers == before)
+
+
 async def test_the_answer_comes_after_a_preview_that_is_on_its_way() -> None:
     async with playing(GROUP) as (play, stage):
         gate = asyncio.Event()
