@@ -45,7 +45,7 @@ from goclaw.toolkit.results import Result, WrongResult, file_of
 from goclaw.toolkit.scheduling import Scheduler, Slot, access_of, resolved
 from goclaw.toolkit.scope import CallScope, Watch
 from goclaw.toolkit.services import Reminder
-from goclaw.toolkit.templates import hint
+from goclaw.toolkit.templates import engine_ready, hint
 
 log = logging.getLogger(__name__)
 
@@ -227,6 +227,7 @@ class Dispatcher:
         # What hooks fill in is missing yet: such a call is validated when they were asked.
         given = None if tool.spec.injected else validate(tool.arguments, watch.call.input)
         tool, arguments = await self._before(tool, given, watch)
+        await engine_ready()
         watch.tool, watch.arguments = tool, arguments
         context = await self._context(watch)
         access = tool.access(arguments, context) if tool.access else access_of(tool.spec.side_effect)

@@ -1,15 +1,16 @@
 """Short texts about calls, as Jinja templates: hints, questions, texts of denials.
 
 A template may use what the tool declares and nothing else. It is checked when the tool is declared and compiled when it
-is first used.
+is first used. Those of the built-in tools are checked by the tests: the engine (3 MB) is loaded with the first call.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from goclaw.core import catalog
-from goclaw.core.plugins import load
+from goclaw.core.plugins import load_large
 from goclaw.core.records import record
 
 Rendered = Callable[..., str]
@@ -67,8 +68,15 @@ def hint(text: str, values: Mapping[str, Any]) -> str:
     return line if len(line) <= HINT_LENGTH else f"{line[: HINT_LENGTH - 1]}…"
 
 
+async def engine_ready() -> None:
+    """Load the engine in a thread, unless it is there: its import would hold up the event loop."""
+    if not _engine.cache_info().currsize:
+        await asyncio.to_thread(_engine)
+
+
+@cache
 def _engine() -> TemplateEngine:
-    return load(catalog.TEMPLATES["jinja"], TemplateEngine)
+    return load_large(catalog.TEMPLATES["jinja"], TemplateEngine)
 
 
 @lru_cache(maxsize=512)

@@ -8,13 +8,14 @@ import pytest
 
 from goclaw.auth.access import Access
 from goclaw.auth.users import User, Users
+from goclaw.core.catalog import GATED_TOOLS
 from goclaw.core.events import Actor, Delivery, Question, Receipt
 from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.specs import Example
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask
-from goclaw.toolkit.base import Tool
+from goclaw.toolkit.base import Tool, check_templates
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
@@ -123,3 +124,9 @@ def test_every_tool_of_ours_says_what_people_and_the_scheduler_need(tool: Tool) 
     spec = tool.spec
     assert spec.examples and spec.tags and spec.call_hint and spec.result_hint and spec.annotations.title
     assert tool.access, "what it accesses is declared, not guessed"
+
+
+@table("tool", BuiltIn(GATED_TOOLS).tools(), ids=lambda tool: tool.spec.name)
+def test_the_templates_of_every_tool_of_ours_are_valid(tool: Tool) -> None:
+    """Others' are checked when the tool is declared; ours here, so that an idle daemon has no engine for them."""
+    check_templates(tool.spec, tool.arguments, tool.result, tool.denied)

@@ -67,6 +67,7 @@ async def measure(turns: Mapping[str, tuple[int, str]], idle_seconds: float = ID
         await clock.sleep(STARTED_SECONDS)
         await stage.quiet()
         idle = await idle_run(stage, idle_seconds)
+        loaded = dict.fromkeys(await stage.ask("modules"), 1)
         began, before = clock.monotonic(), await stage.count()
         runs = {name: await runs_of(stage, name, *turns[name]) for name in turns if name in TURNS}
         await clock.sleep(max(MAINTENANCE_SECONDS, began + DEFERRED_SECONDS - clock.monotonic()))
@@ -76,7 +77,10 @@ async def measure(turns: Mapping[str, tuple[int, str]], idle_seconds: float = ID
     rates = {kind: number / idle.seconds for kind, number in idle.totals().items()}
     return {
         START: Work({"modules": len(modules)}, {"modules": dict.fromkeys(modules, 1)}),
-        IDLE: Work({kind: round(60 * rate) for kind, rate in rates.items()}, idle.count),
+        IDLE: Work(
+            {"modules": len(loaded)} | {kind: round(60 * rate) for kind, rate in rates.items()},
+            {**idle.count, "modules": loaded},
+        ),
         **{name: middle(runs[name], rates) for name in turns},
         ALL: middle([all_], rates),
     }

@@ -70,7 +70,10 @@ class Probe:
         return {"calls": calls, "library-calls": libraries, **others}
 
     def answer_on(self, path: str) -> None:
-        """Answer, until the process ends. `facts` asks for what does not grow, `pulse` for the statements so far."""
+        """Answer, until the process ends. `facts` asks for what does not grow.
+
+        `modules` asks for those that are there now, `pulse` for the statements so far.
+        """
         self.listener = threading.get_native_id()
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(path)
@@ -80,6 +83,8 @@ class Probe:
             asked = line.strip()
             if asked == "facts":
                 answer: Any = {"modules": self.modules, "listener": self.listener}
+            elif asked == "modules":
+                answer = sorted(sys.modules)
             elif asked == "pulse":
                 answer = sum(list(self.others["statements"].values()))
             else:
