@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from goclaw.core.codec import Codec
@@ -53,8 +54,11 @@ class _Outcome:
     name: str
     output: str
     rows: Sequence[BoundStatement]
-    written: Callable[[Sequence[StatementResult]], None]
-    """Takes the results of the transaction, whose first statements are `rows`."""
+    written: Callable[["_Outcome", Sequence[StatementResult]], None]
+    """Takes it, and the results of the transaction, whose first statements are `rows`.
+
+    It takes its own outcome, since a function that knew it would be a cycle, which keeps all that a turn had in memory.
+    """
 
     def rows_in(self, results: Sequence[StatementResult]) -> tuple[int, ...]:
         """Return the ids of its rows."""
@@ -138,7 +142,7 @@ class JournaledTurn:
         self._unrecorded[name] = value
         step = Step(value, held=hold(value))
 
-        def written(results: Sequence[StatementResult]) -> None:
+        def written(done: _Outcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
             self._unrecorded.pop(name, None)
@@ -164,7 +168,7 @@ class JournaledTurn:
         forgotten = [statements.FORGET_INTENT(turn=self.id, name=done.name)] if self._was_begun(done.name) else []
         outcome = statements.DONE(turn=self.id, name=done.name, state="done", output=done.output)
         writing = self._journal.write(*done.rows, *forgotten, outcome, *also)
-        await self._journal.see_through(writing, f"recording {done.name}", done.written)
+        await self._journal.see_through(writing, f"recording {done.name}", partial(done.written, done))
 
     def _was_begun(self, name: str) -> bool:
         """Whether a step may have an intent on disk."""
@@ -191,7 +195,7 @@ class JournaledTurn:
         def written(results: Sequence[StatementResult]) -> None:
             self.ended = True
             if held is not None:
-                held.written(results)
+                held.written(held, results)
             kept()
 
         rows = held.rows if held is not None else ()
@@ -232,7 +236,7 @@ class JournaledTurn:
 
         step = Step(value)
 
-        def written(results: Sequence[StatementResult]) -> None:
+        def written(done: _Outcome, results: Sequence[StatementResult]) -> None:
             nonlocal step
             step = Step(value, done.rows_in(results))
             self.behind.remove(turn)
