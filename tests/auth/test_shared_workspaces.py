@@ -36,14 +36,14 @@ def test_a_workspace_is_shared_where_somebody_who_is_no_admin_has_it_beside_othe
 
 
 @pytest.mark.promise("P-prompt-approved")
-def test_whoever_writes_around_a_workspace_writes_in_it(tmp_path: Path) -> None:
+def test_a_user_of_a_folder_around_a_workspace_writes_in_it(tmp_path: Path) -> None:
     outer, inner = tmp_path / "all", tmp_path / "all" / "ann"
     inner.mkdir(parents=True)
     (tmp_path / "link").symlink_to(inner)
     ann, bob = user("1", ADMIN, tmp_path / "link"), user("2", workspace=outer)
     assert users_within([ann, bob], tmp_path / "default", inner) == [ann, bob]
     assert is_shared([ann, bob], tmp_path / "default", tmp_path / "link")
-    assert not is_shared([ann, bob], tmp_path / "default", outer), "nobody else works there"
+    assert not is_shared([ann, bob], tmp_path / "default", outer), "no other user works there"
 
 
 async def test_the_configuration_and_the_users_of_now_decide(tmp_path: Path) -> None:

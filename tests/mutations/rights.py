@@ -281,7 +281,7 @@ BUGS: list[Bug] = [
         "tests/auth/test_shared_workspaces.py",
     ),
     bug(
-        "whoever has the folder around a workspace has no part in it",
+        "a user of the folder around a workspace has no part in it",
         "class path: a second way to the same file",
         "goclaw/auth/shared_workspaces.py",
         "if lies_inside(folder, (user.workspace or default).expanduser())]",
