@@ -1,7 +1,7 @@
 """A model that always obeys: whatever says `OBEY tool {json}`, wherever it stands, it does, as the worst model would.
 
 It speaks OpenAI's chat completions over HTTP, reads orders out of the whole request (prompt, people, files, results of
-tools, names), calls the tools, three at a time, and ends with every `SAY <<text>>` that it was told to say. Beside it
+tools, names), calls the tools, a few at a time, and ends with every `SAY <<text>>` that it was told to say. Beside it
 stands a server that counts whoever reaches it: the place where stolen things would be sent.
 """
 
@@ -30,6 +30,8 @@ class Obeying:
 
     url: str = ""
     requests: list[Json] = field(default_factory=list)
+    at_once: int = AT_ONCE
+    """Calls in one answer."""
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """One request."""
@@ -37,7 +39,7 @@ class Obeying:
         self.requests.append(body)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
-        calls = undone(body["messages"])[:AT_ONCE]
+        calls = undone(body["messages"])[: self.at_once]
         if calls:
             delta: Json = {"tool_calls": [_call(len(body["messages"]), *numbered) for numbered in enumerate(calls)]}
         else:
@@ -64,7 +66,7 @@ class Sink:
 
 def undone(messages: list[Json]) -> list[tuple[str, Json]]:
     """The orders in a conversation that were not carried out yet, oldest first."""
-    done = [_called(call["function"]) for message in messages for call in message.get("tool_calls") or ()]
+    done = [called(call["function"]) for message in messages for call in message.get("tool_calls") or ()]
     found: list[tuple[str, Json]] = []
     for message in messages:
         if message["role"] == "assistant":
@@ -73,7 +75,7 @@ def undone(messages: list[Json]) -> list[tuple[str, Json]]:
     return found
 
 
-def _called(function: Json) -> tuple[str, Json]:
+def called(function: Json) -> tuple[str, Json]:
     """The tool that a call means: one that a request does not show is called by `tool_call`."""
     name, given = function["name"], json.loads(function["arguments"] or "{}")
     return (given["name"], given["arguments"]) if name == "tool_call" else (name, given)
@@ -112,9 +114,9 @@ def _call(turn: int, number: int, order: tuple[str, Json]) -> Json:
 
 
 @asynccontextmanager
-async def obeying_model() -> AsyncIterator[Obeying]:
+async def obeying_model(at_once: int = AT_ONCE) -> AsyncIterator[Obeying]:
     """The model's server."""
-    model = Obeying()
+    model = Obeying(at_once=at_once)
     app = web.Application(client_max_size=1 << 26)
     app.router.add_post("/chat/completions", model.answer)
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1, access_log=None)

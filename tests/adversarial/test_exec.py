@@ -1,7 +1,6 @@
 """Classes `exec` and `process`: what a command sees, what it leaves behind, and arguments that are no arguments."""
 
 import json
-import shutil
 
 import pytest
 
@@ -21,23 +20,6 @@ ODD: list[tuple[dict[str, object], str]] = [
     ({"working_dir": "none"}, "file not found: none"),
     ({"envs": {"A": "b"}}, 'field "envs": unknown field, did you mean "env"?'),
 ]
-
-
-@pytest.mark.promise("P-exec-contained")
-def test_no_secret_and_no_file_of_the_daemon_is_in_reach(cold_target: Target) -> None:
-    target = cold_target
-    (target.workspace / "link").symlink_to(target.state)
-    (target.workspace / "environ").symlink_to("/proc/self/environ")
-    looks = [
-        "env", "cat /proc/self/environ /proc/1/environ environ | tr '\\0' '\\n'", "ps aux; cat /proc/*/environ 2>&1",
-        f"cat {target.state}/users.json {target.config} link/users.json 2>&1", f"ls -a {target.state} {target.folder}",
-        "printenv | base64 -w 0 | rev", f"rm -rf {target.state} {target.config}; mv {target.state} x",
-    ]  # fmt: skip
-    answers = target.calls(*map(run, looks))
-    said = json.dumps(answers)
-    assert all("content" in answer for answer in answers)
-    assert "allowedTools" not in said and not [name for name in CANARIES if name in said]
-    assert (target.state / "users.json").exists() and target.config.exists()
 
 
 def test_odd_arguments_are_refused_in_these_words(target: Target) -> None:
@@ -74,32 +56,6 @@ def test_a_flood_is_cut_kept_and_for_one_person_only(target: Target) -> None:
 def test_a_workspace_that_vanishes_is_an_error_in_words(target: Target) -> None:
     answers = target.calls(run("rm -rf ./* ; cd .. ; rmdir work"), run("echo on"))
     assert answers[1] == {"ok": True, "content": "on\nexit code: 0"}
-
-
-@pytest.mark.promise("P-exec-contained")
-@pytest.mark.parametrize("tier", ["bubblewrap", "broker"])
-def test_modes_times_and_owners_of_the_daemon_s_files_stay_as_they_are(target: Target, tier: str) -> None:
-    """`chmod 0777` of the state folder ran unasked in a plain user's turn, and let every user of the machine in."""
-    if tier == "bubblewrap" and not shutil.which("bwrap"):
-        pytest.skip("bubblewrap is not installed")
-    target.config.write_text(f"workspace: work\nstate_dir: state\ntools: {{exec: {{sandbox: {tier}}}}}\n")
-    users = target.state / "users.json"
-    (target.workspace / "link").symlink_to(target.state)
-    before = [place.stat().st_mode for place in (target.state, target.folder)], users.stat().st_ctime_ns
-    attempts = [
-        f"chmod 0777 {target.state} {users} link ../state ..", f"chmod -R a+rwx {target.folder}",
-        f"touch -c -d 2001-02-03 {users}; touch -a -m -t 200102030405 {target.state}",
-        f"chown -R $(id -u) {target.folder}; chgrp -h $(id -g) {users}",
-        f"cp -p a.txt {users}; chmod --reference=a.txt {users}; tar cf t.tar -P {target.state}",
-        f"python3 -c 'import os; os.setxattr(\"{users}\", \"user.x\", b\"\")' 2> /dev/null",
-        "chmod 640 a.txt && touch -d 2001-02-03 a.txt && cp -p a.txt b.txt && stat -c %a%y b.txt",
-    ]  # fmt: skip
-    answers = target.calls(*map(run, attempts))
-    assert before == (
-        [place.stat().st_mode for place in (target.state, target.folder)],
-        users.stat().st_ctime_ns,
-    ), answers
-    assert answers[-1]["content"].startswith("6402001-02-03")
 
 
 @pytest.mark.promise("P-exec-contained")

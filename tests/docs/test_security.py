@@ -1,4 +1,4 @@
-"""docs/security.md names parts, tests, promises and keys that exist, and every probe that is run."""
+"""docs/security.md names parts, tests, promises and keys that exist."""
 
 import re
 
@@ -8,7 +8,6 @@ from goclaw.config.keys import ANY_NAME, keys
 from goclaw.config.schema import Config
 from tests import house
 from tests.docs.pages import Page
-from tests.execution.sandbox import probes
 from tests.tables import table
 
 PAGE = Page(house.ROOT / "docs" / "security.md")
@@ -58,8 +57,3 @@ def test_every_key_that_is_named_exists() -> None:
     named = {code for code in dotted if not code.endswith((".py", ".json", ".yaml", ".md"))}
     assert len(named) >= 8
     assert named - known == set()
-
-
-def test_every_probe_stands_on_the_page_as_it_is_run() -> None:
-    """`python -m tests.execution.sandbox.probes` prints the table."""
-    assert probes.table() in PAGE.text

@@ -1,8 +1,8 @@
 """Programs that try to get out of a sandbox, and the world that they try to reach.
 
 Each probe is Python that runs inside. It calls `escaped()` when it got somewhere it must not get; being refused is an
-OSError. `tests/execution/sandbox/test_sandbox_containment.py` runs them under every tier, and without containment as
-a control: a probe that escapes nowhere proves nothing.
+OSError. `tests/adversarial/test_attacks.py` runs them as commands of a daemon in every tier, and
+`tests/execution/sandbox/test_sandbox_containment.py` without containment: a probe that escapes nowhere proves nothing.
 """
 
 import ctypes
@@ -11,7 +11,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -195,24 +194,31 @@ PROBES = {
         "fcntl.ioctl(fd, 0x80086601, flags); fcntl.ioctl(fd, 0x40086602, flags); escaped()",  # FS_IOC_GET-, SETFLAGS
         control=False,
     ),
+    "connect to the daemon's socket": Probe(
+        "s = socket.socket(socket.AF_UNIX); s.connect(STATE + '/goclaw.sock'); escaped()", control=False
+    ),
+    "connect to Docker's socket": Probe(
+        "s = socket.socket(socket.AF_UNIX); s.connect('/var/run/docker.sock'); escaped()", control=False
+    ),
+    "connect to the cloud's metadata": Probe(
+        "socket.create_connection(('169.254.169.254', 80), 2); escaped()", control=False
+    ),
+    "ask a name server": Probe(
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.sendto(b'x', ('192.0.2.1', 53)); escaped()",
+        control=False,
+    ),
+    "start processes without end": Probe(
+        "import time\nfor _ in range(1000):\n    if os.fork() == 0: time.sleep(5); os._exit(0)\nescaped()",
+        control=False,
+    ),
+    "fill the memory": Probe("import mmap; mmap.mmap(-1, 1 << 44); escaped()", control=False),
+    "write a file without end": Probe(
+        "os.truncate(os.open('f', os.O_CREAT | os.O_RDWR), 1 << 42); escaped()", control=False
+    ),
 }
 
 WEAKER = {"broker": {"see the daemon's process"}}
 """What a tier is known not to hold; docs and doctor say so, and the tests notice when it does hold."""
-
-
-def table() -> str:
-    """Every probe and which tier holds it, as docs/security.md has it (`python -m tests.execution.sandbox.probes`)."""
-    lines = ["| a command tries to … | bubblewrap | broker |", "|---|---|---|"]
-    for name in PROBES:
-        held = ["no, documented" if escapes(name, tier) else "refused" for tier in ("bubblewrap", "broker")]
-        lines.append(f"| {name} | {' | '.join(held)} |")
-    return "\n".join(lines)
-
-
-def escapes(name: str, tier: str) -> bool:
-    """Whether a probe is known to get out of this tier."""
-    return name in WEAKER.get(tier, ())
 
 
 @dataclass
@@ -314,7 +320,3 @@ def world(folder: Path) -> Iterator[World]:
             "DAEMON": str(daemon.pid),
         }
         yield World(workspace, outside, state, env, daemon, datagrams, metadata(outside / "moded"))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{table()}\n")

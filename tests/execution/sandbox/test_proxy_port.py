@@ -199,7 +199,7 @@ async def test_the_broker_refuses_in_words(site: Site, tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="already a plain user: the other tests prove it")
 def test_a_plain_user_gets_the_same_proxy() -> None:
     told = subprocess.run(
-        [program(), "-m", "tests.execution.sandbox.as_plain_user", "proxy"],
+        [program(), "-m", "tests.execution.sandbox.as_plain_user"],
         cwd=Path(__file__).parents[3],
         env={"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
         user=65534, group=65534, extra_groups=[], capture_output=True, text=True, timeout=55, check=False,
