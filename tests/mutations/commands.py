@@ -11,31 +11,6 @@ _SHELL = "goclaw/execution/sandbox/shell.py"
 
 BUGS: list[Bug] = [
     bug(
-        "SIGHUP kills the daemon",
-        "class process: a rotation of logs, or a closed terminal, is the end",
-        "goclaw/cli/serving.py",
-        "        handled[signal.SIGHUP] = hang_up\n",
-        "        pass\n",
-        "tests/acceptance/test_ending.py::test_a_hangup_without_a_terminal_reloads_and_ends_nothing",
-        "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
-    ),
-    bug(
-        "what is printed into a closed terminal ends the daemon out of order",
-        "class process: an error where the words go",
-        "goclaw/cli/serving.py",
-        "    except OSError:\n        # What is still buffered",
-        "    except BlockingIOError:\n        # What is still buffered",
-        "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
-    ),
-    bug(
-        "the log goes on in the file that was moved away",
-        "class process: a rotation that loses the log",
-        "goclaw/health/logs.py",
-        "            self._file.reopen()\n",
-        "            pass\n",
-        "tests/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
-    ),
-    bug(
         "where nothing contains commands they run all the same",
         "goclaw (Go), Claude Code: fail-open without bubblewrap",
         "goclaw/execution/sandbox/select.py",
@@ -195,6 +170,23 @@ BUGS: list[Bug] = [
         "            change(file)\n",
         "            change(os.dup(_file_of(call, waiting)))\n",
         "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
+    ),
+    bug(
+        "what the supervisor does for a command costs the command nothing",
+        "issue 21: long chains of links, half a core without a bound",
+        "goclaw/execution/sandbox/broker_main.py",
+        "        if _used() > cpu_seconds:",
+        "        if False:",
+        "tests/execution/sandbox/test_metadata_calls.py::test_time_that_the_supervisor_spends_for_a_command_counts_as_the_command_s",
+    ),
+    bug(
+        "the broker looks once at what a killed supervisor left behind",
+        "issue 21: a supervisor that the kernel kills for its memory",
+        "goclaw/execution/sandbox/broker_main.py",
+        "    return has_children\n",
+        "    return bool(supervisors)\n",
+        "tests/execution/sandbox/test_broker_main_tree_hostile.py"
+        "::test_what_a_supervisor_that_was_killed_leaves_behind_is_ended_and_collected",
     ),
     bug(
         "the supervisor does not ask whether its caller still waits",

@@ -1,4 +1,4 @@
-"""Bugs in the sockets, the listener, the webhook and the tokens."""
+"""Bugs in the sockets, the listener, the webhook, the tokens, and in what signals do."""
 
 from tests.mutations.bug import Bug, bug
 
@@ -10,6 +10,31 @@ _WEBHOOK = "goclaw/channels/telegram/webhook.py"
 _CONNECTIONS = "goclaw/servers/connections.py"
 
 BUGS: list[Bug] = [
+    bug(
+        "SIGHUP kills the daemon",
+        "class process: a rotation of logs, or a closed terminal, is the end",
+        "goclaw/cli/serving.py",
+        "        handled[signal.SIGHUP] = hang_up\n",
+        "        pass\n",
+        "tests/acceptance/test_ending.py::test_a_hangup_without_a_terminal_reloads_and_ends_nothing",
+        "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
+    ),
+    bug(
+        "what is printed into a closed terminal ends the daemon out of order",
+        "class process: an error where the words go",
+        "goclaw/cli/serving.py",
+        "    except OSError:\n        # What is still buffered",
+        "    except BlockingIOError:\n        # What is still buffered",
+        "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
+    ),
+    bug(
+        "the log goes on in the file that was moved away",
+        "class process: a rotation that loses the log",
+        "goclaw/health/logs.py",
+        "            self._file.reopen()\n",
+        "            pass\n",
+        "tests/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
+    ),
     bug(
         "refused publishes are not counted",
         "class http: a registry that is kept busy, and an audit log that is filled",

@@ -83,9 +83,10 @@ def main(descriptor: int, *, powerless: bool) -> None:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _drop_capabilities()
     supervisors: dict[int, _Supervisor] = {}
+    has_children = False
     while True:
-        ready, _, _ = select.select([control], [], [], _TICK if supervisors else None)
-        _look_after(supervisors)
+        ready, _, _ = select.select([control], [], [], _TICK if has_children else None)
+        has_children = _look_after(supervisors)
         if not ready:
             continue
         data, descriptors, _, _ = socket.recv_fds(control, PACKET, _DESCRIPTORS)
@@ -93,6 +94,7 @@ def main(descriptor: int, *, powerless: bool) -> None:
             return
         try:
             _begin(supervisors, control, *descriptors)
+            has_children = True
         except (OSError, TypeError) as error:
             # No process, no descriptor left for it. The daemon hears it, and the next one may be luckier.
             _turn_away(descriptors, error)
@@ -138,9 +140,13 @@ def _turn_away(descriptors: list[int], error: Exception) -> None:
             pass  # closing says as much
 
 
-def _look_after(supervisors: dict[int, _Supervisor]) -> None:
-    """Forget supervisors that ended, alarm those with too many processes, end orphaned processes."""
-    for pid in reap_all()[0].keys() & supervisors.keys():
+def _look_after(supervisors: dict[int, _Supervisor]) -> bool:
+    """Forget supervisors that ended, alarm those with too many processes, end orphaned processes.
+
+    Returns whether a child is left: a supervisor, or what one that was killed left behind, which may fork meanwhile.
+    """
+    ended, has_children = reap_all()
+    for pid in ended.keys() & supervisors.keys():
         supervisors.pop(pid).alarm.close()
     for pid, supervisor in supervisors.items():
         if len(descendants(pid, most=supervisor.processes + 1)) > supervisor.processes:
@@ -152,6 +158,7 @@ def _look_after(supervisors: dict[int, _Supervisor]) -> None:
         if pid not in supervisors:
             for stray in (pid, *descendants(pid)):
                 kill(stray)
+    return has_children
 
 
 def _supervise(request: _Request, watched: int, report: int, streams: _Streams) -> NoReturn:
@@ -221,14 +228,17 @@ def _run(request: _Request, restrict: _Restrict, watched: int, channel: socket.s
         raise OSError(0, failure.decode())
     _tell(channel, {"started": pid})
     calls = MetadataCalls(listeners[0], _writable(request)) if listeners else None
-    return _watch(pid, watched, channel, request["limits"][2], calls)
+    return _watch(pid, watched, channel, request["limits"], calls)
 
 
 def _writable(request: _Request) -> list[str]:
     return [path for path, access in request["grants"] if access == landlock.WRITE]
 
 
-def _watch(pid: int, watched: int, channel: socket.socket, processes: int, calls: MetadataCalls | None) -> int | None:
+def _watch(
+    pid: int, watched: int, channel: socket.socket, limits: list[int], calls: MetadataCalls | None
+) -> int | None:
+    cpu_seconds, _, processes, _ = limits
     waiting = select.poll()
     for descriptor in (os.pidfd_open(pid), watched, channel.fileno(), *((calls.listener,) if calls else ())):
         waiting.register(descriptor, select.POLLIN)
@@ -251,6 +261,16 @@ def _watch(pid: int, watched: int, channel: socket.socket, processes: int, calls
             # Without the broker no process counts any more.
             _tell(channel, {"note": f"more than {processes} processes" if counted else "its broker has ended"})
             return 128 + signal.SIGKILL
+        if _used() > cpu_seconds:
+            # The kernel counts what is done for the command here, links that are followed for one, as ours.
+            _tell(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
+            return 128 + signal.SIGKILL
+
+
+def _used() -> float:
+    """Return the seconds of processor time that this process has used."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 def _prepare(request: _Request, confinement: list[bool]) -> _Restrict:

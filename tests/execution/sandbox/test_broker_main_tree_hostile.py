@@ -3,11 +3,14 @@
 import asyncio
 from pathlib import Path
 
+import psutil
 import pytest
 
 from goclaw.execution.sandbox import landlock
-from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
 from goclaw.execution.sandbox.broker import open_broker
+from goclaw.execution.sandbox.broker_main import children_of
+from tests.acceptance.waiting import PATIENCE, eventually
 from tests.execution.sandbox.probes import INSIDE_PATH, program
 from tests.execution.sandbox.trees import SHAPES, kill_one
 from tests.lanes import repeats
@@ -81,3 +84,31 @@ async def test_a_command_has_its_supervisor_ended_by_no_descriptor(tmp_path: Pat
     *refused, last = await said(END_IT_BY_A_DESCRIPTOR, tmp_path)
     assert last == "ended in order"
     assert len([line for line in refused if line.endswith("refused")]) == 5
+
+
+HANDED_ON = """
+import os, time
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        while True:
+            if os.fork(): os._exit(0)
+            time.sleep(0.001)
+print(os.getppid(), flush=True)
+time.sleep(1000)
+"""
+"""Processes that are never where somebody looked: each goes on as its child."""
+
+
+@pytest.mark.promise("P-exec-timeout")
+async def test_what_a_supervisor_that_was_killed_leaves_behind_is_ended_and_collected(tmp_path: Path) -> None:
+    """As the kernel kills it where memory is short: its tree is handed to the broker, and no more requests come."""
+    policy = Policy(tmp_path, limits=Limits(processes=1000))
+    command = SandboxCommand((program(), "-c", HANDED_ON), tmp_path, {"PATH": INSIDE_PATH})
+    async with asyncio.timeout(PATIENCE), open_broker() as sandbox:
+        async with sandbox.run(command, policy) as process:
+            supervisor = psutil.Process(int(await anext(process.output)))
+            broker = supervisor.parent()
+            assert broker
+            supervisor.kill()
+            await eventually(lambda: not children_of(broker.pid))

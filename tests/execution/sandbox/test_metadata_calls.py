@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from goclaw.execution.sandbox import broker, landlock, metadata_calls, seccomp
-from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
 from goclaw.execution.sandbox.broker import open_broker, open_off
 from goclaw.execution.sandbox.metadata_calls import MetadataCalls
 from tests.execution.sandbox.probes import INSIDE_PATH, metadata, program
@@ -267,6 +267,24 @@ async def test_a_command_that_never_stops_calling_is_killed_at_once(tmp_path: Pa
             await process.kill()
         left = [child for child in children if child.is_running() and "os.fork" in " ".join(_words(child))]
     assert left == []
+
+
+LONG_WAYS = """
+import os
+os.mkdir('d'); open('l0', 'w')
+for number in range(1, 40): os.symlink('d/../' * 800 + f'l{number - 1}', f'l{number}')
+print('ready', flush=True)
+while True: os.chmod('l39', 0o600)
+"""
+
+
+async def test_time_that_the_supervisor_spends_for_a_command_counts_as_the_command_s(tmp_path: Path) -> None:
+    policy = Policy(tmp_path, limits=Limits(cpu_seconds=1))
+    command = SandboxCommand((program(), "-c", LONG_WAYS), tmp_path, {"PATH": INSIDE_PATH})
+    async with asyncio.timeout(60), open_broker() as sandbox, sandbox.run(command, policy) as process:
+        output = b"".join([chunk async for chunk in process.output]).decode()
+        assert await process.wait() == 137
+    assert output.startswith("ready\n") and "more than 1 s of processor time for calls that are made for it" in output
 
 
 def _words(process: psutil.Process) -> list[str]:
