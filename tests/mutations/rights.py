@@ -1,4 +1,4 @@
-"""Bugs in who may do what."""
+"""Bugs in who may do what, and in what hooks judge."""
 
 from tests.mutations.bug import Bug, bug
 
@@ -7,6 +7,46 @@ _USERS = "goclaw/auth/users.py"
 _INBOUND = "goclaw/channels/telegram/updates.py"
 
 BUGS: list[Bug] = [
+    bug(
+        "a guard that fails lets the call run",
+        "Claude Code: a hook that crashes does not block; issue 7: fails closed",
+        "goclaw/hooks/base.py",
+        '            if event.point != "pre_tool":\n                return HookAnswer()\n',
+        "            return HookAnswer()\n",
+        "tests/toolkit/test_dispatcher_hooks.py::test_a_hook_that_fails_forbids_before_and_is_reported_after",
+    ),
+    bug(
+        "a hook of a package that cannot be loaded is left out",
+        "class plugin: a guard that is gone without a word",
+        "goclaw/hooks/open.py",
+        "            registered.append(registration)\n",
+        "",
+        "tests/hooks/test_open.py::test_one_that_cannot_be_loaded_forbids_every_tool_and_says_so",
+    ),
+    bug(
+        "what goclaw tool run calls passes no hook",
+        "class second way: the command line beside the dispatcher's rules",
+        "goclaw/cli/tool.py",
+        "access), access, environment, hooks)",
+        "access), access, environment)",
+        "tests/hooks/test_open_in_the_daemon.py::test_the_command_line_does_not_get_past_a_guard",
+    ),
+    bug(
+        "an answer that hooks have not judged yet is streamed",
+        "issue 7: message out",
+        "goclaw/turns/turn.py",
+        "            case TextDelta() | ThinkingDelta() if self._services.hooks.judges_answers:\n                pass",
+        "            case TextDelta() | ThinkingDelta() if not turn:\n                pass",
+        "tests/turns/test_hooking.py::test_an_answer_in_other_words_is_stored_and_sent_and_nothing_else_was_shown",
+    ),
+    bug(
+        "a message is stored as it was before hooks changed it",
+        "issue 7: message in",
+        "goclaw/turns/turn.py",
+        "return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))",
+        "return await self._services.received(inbound, beside)",
+        "tests/turns/test_hooking.py::test_a_message_in_other_words_is_what_everybody_knows",
+    ),
     bug(
         "the tools that a model is shown outlive a change of the users",
         "class stale cache",

@@ -1,13 +1,19 @@
 """A command of root's changes modes of its own devices, never of the machine's."""
 
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.bubblewrap import open_bubblewrap
 from goclaw.execution.sandbox.own_devices import own_devices
+from tests.acceptance.waiting import eventually
 from tests.execution.sandbox.probes import INSIDE_PATH
 
 DEVICE = Path("/dev/full")
@@ -51,3 +57,41 @@ async def test_nothing_of_them_is_left() -> None:
             pytest.skip("root may make no devices here")
         assert (folder / "null").is_char_device()
     assert not folder.exists()
+
+
+KILLED = """
+import asyncio, os, signal
+from goclaw.execution.sandbox.own_devices import own_devices
+async def main():
+    async with own_devices() as folder:
+        print(folder, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What a daemon leaves in a /tmp of its own that is killed."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", KILLED]
+    killed = subprocess.run(command, env=env, capture_output=True, text=True, timeout=50, check=False)
+    assert list(tmp_path.iterdir()) == [Path(killed.stdout.strip())], killed.stderr
+    return Path(killed.stdout.strip())
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.mark.sandbox
+@pytest.mark.skipif(os.geteuid() != 0, reason="a plain user may make no devices")
+async def test_those_of_a_killed_daemon_go_at_the_next_start(left: Path) -> None:
+    folder = left.parent
+    try:
+        async with open_bubblewrap(), open_bubblewrap():
+            await eventually(lambda: len(names(folder)) == 2 and not left.exists())
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    assert names(folder) == set()
