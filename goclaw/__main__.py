@@ -1,6 +1,17 @@
 """`goclaw` and `python -m goclaw`."""
 
-from goclaw.cli.frame import main
+import sys
+
+from goclaw.cli.hangups import outlive_hangups
+
+
+def main() -> None:
+    """Run the command line; it is imported when signals are safe."""
+    outlive_hangups(sys.argv)
+    from goclaw.cli.frame import main as run
+
+    run()
+
 
 if __name__ == "__main__":
     main()

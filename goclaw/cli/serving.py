@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from goclaw.app import GRACE_SECONDS, App, open_app
+from goclaw.cli.hangups import has_terminal
 from goclaw.cli.loop import last_resort
 from goclaw.cli.process import LaunchRecord, is_in_background, remember
 from goclaw.config.load import Loaded
@@ -33,19 +34,32 @@ MAX_END = 2 * GRACE_SECONDS + 5.0
 """Seconds from the signal until the process is gone for sure; less than a service manager and `goclaw stop` wait."""
 
 
+@dataclass(frozen=True)
+class Signals:
+    """What signals ask of the daemon."""
+
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    reload: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 async def serve_with(loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object]) -> None:
     """Run the gateway; see `daemon.serve`. `begun`: what the channels have begun, under the state folder's lock."""
     config = loaded.config
-    with open_logs(config, None if is_in_background(config) else sys.stderr) as reopen_log:
-        await _serve(loaded, launch, begun, reopen_log)
+    # Signals first: a log that is open is opened anew at SIGHUP.
+    async with open_signals() as signals:
+        with open_logs(config, None if is_in_background(config) else sys.stderr) as reopen_log:
+            await _serve(loaded, launch, begun, signals, reopen_log)
 
 
 async def _serve(
-    loaded: Loaded, launch: LaunchRecord | None, begun: Mapping[str, object], reopen_log: Callable[[], None]
+    loaded: Loaded,
+    launch: LaunchRecord | None,
+    begun: Mapping[str, object],
+    signals: Signals,
+    reopen_log: Callable[[], None],
 ) -> None:
     config, clock = loaded.config, RealClock()
     async with (
-        open_signals() as signals,
         open_vitals(clock) as vitals,
         open_app(
             config,
@@ -93,14 +107,6 @@ async def _reload_forever(wanted: asyncio.Event, app: App, reopen_log: Callable[
         log.info("SIGHUP: reloaded users and reopened the log; config.yaml takes effect after `goclaw restart`")
 
 
-@dataclass(frozen=True)
-class Signals:
-    """What signals ask of the daemon."""
-
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    reload: asyncio.Event = field(default_factory=asyncio.Event)
-
-
 @asynccontextmanager
 async def open_signals() -> AsyncIterator[Signals]:
     """Yield the events that signals set: `stopping` by SIGTERM and SIGINT, and by SIGHUP one of the two (`serve`).
@@ -137,12 +143,3 @@ async def open_signals() -> AsyncIterator[Signals]:
         last.cancel()
         for number in handled:
             loop.remove_signal_handler(number)
-
-
-def has_terminal() -> bool:
-    """Return whether the process has a controlling terminal, whose end SIGHUP tells of."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True

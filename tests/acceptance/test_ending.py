@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from goclaw.app import GRACE_SECONDS
 from goclaw.cli.serving import MAX_END
 from tests.acceptance import hasty
-from tests.acceptance.daemon import ROOT, STOP_SECONDS, Installation
+from tests.acceptance.daemon import ROOT, RUNNING, START_SECONDS, STOP_SECONDS, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.server import FakeTelegram
@@ -101,6 +102,20 @@ async def test_a_hangup_without_a_terminal_reloads_and_ends_nothing(home: Instal
     await eventually(lambda: texts(telegram) == ["answer m1 (end)"])
     assert home.process is process and process.returncode is None
     await ended(home)
+
+
+async def test_a_hangup_while_the_daemon_starts_ends_nothing(home: Installation, telegram: FakeTelegram) -> None:
+    """Half a second passes before anything can be reloaded: `logrotate` does not wait for it."""
+    home.forks, home.environment = False, {**home.environment, "PYTHONPROFILEIMPORTTIME": "1"}
+    await home.spawn()
+    process = home.process
+    assert process is not None
+    await eventually(lambda: re.search(r"\| +typer\n", home.output))
+    assert "goclaw.cli.serving" not in home.output
+    process.send_signal(signal.SIGHUP)
+    await eventually(lambda: process.returncode is not None or RUNNING in home.output, START_SECONDS)
+    assert process.returncode is None
+    assert await home.stop() == 0
 
 
 @pytest.mark.parametrize("how", ["kill", "the terminal is closed"])

@@ -20,6 +20,14 @@ BUGS: list[Bug] = [
         "tests/acceptance/test_ending.py::test_a_hangup_in_a_terminal_ends_in_order",
     ),
     bug(
+        "SIGHUP kills a daemon that starts",
+        "issue 21: a rotation of logs in the first half second",
+        "goclaw/__main__.py",
+        "    outlive_hangups(sys.argv)\n",
+        "    pass\n",
+        "tests/acceptance/test_ending.py::test_a_hangup_while_the_daemon_starts_ends_nothing",
+    ),
+    bug(
         "what is printed into a closed terminal ends the daemon out of order",
         "class process: an error where the words go",
         "goclaw/cli/serving.py",
