@@ -44,6 +44,15 @@ BUGS: list[Bug] = [
         "tests/health/test_logs.py::test_a_log_that_is_opened_anew_goes_on_under_its_name_and_whole",
     ),
     bug(
+        "connections to the listener for MCP clients are not counted",
+        "issue 21: half-open connections shut out every MCP client",
+        "goclaw/servers/mcp/http.py",
+        "        self._connections.came(self, self._address)\n",
+        "",
+        "tests/servers/mcp/test_http.py"
+        "::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
+    ),
+    bug(
         "refused publishes are not counted",
         "class http: a registry that is kept busy, and an audit log that is filled",
         "goclaw/servers/registry/api.py",

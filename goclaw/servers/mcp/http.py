@@ -12,6 +12,8 @@ import os
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import orjson
 import uvicorn
@@ -29,6 +31,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
+from goclaw.servers.connections import ConnectionLimits, Connections
 from goclaw.servers.mcp.backend import Change, Changed, Listening, McpBackend, McpPart, ServerNotification
 from goclaw.servers.mcp.guard import ACTOR, GONE, GuardLimits, RequestGuard, warning_of
 from goclaw.servers.mcp.offer import ClientCall, Context, McpExport, open_offer
@@ -46,6 +49,8 @@ IDLE_SECONDS = 30 * 60.0
 HEAD_SECONDS = 15.0
 """Seconds for a request's head."""
 CONNECTIONS = 160
+LIMITS = ConnectionLimits(in_all=CONNECTIONS - 1, per_caller=CONNECTIONS * 4 // 5, for_probes=0)
+"""One below the number from which the library turns requests away."""
 GRACE_SECONDS = 3.0
 """Seconds that running calls get at shutdown."""
 
@@ -133,7 +138,7 @@ async def _wind_down(server: "_Server", guard: RequestGuard, offer: McpExport) -
 def _settings_of(guard: RequestGuard) -> uvicorn.Config:
     return uvicorn.Config(
         guard,
-        http=_Connection,
+        http=partial(_Connection, Connections(LIMITS)),  # type: ignore[arg-type]  # a class is asked for, and called
         ws="none",
         lifespan="on",
         log_config=None,
@@ -159,18 +164,43 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """The library's connection with a time limit for silent callers."""
+    """The library's connection, counted, with a time limit for silent callers."""
+
+    def __init__(self, connections: Connections, **given: Any) -> None:
+        super().__init__(**given)
+        self._connections = connections
+        self._work = contextlib.ExitStack()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the library's own
         super().connection_made(transport)
+        self._connections.came(self, self._address)
         self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
 
     @property
     def _asked(self) -> bool:
         return self.cycle is not None
 
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def handle_events(self) -> None:
+        """Count the connection as one that works from the moment on in which it has a whole head."""
+        before = self.cycle
+        super().handle_events()
+        if self.cycle is not before and not self.cycle.response_complete:
+            # `limit_concurrency` says how many may work.
+            self._work.enter_context(self._connections.work(self, self._address, probe=True))
+
+    def on_response_complete(self) -> None:
+        """Let the connection wait again."""
+        self._work.close()
+        super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._late.cancel()
+        self._work.close()
+        self._connections.left(self)
         super().connection_lost(exc)
 
     def _give_up(self) -> None:

@@ -1,6 +1,7 @@
 """Streamable HTTP on a real port, with the library's client in both eras."""
 
 import asyncio
+import contextlib
 import json
 import socket
 from pathlib import Path
@@ -14,8 +15,8 @@ from goclaw.auth.tokens import Tokens
 from goclaw.auth.users import User
 from goclaw.config.mcp import VERSIONS
 from goclaw.errors import StateError
-from goclaw.servers.mcp.http import open_mcp_http
-from tests.harness import Answer
+from goclaw.servers.mcp.http import CONNECTIONS, open_mcp_http
+from tests.harness import PATIENCE, Answer
 from tests.parts import Trail, acting
 from tests.servers.mcp.house import ANN, BOB, house
 from tests.servers.mcp.test_tools import add, said
@@ -60,6 +61,26 @@ async def test_a_session_is_of_no_use_to_another_token(tmp_path: Path) -> None:
             stolen = both | session | {"Authorization": f"Bearer {bob}"}
             listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
             assert (await http.post(listener.url, json=listing, headers=stolen)).status_code == 404
+
+
+@pytest.mark.promise("P-http-closed")
+async def test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client(tmp_path: Path) -> None:
+    async with house(tmp_path) as home, home.listener() as listener, contextlib.AsyncExitStack() as stack:
+        ann, where = await listener.token("ann", ANN), httpx2.URL(listener.url)
+        async with listener.client(ann, "2026-07-28") as before:
+            opened = []
+            for number in range(2 * CONNECTIONS):
+                reader, writer = await asyncio.open_connection(
+                    where.host, where.port, local_addr=(f"127.0.0.{2 + number % 5}", 0)
+                )
+                stack.callback(writer.close)
+                writer.write(b"POST /mcp HTTP/1.1\r\nHost: ")
+                opened.append(reader)
+            async with asyncio.timeout(PATIENCE), listener.client(ann, "2026-07-28") as client:
+                assert "read" in {each.name for each in (await client.list_tools()).tools}
+                assert (await before.list_tools()).tools
+            with contextlib.suppress(ConnectionError):  # the one that waited longest made room
+                assert await opened[0].read() == b""
 
 
 async def test_a_connection_that_stays_open_is_told_of_changes(tmp_path: Path) -> None:
