@@ -72,7 +72,6 @@ OTHERS: Mapping[str, Measure] = {
     "read-large": reading.measure_large_read,
     "indexing": indexing.measure_indexing,
     "memory-search": memory_speed.measure_memory_search,
-    "memory-search-large": memory_speed.measure_large_memory_search,
     "lag": responsiveness.measure_lag,
     "tui": opening.measure_ready,
     "tui-history": opening.measure_long_session,
@@ -93,6 +92,7 @@ LONG: Mapping[str, Measure] = {
     "crowd": scale.measure_crowd,
     "sessions": scale.measure_sessions,
     "large-database": scale.measure_large_database,
+    "memory-search-large": memory_speed.measure_large_memory_search,
 }
 BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS, **LONG}
 
