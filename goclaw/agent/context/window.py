@@ -244,7 +244,8 @@ class Window:
 
     def append(self, entry: ContextEntry) -> None:
         """Add what was just stored, unless a window that was loaded meanwhile has it."""
-        if not any(known.row == entry.row for known in self.entries[-LOOK_BACK:]):
+        newest = self.entries[-1].row if self.entries else 0
+        if entry.row > newest or all(known.row != entry.row for known in self.entries[-LOOK_BACK:]):
             self.entries.append(entry)
 
     def keep_from(
