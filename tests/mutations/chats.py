@@ -169,6 +169,14 @@ BUGS: list[Bug] = [
         "tests/channels/telegram/test_live.py::test_a_quick_answer_has_neither_a_typing_sign_nor_a_preview",
     ),
     bug(
+        "polls go over the client of all other calls",
+        "a poll that hangs could not be thrown away alone",
+        "goclaw/channels/telegram/polling.py",
+        "seconds + ANSWER_MARGIN, self._line)",
+        "seconds + ANSWER_MARGIN)",
+        "tests/channels/telegram/test_first_poll.py::test_what_its_answer_holds_waits_for_the_channel_and_is_asked_for_once",
+    ),
+    bug(
         "what a quick answer needs not begins although it has ended",
         "three tasks and a wake-up more for each turn, for nothing",
         "goclaw/channels/telegram/previews.py",

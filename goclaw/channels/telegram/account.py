@@ -101,7 +101,7 @@ class TelegramAccount:
             await self._bot.send_message(int(actor.key.partition(":")[2]), RECEIVED)
             if alone:
                 after = {"offset": update["update_id"] + 1, "limit": 1, "timeout": 0}
-                await self._bot.do_api_request("getUpdates", api_kwargs=after | {"allowed_updates": ALLOWED_UPDATES})
+                await call(self._bot, "getUpdates", after | {"allowed_updates": list(ALLOWED_UPDATES)})
         except TelegramError as error:
             log.debug("the code was not settled, so the daemon takes it for a message: %s", error.message)
 

@@ -207,7 +207,7 @@ class Poller:
         # The first poll has no offset: what was not acknowledged before a crash comes again.
         if self._receipts.offset is not None:
             parameters["offset"] = self._receipts.offset
-        return await call(self._bot, "getUpdates", parameters, seconds + ANSWER_MARGIN)
+        return await call(self._bot, "getUpdates", parameters, seconds + ANSWER_MARGIN, self._line)
 
     async def _bounded(self, asking: Awaitable[Any]) -> Any:
         """Return an answer; cancel the request when the watchdog's time is over."""

@@ -7,7 +7,6 @@ Bot API hold the token.
 
 import io
 import json
-import warnings
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -17,14 +16,11 @@ import orjson
 from telegram import Bot, InputFile, TelegramObject
 from telegram.error import NetworkError, TelegramError
 from telegram.request import BaseRequest, RequestData
-from telegram.warnings import PTBUserWarning
+from telegram.request._requestparameter import RequestParameter
 
 from goclaw.channels.telegram.exchange import Form, as_json, exchange, plain_form, timeout
 from goclaw.channels.telegram.first_poll import FirstPoll
 from goclaw.net import open_client
-
-# The library advises its typed methods, whose objects `call` is there to avoid.
-warnings.filterwarnings("ignore", message=r".*do_api_request", category=PTBUserWarning)
 
 ANSWER_SECONDS = 20.0
 """Seconds for Telegram's answer to an ordinary call; `getUpdates` brings its own timeout."""
@@ -173,23 +169,32 @@ class PollingRequest(AiohttpRequest):
         return await super()._send(method, url, form, seconds)
 
 
-async def call(bot: Bot, method: str, parameters: Mapping[str, Any], seconds: float | None = None) -> Any:
+async def call(
+    bot: Bot,
+    method: str,
+    parameters: Mapping[str, Any],
+    seconds: float | None = None,
+    request: BaseRequest | None = None,
+) -> Any:
     """Call a method of the Bot API; return its result as parsed JSON.
 
     For calls of every message: the library's typed methods build objects of what is sent and of the whole answer, which
-    takes five times the CPU.
+    takes five times the CPU, and its `do_api_request` prepares a warning, each time, that there is a typed method.
 
     Args:
         bot: the bot.
         method: its name in the Bot API (`sendMessage`).
         parameters: plain values, files and keyboards; None is left out.
         seconds: until the answer is given up; None: an ordinary call's.
+        request: what sends it; None: what sends the bot's ordinary calls.
 
     Raises:
         TelegramError: see `AiohttpRequest.do_request`, and the library's errors for what Telegram refuses.
     """
     given = {name: encoded(value) for name, value in parameters.items() if value is not None}
-    return await bot.do_api_request(method, api_kwargs=given, read_timeout=seconds or ANSWER_SECONDS)
+    form = RequestData([RequestParameter.from_input(name, value) for name, value in given.items()])
+    sender = request or bot.request
+    return await sender.post(f"{bot.base_url}/{method}", form, read_timeout=seconds or ANSWER_SECONDS)
 
 
 def encoded(value: Any) -> Any:
