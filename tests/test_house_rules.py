@@ -42,6 +42,9 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
+    "goclaw/app/running.py": "the HTTP server costs memory nobody without one should pay",
+    "goclaw/channels/telegram/webhook.py": "the HTTP server costs memory nobody who polls should pay",
+    "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
     "goclaw/tools/lines.py": "numpy is needed for large files only",
     "goclaw/llm/pydantic_ai.py": "an extra that may not be installed",
 }

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
@@ -43,8 +43,7 @@ from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.scheduler import Scheduler
-from goclaw.servers.http import open_http
-from goclaw.servers.terminals import RemoteTerminals, open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
@@ -53,6 +52,9 @@ from goclaw.toolkit.sources import Sources
 from goclaw.toolkit.tool_docs import ToolListing
 from goclaw.turns.status import greeting
 from goclaw.workspace import PathCompleter
+
+if TYPE_CHECKING:
+    from goclaw.servers.terminals import RemoteTerminals
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +147,8 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
     if listens(config) or (foundation.routes.added and config.http.enabled is not False):
+        from goclaw.servers.http import open_http  # its library takes 2 MB
+
         remote_terminals = await _remote_terminals(stack, app, gateway) if config.http.clients else None
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
@@ -169,8 +173,10 @@ async def _tools(app: App) -> None:
         log.warning("%s", short)
 
 
-async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> RemoteTerminals:
+async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> "RemoteTerminals":
     """Open the entry for terminals over TCP, on the listener that opens next."""
+    from goclaw.servers.terminals import RemoteTerminals
+
     foundation = app.foundation
     tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
     if not tokens.any() and not is_loopback(foundation.config.http.host):

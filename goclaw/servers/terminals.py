@@ -3,21 +3,19 @@
 A client over TCP acts as the user of its token, whose rights are looked up in users.json at every use. `servers.http`
 has checked Host, Origin and sizes. The token comes in the header `Authorization` only: addresses end up in logs and
 histories, so one with a query is refused. A client on the socket must have the daemon's own uid, as the kernel reports
-it, and acts as the owner. `servers.serving` handles both connections from there.
+it, and acts as the owner; `servers.socket_file` has the file. `servers.serving` handles both connections from there.
 """
 
 import logging
 import os
 import re
 import socket
-import stat
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 
 from aiohttp import web
 
@@ -29,7 +27,6 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.wire import PATH
-from goclaw.errors import StateError
 from goclaw.servers.connections import network_of
 from goclaw.servers.serving import Peer, Serving, ServingGateway
 
@@ -191,14 +188,10 @@ def owner_key(session: str) -> str:
 
 
 @asynccontextmanager
-async def open_socket(
-    path: Path, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]
+async def serve_owner(
+    listening: socket.socket, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]
 ) -> AsyncIterator[Serving]:
-    """Listen at `path` while the block runs. A socket that an earlier run left behind is replaced.
-
-    Raises:
-        StateError: others could put their own socket into its place.
-    """
+    """Serve the owner's terminals, who come to `listening`, while the block runs."""
     serving = Serving(gateway, clock, greeting)
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
@@ -214,13 +207,11 @@ async def open_socket(
     application.on_shutdown.append(end)
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
-    listening, made = _bind(path)
     try:
         await web.SockSite(runner, listening).start()
         yield serving
     finally:
         await runner.cleanup()
-        _unlink(path, made)
 
 
 def _owner(session: str) -> Actor:
@@ -240,28 +231,3 @@ def _peer_uid(request: web.Request) -> int:
 def _always_welcome() -> str:
     """Return no objection: the owner's rights may change, but not the access to the own machine."""
     return ""
-
-
-def _bind(path: Path) -> tuple[socket.socket, tuple[int, int]]:
-    """Return the socket, and the identity of its file. At no moment can another user reach or replace it."""
-    folder = path.parent.stat()
-    # A user who may write there could replace the socket; a sticky folder (/tmp) forbids that.
-    if folder.st_uid not in (0, os.geteuid()) or (folder.st_mode & 0o022 and not folder.st_mode & stat.S_ISVTX):
-        raise StateError(f"{path.parent}: others can change it, so that they could take the place of the daemon there")
-    path.unlink(missing_ok=True)  # also a link, never what it leads to
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    os.fchmod(listening.fileno(), 0o600)  # the file that `bind` makes has this mode from the first moment
-    listening.bind(str(path))
-    found = path.lstat()
-    if not stat.S_ISSOCK(found.st_mode) or stat.S_IMODE(found.st_mode) & 0o177 or found.st_uid != os.geteuid():
-        listening.close()
-        raise StateError(f"{path}: cannot be kept private on this file system; choose another `state_dir`")
-    return listening, (found.st_dev, found.st_ino)
-
-
-def _unlink(path: Path, made: tuple[int, int]) -> None:
-    """Remove our own socket file, but no file that has taken its place."""
-    with suppress(FileNotFoundError):
-        found = path.lstat()
-        if (found.st_dev, found.st_ino) == made:
-            path.unlink()

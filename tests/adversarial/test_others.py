@@ -22,7 +22,7 @@ from goclaw.core.wire import (
     SessionsReply,
 )
 from goclaw.errors import AccessDenied
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui.client import attach
 from tests.harness import PATIENCE, Answer, Core, World
 

@@ -28,7 +28,7 @@ from goclaw.core.events import (
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.redact import printable
 from goclaw.errors import StateError
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui.client import attach
 from goclaw.tui.plain import PlainView, converse
 from tests.harness import PATIENCE, Answer, Core, World

@@ -15,7 +15,7 @@ from goclaw.core.messages import ToolCall
 from goclaw.errors import StateError
 from goclaw.llm.base import Stop
 from goclaw.servers import event_coalescing
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user

@@ -12,7 +12,7 @@ from goclaw.config.schema import Config
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import LOCAL, Acceptance, Address, Inbound, MessageStored, TurnStarted
 from goclaw.core.messages import UserMessage
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui.plain import converse
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway
 

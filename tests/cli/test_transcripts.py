@@ -13,7 +13,8 @@ from goclaw.core.events import CompactionRecord
 from goclaw.core.messages import UserMessage
 from goclaw.errors import AccessDenied, StateError
 from goclaw.servers import terminals as socket_module
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import bound_socket, open_socket
+from goclaw.servers.terminals import serve_owner
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import StoredCompaction
 from tests.harness import World
@@ -91,8 +92,11 @@ async def test_a_reader_who_was_slow_goes_on_where_he_was(tmp_path: Path, monkey
             await Story(core.database).turn(SESSION, f"a:{number}", float(number), UserMessage(str(number)))
         path = Config(state_dir=tmp_path / "state").socket_path
         path.parent.mkdir()
-        async with open_socket(path, core.gateway, world.clock, lambda: "") as server:
-            async with open_source(Config(state_dir=tmp_path / "state"), SESSION) as source:
+        with bound_socket(path) as socket:
+            async with (
+                serve_owner(socket, core.gateway, world.clock, lambda: "") as server,
+                open_source(Config(state_dir=tmp_path / "state"), SESSION) as source,
+            ):
                 outline, seen = await known(source, SESSION), list[Entry]()
                 async for entry in entries(source, outline, full=True):
                     seen.append(entry)

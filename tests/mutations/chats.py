@@ -161,6 +161,14 @@ BUGS: list[Bug] = [
         "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
     ),
     bug(
+        "the server for terminals is loaded at the start",
+        "class memory: two megabytes for those who may never come",
+        "goclaw/servers/socket_file.py",
+        "    await _first_client(listening)\n",
+        "    listening.fileno()\n",
+        "tests/servers/test_socket_file.py::test_no_server_is_loaded_while_no_client_comes",
+    ),
+    bug(
         "the typing sign flashes before an answer that is there at once",
         "class telegram: a request for nothing before each quick answer",
         "goclaw/channels/telegram/live.py",

@@ -17,7 +17,7 @@ from goclaw.core.replay_buffer import Position
 from goclaw.core.supervise import background
 from goclaw.core.wire import PATH, PROTOCOL, Ack
 from goclaw.servers import event_coalescing
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui import link as link_module
 from goclaw.tui.client import Client, attach
 from goclaw.tui.link import Link

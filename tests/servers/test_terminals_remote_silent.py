@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.core.wire import PATH
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui.client import attach
 from tests.servers.test_terminals_remote import ANN, House, house, spun
 

@@ -28,7 +28,8 @@ from goclaw.core.events import (
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.wire import PATH, AskOutline, AskRows, OutlineFrame, Rows
 from goclaw.errors import StateError
-from goclaw.servers.terminals import open_socket, owner_key
+from goclaw.servers.socket_file import open_socket
+from goclaw.servers.terminals import owner_key
 from goclaw.store.forgetting import Forgetting
 from goclaw.tui.client import Client, attach
 from tests.harness import PATIENCE, Answer, Core, World

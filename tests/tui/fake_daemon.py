@@ -41,7 +41,7 @@ from goclaw.core.messages import AssistantMessage, Message, ToolCall, UserMessag
 from goclaw.core.replay_buffer import Position
 from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.memory_queries import MemoryQuery
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui.app import DaemonPlace, Terminal
 from tests.tui.screen import PATIENCE as PATIENCE
 from tests.tui.screen import Screen as Screen

@@ -11,7 +11,7 @@ from goclaw.core.events import Acceptance, AcceptKind, Notice, TurnEvent, TurnFi
 from goclaw.core.messages import UserMessage
 from goclaw.core.wire import MAX_FRAME
 from goclaw.errors import StateError
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.store.transcripts import Origin, rows_of
 from goclaw.tui.client import Client, attach
 from tests.harness import PATIENCE, Answer, Core, World

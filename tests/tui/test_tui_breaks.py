@@ -14,7 +14,7 @@ from goclaw.core.clock import RealClock, SteppedClock
 from goclaw.core.events import ALLOW, Notice, Question, StreamRestarted, Todo, ToolFinished, ToolStarted
 from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.servers import event_coalescing
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.tui import link as link_module
 from goclaw.tui.app import DaemonPlace, Terminal
 from goclaw.tui.link import Link

@@ -13,7 +13,7 @@ from goclaw.core.events import Actor, QuestionAsked
 from goclaw.core.messages import ToolCall
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
-from goclaw.servers.terminals import open_socket
+from goclaw.servers.socket_file import open_socket
 from goclaw.specs import Risk, SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.tools.ask_user import ask_user

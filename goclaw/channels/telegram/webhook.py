@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
 from telegram import Bot
 from telegram.error import BadRequest, InvalidToken, TelegramError
 
@@ -25,6 +24,9 @@ from goclaw.channels.telegram.request import Flood, read_json
 from goclaw.core.clock import Backoff
 from goclaw.core.files import create_file
 from goclaw.errors import StateError
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +70,10 @@ class Webhook:
         finally:
             self._take = None
 
-    async def receive(self, request: web.Request) -> web.StreamResponse:
+    async def receive(self, request: "web.Request") -> "web.StreamResponse":
         """Handle one call of Telegram."""
+        from aiohttp import web  # 2 MB that polling does not need
+
         given = request.headers.get(HEADER, "")
         if not hmac.compare_digest(given.encode(errors="replace"), self._secret.encode()):
             raise web.HTTPForbidden
