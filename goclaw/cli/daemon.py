@@ -11,7 +11,7 @@ from goclaw.channels.open import begin_channels
 from goclaw.cli.process import LaunchRecord
 from goclaw.config.load import Loaded
 from goclaw.config.state import open_state
-from goclaw.core.extras import without
+from goclaw.core.extras import undocumented, without
 
 
 async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
@@ -30,6 +30,6 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
 
 
 def import_serving() -> None:
-    """Import the other modules, without what structlog colours tracebacks with (4 MB)."""
-    with without("rich"):
+    """Import the other modules, without what structlog colours tracebacks with, and SQLAlchemy without its manual."""
+    with without("rich"), undocumented("sqlalchemy"):
         import_module("goclaw.cli.serving")

@@ -1,13 +1,23 @@
 """Imports of libraries without their extras: what they import where it is installed, and the daemon never uses.
 
 A library that can do without another one catches the ImportError; it gets one although the other is there. Where it
-cannot, a stand-in takes the place of its module that needs the other one.
+cannot, a stand-in takes the place of its module that needs the other one. Docstrings are extras, too.
 """
 
+import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from opcode import hasconst
+from operator import is_
+from types import CodeType, ModuleType
+
+_FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
+_HAS_DOCSTRING: int = getattr(inspect, "CO_HAS_DOCSTRING", _FUNCTION)
+"""The flag of a function with a docstring, from Python 3.14 on; before, every function has one or None."""
+_READS_IT = tuple(bytes((operation, 0)) for operation in hasconst)
+"""Instructions that read a function's first constant."""
 
 
 @contextmanager
@@ -40,3 +50,50 @@ def standing_in(module: str, **names: object) -> Iterator[None]:
     finally:
         if sys.modules.get(module) is stand_in:
             del sys.modules[module]
+
+
+@contextmanager
+def undocumented(*packages: str) -> Iterator[None]:
+    """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257)."""
+    finder = _Finder(packages)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Finder:
+    def __init__(self, packages: Sequence[str]) -> None:
+        self._packages = packages
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
+        if name.partition(".")[0] not in self._packages:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        if spec and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType | None:
+        code = super().get_code(fullname)
+        return code and _bare(code)
+
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        module.__doc__ = None
+        for each in vars(module).values():
+            if isinstance(each, type) and each.__module__ == module.__name__:
+                each.__doc__ = None
+
+
+def _bare(code: CodeType) -> CodeType:
+    """Return the code without the docstrings of its functions: their first constant, unless they also read it."""
+    consts = tuple(_bare(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    is_function = code.co_flags & _FUNCTION == _FUNCTION and not code.co_name.startswith("<")
+    if is_function and code.co_flags & _HAS_DOCSTRING and consts and isinstance(consts[0], str):
+        reads_it = any(each in code.co_code for each in _READS_IT)
+        consts = consts if reads_it else (None, *consts[1:])
+    return code if all(map(is_, consts, code.co_consts)) else code.replace(co_consts=consts)

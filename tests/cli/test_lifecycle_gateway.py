@@ -50,7 +50,8 @@ from goclaw.config.load import load_config
 import_serving()
 CHANNEL.open(load_config().config, None)
 print(*(name for name in sys.argv[1:] if name in sys.modules))
-import rich, cryptography
+import rich, cryptography, sqlalchemy
+print(sqlalchemy.select.__doc__, sqlalchemy.Table.__doc__, sys.modules["telegram"].Bot.__doc__)
 from telegram.request._httpxrequest import HTTPXRequest
 print(HTTPXRequest.__mro__[1].__name__)
 """
@@ -60,7 +61,7 @@ def test_the_daemon_imports_libraries_without_extras_that_it_never_uses(tmp_path
     command = [sys.executable, "-c", EVERYTHING, "telegram", "rich", "pygments", "httpx", "cryptography"]
     environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["telegram", "BaseRequest"], "")
+    assert (done.stdout.splitlines(), done.stderr) == (["telegram", "None None None", "BaseRequest"], "")
 
 
 BEFORE_THE_FIRST_POLL = """

@@ -1,10 +1,12 @@
 """A library is imported as if an extra of it were not installed."""
 
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
-from goclaw.core.extras import standing_in, without
+from goclaw.core.extras import standing_in, undocumented, without
 
 
 def test_a_hidden_module_cannot_be_imported_inside_the_block_and_can_be_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +30,61 @@ def test_a_stand_in_is_found_inside_the_block_and_the_module_itself_later(monkey
     assert colorsys.rgb_to_hsv(1, 1, 1) == (0, 0, 1)
     with standing_in("colorsys", hue="none"):
         assert sys.modules["colorsys"] is colorsys, "what is imported already stays"
+
+
+DOCUMENTED = '''
+"""Module."""
+class Outer:
+    """Class."""
+    class Inner:
+        def method(self):
+            """Method."""
+            return "Method"
+    name = "Class."
+def plain():
+    """Function."""
+    def nested():
+        """Nested."""
+        return [text + "!" for text in ("a", "b")], (lambda: "lambda")(), list("gen" for _ in range(2))
+    return nested
+def same():
+    """Said twice."""
+    return "Said twice."
+def bare():
+    return "no docstring"
+async def coroutine():
+    """Coroutine."""
+    yield "value"
+'''
+
+
+@pytest.fixture
+def documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module with docstrings in all places."""
+    name = "module_with_docstrings"
+    (tmp_path / f"{name}.py").write_text(DOCUMENTED)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return name
+
+
+def test_what_is_imported_inside_loses_its_docstrings_and_nothing_else(documented: str) -> None:
+    with undocumented(documented):
+        module = import_module(documented)
+    nested = module.plain()
+    method = module.Outer.Inner.method
+    for each in (module, module.Outer, method, module.plain, nested, module.bare, module.coroutine):
+        assert each.__doc__ is None
+    assert nested() == (["a!", "b!"], "lambda", ["gen", "gen"])
+    assert (method(None), module.bare(), module.Outer.name) == ("Method", "no docstring", "Class.")
+    assert module.same() == "Said twice.", "a text that the function also uses stays"
+    assert [line for *_, line in nested.__code__.co_lines()][-1] == 14, "tracebacks name the same lines"
+
+
+def test_other_modules_and_later_imports_keep_their_docstrings(documented: str) -> None:
+    with undocumented("another"):
+        assert import_module(documented).plain.__doc__ == "Function."
+    del sys.modules[documented]
+    with undocumented(documented):
+        pass
+    assert import_module(documented).Outer.__doc__ == "Class."

@@ -148,8 +148,8 @@ BUGS: list[Bug] = [
         "the daemon has the HTTP client that Telegram's library brings",
         "class memory: a megabyte for a client beside our own",
         "goclaw/channels/telegram/__init__.py",
-        'without("cryptography"), client:',
-        'without("cryptography"):',
+        'undocumented("telegram"), client:',
+        'undocumented("telegram"):',
         "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
@@ -159,6 +159,22 @@ BUGS: list[Bug] = [
         "    if not _is_built_in(function):\n",
         "    if function:\n",
         "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",
+    ),
+    bug(
+        "a function loses a text that is also its docstring",
+        "class memory: code that is not what its author wrote",
+        "goclaw/core/extras.py",
+        "        consts = consts if reads_it else (None, *consts[1:])\n",
+        "        consts = (None, *consts[1:])\n",
+        "tests/core/test_extras.py::test_what_is_imported_inside_loses_its_docstrings_and_nothing_else",
+    ),
+    bug(
+        "the daemon keeps the manual of the library for statements",
+        "class memory: a megabyte that only people read",
+        "goclaw/cli/daemon.py",
+        'undocumented("sqlalchemy")',
+        'undocumented("sqlalchemist")',
+        "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
         "the server for terminals is loaded at the start",
