@@ -166,7 +166,7 @@ class World:
         self.details = Details({})
         """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
-        self.is_alone: Callable[[Actor], bool] = lambda actor: True
+        self.is_alone: Callable[[Actor, str], bool] = lambda actor, session: True
         """Return whether no other person works in an actor's workspace."""
         self.root = folder / "workspace"
         self.notes = folder / "state" / "notes"
@@ -308,7 +308,7 @@ def gateway_of(world: World, database: Database, engine: Lanes, sessions: Sessio
     ports = sessions.command_ports(
         details=details,
         engine=engine,
-        rights=lambda actor: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
+        rights=lambda actor, _: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
         tools=ToolListing(sessions.ports.dispatcher.registry, world.sources),
     )
     gateway = Gateway(

@@ -152,7 +152,7 @@ class Environment:
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
-    async def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
         return self.the_workspace
 
 

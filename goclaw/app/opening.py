@@ -189,6 +189,10 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
     )
 
 
-def _is_alone(foundation: Foundation, actor: Actor) -> bool:
-    """Whether the actor is alone in the actor's workspace."""
-    return works_alone(actor.key, (user.key for user in foundation.users.all()), foundation.environment.root)
+def _is_alone(foundation: Foundation, actor: Actor, session: str) -> bool:
+    """Whether the actor is alone in the workspace that the actor has in a session."""
+
+    def root(key: str) -> Path:
+        return foundation.environment.place(key, session).root
+
+    return works_alone(actor.key, (user.key for user in foundation.users.all()), root)

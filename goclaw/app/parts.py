@@ -21,6 +21,7 @@ from goclaw.auth.audit import AuditEntry, open_audit
 from goclaw.auth.audit_chain import BlankAudit
 from goclaw.auth.shared_workspaces import approved_files
 from goclaw.auth.users import Users
+from goclaw.auth.workplaces import WorkspacePlace, place_of, places_of
 from goclaw.channels.base import Channel, Routes
 from goclaw.config.schema import Config
 from goclaw.config.state import (
@@ -63,11 +64,12 @@ from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import BUILT_IN, Sources
 from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_quickstart
 from goclaw.turns.stuck import StuckTurns
+from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move_notes
 from goclaw.workspace import USERS as NOTE_PATH
-from goclaw.workspace import ApprovedFiles, Workspace, move_notes
 
 log = logging.getLogger(__name__)
 
+MOVED_NOTHING = "people have workspaces of their own now, in %s; files from before stay in %s, which each sees as %s/"
 _QUICKSTART_OWNER = Actor("", "quickstart", owner=True)
 
 
@@ -95,37 +97,44 @@ class Environment:
     """The approved prompt files of all workspaces."""
     furnish: Callable[[Workspace], Awaitable[None]] = as_it_is
     """Called with each workspace when it is first used."""
-    _opened: dict[Path, Workspace] = field(default_factory=dict)
+    _opened: dict[WorkspacePlace, Workspace] = field(default_factory=dict)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def workspace(self, actor: Actor) -> Workspace:
-        """Return the user's own workspace if users.json names one, else the configured one; made when it is missing.
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+        """Return the workspace that the actor works in, in that session (`workplaces`); made when it is missing.
 
         It is seen with the actor's eyes: without the notes of others, but for the owner of the state folder.
         """
-        root = self.root(actor.key)
-        if root not in self._opened:
+        place = self.place(actor.key, session)
+        if place not in self._opened:
             async with self._opening:
-                await self._open(root)
-        opened = self._opened[root]
+                await self._open(place)
+        opened = self._opened[place]
         return opened if actor.owner and not actor.behalf else opened.seen_by(actor.key)
 
-    def root(self, key: str) -> Path:
-        """Return the folder of the workspace of the user with this key."""
-        return _root_of(self.config, self.users, key)
+    def place(self, key: str, session: str = "") -> WorkspacePlace:
+        """Return where the workspace of the user with this key lies, in that session."""
+        return place_of(self.config, self.users.get(key), session)
 
-    async def _open(self, root: Path) -> None:
-        if root not in self._opened:
-            check_apart(self.config.state_dir, root)
-            if lies_inside(self.config.users_path, root):
-                raise StateError(f"the users file lies inside the workspace {root}: move one of them")
-            await asyncio.to_thread(_prepare_workspace, root)
-            if (root / NOTE_PATH).exists():
-                log.warning("%s is seen by commands alone: private notes are in the state folder", root / NOTE_PATH)
-            denied, state = private_paths(self.config), self.config.state_dir
-            workspace = await self.stack.enter_async_context(Workspace(root, denied, state / LOCKS, state / NOTES))
-            await self.furnish(workspace)
-            self._opened[root] = workspace
+    async def _open(self, place: WorkspacePlace) -> None:
+        if place in self._opened:
+            return
+        config, root, state = self.config, place.root, self.config.state_dir
+        check_apart(state, root)
+        if lies_inside(config.users_path, root):
+            raise StateError(f"the users file lies inside the workspace {root}: move one of them")
+        is_used = any(other.shared for other in places_of(config, self.users.all()).values())
+        if is_used and lies_inside(config.people_path, root):
+            raise StateError(f"the workspaces of people, {config.people_path}, lie inside the workspace {root}")
+        await asyncio.to_thread(_prepare, config, place)
+        if (root / NOTE_PATH).exists():
+            log.warning("%s is seen by commands alone: private notes are in the state folder", root / NOTE_PATH)
+        denied, spared = private_paths(config), [config.people_path]
+        workspace = await self.stack.enter_async_context(
+            Workspace(root, denied, state / LOCKS, state / NOTES, place.shared, spared)
+        )
+        await self.furnish(workspace)
+        self._opened[place] = workspace
 
 
 @asynccontextmanager
@@ -156,7 +165,7 @@ async def open_environment(
                 open_memory(
                     *(config.state_dir / "memory.db", config, clock, feed),
                     alone=record is None,
-                    works_in=lambda key, root: _root_of(config, users, key) == root,
+                    works_in=lambda key, root: place_of(config, users.get(key)).root == root,
                 )
             ),
             sandbox=await stack.enter_async_context(open_sandbox(config.tools.exec)),
@@ -170,11 +179,6 @@ async def open_environment(
         yield environment
 
 
-def _root_of(config: Config, users: Users, key: str) -> Path:
-    user = users.get(key)
-    return (user.workspace if user and user.workspace else config.workspace_path).expanduser().absolute()
-
-
 def _move_notes(config: Config, users: Users) -> None:
     """Move what earlier versions kept in workspaces, unless one of them runs now.
 
@@ -186,21 +190,33 @@ def _move_notes(config: Config, users: Users) -> None:
         raise StateError(f"the daemon that uses {config.state_dir} is of an earlier version: `goclaw restart` first")
     make_private(config.state_dir)
     # A person's own workspace first: of two notes of one name that one keeps it.
-    workspaces = [user.workspace for user in users.all() if user.workspace] + [config.workspace_path]
+    configured = place_of(config, None).root
+    others = (place.root for place in places_of(config, users.all()).values() if place.root != configured)
     try:
-        move_notes(folder, [path.expanduser().absolute() for path in workspaces])
+        move_notes(folder, [*others, configured])
     except OSError as error:
         raise StateError(unusable(config.state_dir, error)) from error
 
 
-def _prepare_workspace(root: Path) -> None:
+def _prepare(config: Config, place: WorkspacePlace) -> None:
+    root, shared = place.root, place.shared
     try:
-        if root.exists():
-            return
-        root.mkdir(parents=True, mode=0o700)
-        write_templates(root)
+        if shared is not None:
+            _make_workspace(shared)
+            if not config.people_path.exists():
+                config.people_path.mkdir(mode=0o700)
+                log.info(MOVED_NOTHING, config.people_path, shared, SHARED)
+        _make_workspace(root)
+        if shared is not None and not link_shared(root, shared):
+            log.warning("%s hides the shared folder from commands: rename it", root / SHARED)
     except OSError as error:
         raise StateError(f"the workspace {root} cannot be made: {error.strerror}") from error
+
+
+def _make_workspace(root: Path) -> None:
+    if not root.exists():
+        root.mkdir(parents=True, mode=0o700)
+        write_templates(root)
 
 
 @dataclass(slots=True)
@@ -277,7 +293,7 @@ def quickstart_tools(root: Path, foundation: Foundation, listing: ToolListing) -
 
     A tool of the operator's own must stay unknown to a person who may not use it.
     """
-    people = [user.key for user in foundation.users.all() if foundation.environment.root(user.key) == root]
+    people = [user.key for user in foundation.users.all() if foundation.environment.place(user.key).root == root]
     actors = [Actor(key, "quickstart") for key in people]
     return [
         shown

@@ -26,6 +26,7 @@ from goclaw.app.status import details, watch_faults
 from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
+from goclaw.auth.workplaces import in_words
 from goclaw.config.listening import CLIENTS, is_loopback, listens
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
@@ -244,10 +245,12 @@ def _pairing(app: App) -> Pairing:
     )
 
 
-def _rights(app: App, actor: Actor) -> str:
-    """Describe an actor's rights, for /whoami."""
+def _rights(app: App, actor: Actor, session: str) -> str:
+    """Describe an actor's rights and workspace in a session, for /whoami."""
+    foundation = app.foundation
     tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
-    return f"Role: {app.foundation.access.role(actor)}\nTools: {tools}"
+    workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
+    return f"Role: {foundation.access.role(actor)}\nWorkspace: {workspace}\nTools: {tools}"
 
 
 async def _prune(app: App) -> None:

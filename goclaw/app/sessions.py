@@ -70,10 +70,10 @@ class SessionParts:
         ports: SessionPorts,
         database: Database,
         transcriber: Transcriber | None,
-        is_alone: Callable[[Actor], bool],
+        is_alone: Callable[[Actor, str], bool],
         blank_audit: BlankAudit,
     ) -> None:
-        """`is_alone`: whether no other user works in the actor's workspace. `blank_audit`: for what is forgotten."""
+        """`is_alone`: whether a session's workspace is the actor's alone. `blank_audit`: for what is forgotten."""
         self.ports = ports
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
@@ -101,7 +101,7 @@ class SessionParts:
         *,
         details: Callable[[str], Awaitable[Details]],
         engine: Engine,
-        rights: Callable[[Actor], str],
+        rights: Callable[[Actor, str], str],
         tools: ToolListing,
         pairing: Pairing | None = None,
     ) -> CommandPorts:
@@ -147,7 +147,7 @@ class SessionParts:
             book=self.costs.book,
         )
 
-    def _maintenance(self, is_alone: Callable[[Actor], bool]) -> MaintenanceQueue:
+    def _maintenance(self, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:
         ports, config = self.ports, self.ports.config
         return MaintenanceQueue(
             checkpoints=Checkpoints(
@@ -235,7 +235,7 @@ def build_sessions(
     clock: Clock,
     environment: ToolEnvironment,
     hooks: Hooks,
-    is_alone: Callable[[Actor], bool],
+    is_alone: Callable[[Actor, str], bool],
     journal: Journal,
     models: Models,
     outbox: Outbox,

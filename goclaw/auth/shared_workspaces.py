@@ -1,9 +1,10 @@
 """Who shares a workspace: there, changes of prompt files need an approval (`workspace.approved_files`)."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import places_of
 from goclaw.config.policies import ADMIN
 from goclaw.config.schema import Config
 from goclaw.config.state import PROMPT_FILES
@@ -16,23 +17,21 @@ def approved_files(config: Config, users: Users, clock: Clock) -> ApprovedFiles:
     """Return the approved prompt files in the state folder of a configuration."""
 
     def shared(root: Path) -> bool:
-        return is_shared(users.all(), config.workspace_path, root)
+        return is_shared(config, users.all(), root)
 
     return ApprovedFiles(config.state_dir / PROMPT_FILES, shared, lambda: users.in_force, clock)
 
 
-def users_within(users: Iterable[User], default: Path, folder: Path) -> list[User]:
-    """Return the users who can write in a folder: it is their workspace or lies in it. Reads the disk.
+def users_within(config: Config, users: Sequence[User], folder: Path) -> list[User]:
+    """Return those of all users who can write in a folder. Reads the disk.
 
-    Args:
-        users: all of them.
-        default: the workspace of users without one of their own.
-        folder: the folder.
+    It is their workspace, or what that shows as `shared/`, or lies in one of these.
     """
-    return [user for user in users if lies_inside(folder, (user.workspace or default).expanduser())]
+    places = places_of(config, users)
+    return [user for user in users if any(lies_inside(folder, place) for place in places[user.key].folders)]
 
 
-def is_shared(users: Iterable[User], default: Path, folder: Path) -> bool:
+def is_shared(config: Config, users: Sequence[User], folder: Path) -> bool:
     """Whether somebody who is no admin writes in a folder beside others; for the arguments see `users_within`."""
-    found = users_within(users, default, folder)
+    found = users_within(config, users, folder)
     return len(found) > 1 and any(ADMIN not in user.roles for user in found)

@@ -8,14 +8,14 @@ import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.config.keys import Loc
 from goclaw.config.locate import Located, parse_json
 from goclaw.config.report import json_type, problem_line, problem_lines
-from goclaw.config.values import absolute
+from goclaw.config.values import Workplace, absolute
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK
 from goclaw.core.files import FileLook, decode, only_writer, read_bytes, replace_file, shown_path
@@ -32,6 +32,8 @@ LOOK_SECONDS = 0.8
 """Between two looks at the file. Reading it costs microseconds and sees every way of replacing a file, also in
 containers and on network folders, where change notifications are lost."""
 
+_WORKPLACES: Mapping[str, Workplace] = {word: word for word in get_args(Workplace)}
+
 log = logging.getLogger(__name__)
 
 
@@ -46,8 +48,9 @@ class User:
     """A selection (see `goclaw.core.selection`); None: every tool."""
     session: str | None = None
     """Replaces the session that the user would have of their own."""
-    workspace: Path | None = None
-    """Replaces the configured workspace for this user."""
+    workspace: Path | Workplace | None = None
+    """A folder, or which of the two that the configuration knows; None: as roles and the configuration say. See
+    `workplaces`."""
     groups: bool = True
     """Whether the user may speak in groups, where the bot may: not who was let in by pairing."""
     timezone: str = ""
@@ -214,6 +217,7 @@ def add_user(
     roles: Collection[str] = ("user",),
     allowed_tools: Collection[str] | None = None,
     groups: bool = True,
+    workspace: str = "",
 ) -> None:
     """Write one more entry into the file (made when missing, mode 0600), at once or not at all; the rest stays.
 
@@ -227,6 +231,10 @@ def add_user(
         entry["allowedTools"] = list(allowed_tools)
     if not groups:
         entry["groups"] = False
+    if workspace:
+        if problem := _text_problem("workspace", workspace):
+            raise ConfigError(f"{key}: workspace: {problem}")
+        entry["workspace"] = workspace
     target = path.resolve()
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -284,10 +292,17 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
         roles=frozenset(entry.roles),
         allowed_tools=frozenset(entry.allowedTools) if "allowedTools" in entry.model_fields_set else None,
         session=entry.session or None,
-        workspace=absolute(Path(entry.workspace), base.absolute()) if entry.workspace else None,
+        workspace=_workspace(entry.workspace, base.absolute()),
         groups=entry.groups,
         timezone=entry.timezone,
     )
+
+
+def _workspace(said: str, base: Path) -> Path | Workplace | None:
+    """Return what `workspace` means. A folder of earlier versions that has one of the two words for its name stays."""
+    if (word := _WORKPLACES.get(said)) and not (base / said).is_dir():
+        return word
+    return absolute(Path(said), base) if said else None
 
 
 def _read(path: Path) -> bytes | None:

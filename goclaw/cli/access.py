@@ -12,11 +12,14 @@ import typer
 
 from goclaw.auth.tokens import add_token, read_tokens, revoke_token
 from goclaw.auth.users import User, Users, add_user, login_name
+from goclaw.auth.workplaces import place_of
 from goclaw.cli.frame import say, show
 from goclaw.cli.options import load, spelling
+from goclaw.config.schema import Config
 from goclaw.core.clock import RealClock
 from goclaw.core.files import shown_path
 from goclaw.errors import ConfigError
+from goclaw.workspace import SHARED
 
 users_app = typer.Typer(
     add_completion=False,
@@ -43,8 +46,9 @@ def check(context: typer.Context) -> None:
 @users_app.command("list")
 def list_users(context: typer.Context) -> None:
     """Print who may use GoClaw, and which tools."""
-    for user in Users.read(load(context).config.users_path).all():
-        show(user_line(user))
+    config = load(context).config
+    for user in Users.read(config.users_path).all():
+        show(user_line(user, config))
 
 
 @users_app.command("add")
@@ -56,26 +60,32 @@ def add_person(
     tool: Annotated[
         list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
     ] = None,
+    workspace: Annotated[
+        str,
+        typer.Option(help="`own`, `shared`, or a folder; not given: what `workspaces` and roles say."),
+    ] = "",
 ) -> None:
     """Add one person to users.json; a running daemon follows within two seconds."""
     loaded = load(context)
     path = loaded.config.users_path
-    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool)
+    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace)
     users = Users.read(path)
     added = users.get(key)
     if added:
         for warning in spelling(loaded, [added]):
             say(f"warning: {warning}")
-        print(f"{shown_path(path)}: added {user_line(added)}")
+        print(f"{shown_path(path)}: added {user_line(added, loaded.config)}")
 
 
-def user_line(user: User) -> str:
+def user_line(user: User, config: Config) -> str:
     """Format one line about a user."""
+    place = place_of(config, user)
+    own = f"workspace {shown_path(place.root)}" if user.workspace or place.shared else ""
     tools = "all tools" if user.allowed_tools is None else ", ".join(sorted(user.allowed_tools)) or "no tools"
     parts = [user.key, user.name, f"[{', '.join(sorted(user.roles))}]" if user.roles else "", tools]
     extras = [
         f"session {user.session}" if user.session else "",
-        f"workspace {user.workspace}" if user.workspace else "",
+        f"{own}, with {SHARED}/" if place.shared else own,
     ]
     return "  ".join(part for part in (*parts, *extras) if part)
 

@@ -15,6 +15,7 @@ import typer
 
 from goclaw.auth.access import own_session
 from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import places_of
 from goclaw.cli.frame import say
 from goclaw.cli.options import load, spelling
 from goclaw.config.document import effective, example, markdown
@@ -25,6 +26,7 @@ from goclaw.core.files import shown_path
 from goclaw.llm.open import check_caching
 from goclaw.ops.doctor import examine
 from goclaw.ops.doctor.security import weak_spots
+from goclaw.workspace import SHARED
 
 config_app = typer.Typer(
     add_completion=False,
@@ -109,11 +111,14 @@ def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
     owner = "the owner of the state folder"
     folders: dict[Path, list[str]] = {config.workspace_path: [owner]}
     sessions: dict[str, list[str]] = {}
+    places = places_of(config, users)
     for user in users:
-        folders.setdefault(user.workspace or config.workspace_path, []).append(_label(user))
+        for folder in places[user.key].folders:
+            folders.setdefault(folder, []).append(_label(user))
         sessions.setdefault(user.session or own_session(user.key), []).append(_label(user))
     for folder, people in folders.items():
-        yield f"workspace {shown_path(folder)}, files and memory: {', '.join(people)}"
+        shown = f", {SHARED}/ of the others" if any(place.shared == folder for place in places.values()) else ""
+        yield f"workspace {shown_path(folder)}{shown}, files and memory: {', '.join(people)}"
         if len(people) > 1:
             files = "AGENTS.md, SOUL.md …"
             yield f"instructions to the agent in {shown_path(folder)} ({files}): each of them may write them"

@@ -94,5 +94,5 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
 async def _use_all_workspaces(environment: "Environment", users: Users, owner: Actor) -> None:
     """Add every existing workspace to those whose files are indexed."""
     for actor in (owner, *(Actor(user.key, "cli") for user in users.all())):
-        if environment.root(actor.key).is_dir():
+        if environment.place(actor.key).root.is_dir():
             await environment.memory.files(await environment.workspace(actor), actor.key)

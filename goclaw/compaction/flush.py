@@ -70,9 +70,9 @@ class Flush:
         access: Access,
         environment: ToolEnvironment,
         compactor: Compactor,
-        is_alone: Callable[[Actor], bool],
+        is_alone: Callable[[Actor, str], bool],
     ) -> None:
-        """`is_alone`: whether the actor's workspace has no other users, so that the notes are the workspace's own."""
+        """`is_alone`: whether the actor's workspace in a session has no other users, so that the notes are its own."""
         self._settings = environment.config.memory.flush
         self._compactor = compactor
         self._is_alone = is_alone
@@ -119,9 +119,9 @@ class Flush:
         if not notes or session.gone or session.cleared != cleared or not self._may_write(actor, session.mode):
             return
         try:
-            is_alone = await asyncio.to_thread(self._is_alone, actor)
+            is_alone = await asyncio.to_thread(self._is_alone, actor, session.key)
             folder = MEMORY if is_alone else notes_folder(actor.key)
-            await _append(await self._environment.workspace(actor), folder, notes, now)
+            await _append(await self._environment.workspace(actor, session.key), folder, notes, now)
         except GoclawError as error:
             log.warning("notes of %s could not be kept: %s", session.key, error)
         else:

@@ -232,6 +232,9 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield ("policy", "mode"), "`bypass` needs `policy.allow_bypass: true`"
     if lies_inside(config.users_path, config.workspace_path):
         yield ("users_file",), "should not lie inside the workspace: the agent could give itself rights; move one"
+    if lies_inside(config.workspace_path, config.people_path):
+        message = "should not lie in `people` of the state folder, where the workspaces of single persons are; move it"
+        yield ("workspace",), message
     if lies_inside(config.state_dir, config.workspace_path):
         loc = ("workspace",) if config.workspace else ("state_dir",)
         yield loc, "the state folder must not lie inside the workspace: the agent could read its secrets; move one"

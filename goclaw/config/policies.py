@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.section import Section
-from goclaw.config.values import Duration, Mode, Names, Row, Selection
+from goclaw.config.values import Duration, Mode, Names, Row, Selection, Workplace
 from goclaw.core.selection import parsed
 
 ADMIN, USER = "admin", "user"
@@ -114,6 +114,11 @@ class RoleSettings(Section):
         "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
     )
     other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
+    workspace: Workplace | None = Field(
+        None,
+        description="`own`: a workspace of their own, as with `workspaces: per-person`; `shared`: the configured one. "
+        "Not set: what `workspaces` says. `own` of one role goes before `shared` of another.",
+    )
 
 
 class LimitSettings(Section):

@@ -317,6 +317,11 @@ class Config(Sections):
     workspace: Folder | None = Field(
         None, description="Where the agent works; not set: `workspace` in the state folder."
     )
+    workspaces: Literal["shared", "per-person"] = Field(
+        "shared",
+        description="`shared`: everybody in users.json works in `workspace`. `per-person`: each has a folder of their "
+        "own in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json go before it.",
+    )
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
@@ -398,6 +403,11 @@ class Config(Sections):
     def workspace_path(self) -> Path:
         """The workspace folder, absolute."""
         return self.workspace or self.state_dir / "workspace"
+
+    @property
+    def people_path(self) -> Path:
+        """The folder of the workspaces that belong to one person each."""
+        return self.state_dir / "people"
 
     @property
     def users_path(self) -> Path:

@@ -224,6 +224,8 @@ Mode = Literal["default", "accept-edits", "plan", "bypass"]
 """Permission modes."""
 ToolProfile = Literal["auto", "core", "index", "all"]
 """Number of its tools that a model is shown (`toolkit.offering`)."""
+Workplace = Literal["own", "shared"]
+"""A workspace that belongs to one person, or the configured one."""
 QueueMode = Literal["queue", "collect", "steer", "interrupt"]
 """Handling of a message that comes while a turn of its session runs; `sessions.queueing` describes it."""
 Point = Literal[

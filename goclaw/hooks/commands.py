@@ -53,7 +53,7 @@ class HookEnvironment(Protocol):
 
     def audit(self, entry: AuditEntry) -> None: ...
 
-    async def workspace(self, actor: Actor) -> Workspace: ...
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace: ...
 
 
 class _Answer(BaseModel):
@@ -99,8 +99,8 @@ class CommandHook:
 
     async def _run(self, event: HookEvent) -> tuple[int, bytes, str]:
         """Exit code, standard output, standard error."""
-        workspace = await self.environment.workspace(event.actor)
-        await asyncio.to_thread(self._refuse_others_program, workspace.root)
+        workspace = await self.environment.workspace(event.actor, event.session)
+        await asyncio.to_thread(self._refuse_others_program, workspace)
         argv = (program_of(self.settings, workspace.root), *self.settings.command[1:])
         async with AsyncExitStack() as stack:
             read_end, write_end = os.pipe()
@@ -108,7 +108,7 @@ class CommandHook:
             given.enter_context(closing(write_end))
             errors = await stack.enter_async_context(reading(read_end))
             command = SandboxCommand(argv, workspace.root, self._variables(), stdin=_told(event), stderr=write_end)
-            process = await stack.enter_async_context(await self._start(command, event))
+            process = await stack.enter_async_context(await self._start(command, event, workspace.shared))
             given.close()
             said = bytearray()
             async with background(_keep_beginning(chunks(errors), said), "what a hook says") as saying:
@@ -120,17 +120,18 @@ class CommandHook:
                 raise HookFailed(f"its answer is longer than {MAX_BYTES >> 10} KB")
             return code, output, said.decode(errors="replace").strip()
 
-    def _refuse_others_program(self, workspace: Path) -> None:
+    def _refuse_others_program(self, workspace: Workspace) -> None:
         """Refuse a program that users who are no admins can write: they would decide in its place."""
-        if not self.environment.approved_files.is_shared(workspace):
-            return
-        if found := next(_own_files(self.settings.command, workspace), None):
-            raise HookFailed(
-                f"{found} lies in the workspace {workspace}, where others than admins write: move it out, and give its "
-                "whole path"
-            )
+        for folder in filter(None, (workspace.root, workspace.shared)):
+            if not self.environment.approved_files.is_shared(folder):
+                continue
+            if found := next(_files_in(folder, self.settings.command, workspace.root), None):
+                words = f"{found} lies in the workspace {folder}, where others than admins write"
+                raise HookFailed(f"{words}: move it out, and give its whole path")
 
-    async def _start(self, command: SandboxCommand, event: HookEvent) -> AbstractAsyncContextManager[Process]:
+    async def _start(
+        self, command: SandboxCommand, event: HookEvent, shared: Path | None
+    ) -> AbstractAsyncContextManager[Process]:
         config, workspace = self.environment.config, command.cwd
         if self.uncontained is not None:
             return self.uncontained.run(command, Policy(workspace, limits=Limits()))
@@ -139,7 +140,8 @@ class CommandHook:
             rule = "tools.network"
             self.environment.audit(AuditEntry("exec.connect", place, event.actor, event.session, reached, rule, why))
 
-        policy = await policy_for(config, workspace, told, _elsewhere(command.argv, workspace))
+        readable = _elsewhere(command.argv, workspace)
+        policy = await policy_for(config, workspace, told, readable, shared=shared)
         return self.environment.sandbox.run(command, policy)
 
     def _variables(self) -> Mapping[str, str]:
@@ -161,14 +163,14 @@ def program_of(settings: HookSettings, workspace: Path) -> str:
     return found
 
 
-def _own_files(words: Sequence[str], workspace: Path) -> Iterator[str]:
-    """Yield the words of a command that name a file in the workspace; a program that is not there yet, too."""
+def _files_in(folder: Path, words: Sequence[str], workspace: Path) -> Iterator[str]:
+    """Yield the words of a command in a workspace that name a file in `folder`; a program not there yet, too."""
     program, *rest = words
-    if "/" in program and lies_inside(workspace / program, workspace):
+    if "/" in program and lies_inside(workspace / program, folder):
         yield program
     for word in rest:
         place = workspace / word.rpartition("=")[2]
-        if place.is_file() and lies_inside(place, workspace):
+        if place.is_file() and lies_inside(place, folder):
             yield word
 
 

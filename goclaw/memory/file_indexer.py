@@ -23,7 +23,7 @@ from goclaw.memory.chunks import chunk_markdown, lines_of
 from goclaw.memory.index import notes
 from goclaw.memory.index.database import IndexFile
 from goclaw.memory.index.notes import FileVersion, IndexedNote
-from goclaw.workspace import USERS, GlobMatch, Opened, Workspace
+from goclaw.workspace import SHARED, USERS, GlobMatch, Opened, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +131,7 @@ class FileIndexer:
         self._index = index
         self._works_in = works_in
         self._patterns = (*MEMORY_FILES, *_patterns(settings.paths))
+        self._shared_patterns = tuple(f"{SHARED}/{pattern}" for pattern in self._patterns)
         self._clock = clock or RealClock()
         self._workspaces: dict[str, _Swept] = {}
 
@@ -205,7 +206,9 @@ class FileIndexer:
 
     async def _entries(self, workspace: Workspace) -> list[GlobMatch]:
         """List the files, each with the rights of its owner, so that no name leads to another user's file."""
-        entries = await workspace.seen_by("").walk(self._patterns, MAX_FILES + 1)
+        # Of the shared folder the same files, so that a search finds what its person may read, and no more.
+        wanted = (*self._patterns, *self._shared_patterns) if workspace.shared else self._patterns
+        entries = await workspace.seen_by("").walk(wanted, MAX_FILES + 1)
         for folder in await workspace.seen_by_all().paths_in(USERS):
             key, left = PurePosixPath(folder).name, MAX_FILES + 1 - len(entries)
             if folder.endswith("/") and left > 0 and self._works_in(key, workspace.root):

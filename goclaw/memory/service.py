@@ -18,6 +18,7 @@ from typing import TypeVar
 from goclaw.config.schema import Config
 from goclaw.config.state import NOTES, private_paths
 from goclaw.core.clock import Clock
+from goclaw.core.records import record
 from goclaw.core.supervise import background, ends_within, keep_running
 from goclaw.errors import StateError, ToolError
 from goclaw.memory import excerpts
@@ -55,6 +56,14 @@ NO_TRANSCRIPTS = (
 )
 
 
+@record
+class _Searched:
+    """A workspace that is searched."""
+
+    root: Path
+    shared: Path | None = None
+
+
 class Memory:
     """The `MemoryPort`; made by `open_memory`."""
 
@@ -80,9 +89,9 @@ class Memory:
         self._file_indexer = FileIndexer(index, config.memory, clock, works_in)
         self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
         self._vector_search = VectorSearch(index, embedders, clock, alone=alone)
-        self._roots: dict[str, Path] = {}
+        self._roots: dict[str, _Searched] = {}
         """The workspaces that are searched, by name."""
-        self._watch = asyncio.Queue[Path]()
+        self._watch = asyncio.Queue[_Searched]()
         self._remake = asyncio.Event()
         self._remaking: asyncio.Task[None] | None = None
         self._clearing = asyncio.Lock()
@@ -197,8 +206,11 @@ class Memory:
     def use(self, workspace: Workspace) -> None:
         """Search and watch a workspace from now on."""
         if name_of(workspace) not in self._roots:
-            self._roots[name_of(workspace)] = workspace.root
-            self._watch.put_nowait(workspace.root)
+            self._search(_Searched(workspace.root, workspace.shared))
+
+    def _search(self, searched: _Searched) -> None:
+        self._roots[str(searched.root)] = searched
+        self._watch.put_nowait(searched)
 
     async def run(self) -> None:
         """Run the background work until cancelled."""
@@ -211,9 +223,9 @@ class Memory:
             for name, work in self._work().items():
                 group.create_task(keep_running(name, work, self._clock), name=name)
             while True:
-                root = await self._watch.get()
-                name = f"memory files of {root}"
-                group.create_task(keep_running(name, partial(self._follow, root), self._clock), name=name)
+                searched = await self._watch.get()
+                name = f"memory files of {searched.root}"
+                group.create_task(keep_running(name, partial(self._follow, searched), self._clock), name=name)
 
     async def _clear(self) -> None:
         """Remove the rest of a rebuild whose process was killed: it contains words, too."""
@@ -230,8 +242,7 @@ class Memory:
             await self._if_writable(self._mended(self._drop_talk))
         root = self._config.workspace_path.expanduser().absolute()
         if str(root) not in self._roots and await asyncio.to_thread(root.is_dir):
-            self._roots[str(root)] = root
-            self._watch.put_nowait(root)
+            self._search(_Searched(root))
 
     def _work(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """Return the tasks that are restarted when they fail, by name."""
@@ -242,16 +253,17 @@ class Memory:
         }
         return {**work, "memory of conversations": self._transcript_indexer.run} if self._transcript_indexer else work
 
-    async def _follow(self, root: Path) -> None:
+    async def _follow(self, searched: _Searched) -> None:
         """Sweep a workspace whenever something changes in it."""
         async with (
-            self._workspace(root) as workspace,
+            self._workspace(searched) as workspace,
             watched(workspace, self._config.memory.paths, self._clock, partial(self._sweep, workspace)),
         ):
             await asyncio.Event().wait()
 
-    def _workspace(self, root: Path) -> Workspace:
-        return Workspace(root, private_paths(self._config), notes=self._config.state_dir / NOTES)
+    def _workspace(self, searched: _Searched) -> Workspace:
+        denied, notes = private_paths(self._config), self._config.state_dir / NOTES
+        return Workspace(searched.root, denied, notes=notes, shared=searched.shared, spared=[self._config.people_path])
 
     async def _fresh(self, workspace: Workspace) -> None:
         """Index the latest files, unless that takes long: the workspace is followed anyway."""
@@ -298,8 +310,8 @@ class Memory:
 
     async def _fill_anew(self, fresh: IndexFile) -> None:
         file_indexer = FileIndexer(fresh, self._config.memory, self._clock, self._works_in)
-        for root in list(self._roots.values()):
-            async with self._workspace(root) as workspace:
+        for searched in list(self._roots.values()):
+            async with self._workspace(searched) as workspace:
                 await file_indexer.sweep(workspace)
         if self._feed:
             transcript_indexer = TranscriptIndexer(fresh, self._feed, self._clock)

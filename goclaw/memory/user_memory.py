@@ -19,10 +19,10 @@ import orjson
 from goclaw.core.records import record
 from goclaw.errors import InvalidInput, ToolError
 from goclaw.memory.base import notes_folder
-from goclaw.workspace import ABSENT, FileStamp, GlobMatch, Opened, Workspace, again_when_changed
+from goclaw.workspace import ABSENT, SHARED, FileStamp, GlobMatch, Opened, Workspace, again_when_changed
 
 SHARED_FOLDER = "memory"
-"""The folder shared by all users."""
+"""The folder shared by all users: of the workspace, or of the folder that it shows as `shared/`."""
 
 VALUES_FILE = "values.json"
 MAX_KEY, MAX_VALUE = 100, 10_000
@@ -74,7 +74,8 @@ def place_of(workspace: Workspace, key: str, *, shared: bool) -> MemoryFolder:
         ToolError: the key names no folder.
     """
     if shared:
-        return MemoryFolder(workspace.seen_by(""), SHARED_FOLDER)
+        folder = f"{SHARED}/{SHARED_FOLDER}" if workspace.shared else SHARED_FOLDER
+        return MemoryFolder(workspace.seen_by(""), folder)
     if key in ("", ".", "..") or "/" in key or "\0" in key:
         raise ToolError(f"nothing can be kept for {key or 'nobody'}: no folder can have that name; use shared")
     return MemoryFolder(workspace.seen_by(key), notes_folder(key))

@@ -13,7 +13,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import ToolError
-from goclaw.workspace import Workspace
+from goclaw.workspace import SHARED, Workspace
 from goclaw.workspace.hints import Hints, NothingTold, open_hints
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,9 @@ async def watched(
         paths: `memory.paths`. The workspace itself and wildcards are not watched: with them a sweep runs each minute.
         changed: sweeps. Called again after a growing pause when it raises.
     """
-    watching = _Watching(workspace, (*_SOURCES, *paths), clock, changed)
+    sources = [*_SOURCES, *paths]
+    sources += [f"{SHARED}/{source}" for source in sources] if workspace.shared else []
+    watching = _Watching(workspace, sources, clock, changed)
     async with background(keep_running("watching memory files", watching.run, clock), "watching memory files"):
         yield
 
@@ -99,7 +101,8 @@ class _Watching:
         self._clock = clock
         self._changed = changed
         self._told = False
-        self._searches_unwatched = any(source in _TOO_LARGE or not _WILDCARDS.isdisjoint(source) for source in sources)
+        wanted = [source.removeprefix(f"{SHARED}/") for source in sources]
+        self._searches_unwatched = any(each in _TOO_LARGE or not _WILDCARDS.isdisjoint(each) for each in wanted)
 
     async def run(self) -> None:
         """Watch until cancelled, anew whenever folders appear or disappear."""

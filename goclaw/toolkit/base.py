@@ -96,8 +96,8 @@ class ToolEnvironment(Protocol):
         """Record what was decided and done in the audit log."""
         ...
 
-    async def workspace(self, actor: Actor) -> Workspace:
-        """Return the workspace that `actor` works in."""
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
+        """Return the workspace that `actor` works in, in that session: a group's may be another one."""
         ...
 
 

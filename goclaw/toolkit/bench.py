@@ -55,7 +55,7 @@ class _Environment:
     opened: Workspace
     approved_files: ApprovedFiles = field(default_factory=ApprovedFiles)
 
-    async def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
         return self.opened
 
 

@@ -323,7 +323,7 @@ class Dispatcher:
 
     async def _context(self, watch: Watch) -> ToolContext:
         scope = watch.scope
-        home = await self._environment.workspace(scope.actor)
+        home = await self._environment.workspace(scope.actor, scope.session)
         return ToolContext(
             actor=scope.actor,
             session=scope.session,

@@ -48,6 +48,7 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
             ctx.workspace.root,
             environment(ctx.config.tools.exec)["PATH"],
             contained=ctx.sandbox.tier != "off",
+            shared=ctx.workspace.shared,
         )
         seconds = settings.timeout or ctx.config.tools.exec.timeout
         shorten = shorten_words(words) if ctx.compress else None

@@ -185,9 +185,11 @@ async def bg_exec(
     given = None if stdin is None else encoded(stdin, "stdin")
     folder = await ctx.workspace.folder(working_dir or ".")
     contained = ctx.sandbox.tier != "off"
-    path = environment(settings)["PATH"]
+    path, places = environment(settings)["PATH"], ctx.workspace
     wanted = _in_folder(command, working_dir)
-    program = await asyncio.to_thread(find_program, wanted, ctx.workspace.root, path, contained=contained)
+    program = await asyncio.to_thread(
+        find_program, wanted, places.root, path, contained=contained, shared=places.shared
+    )
     info = await start_task(
         ctx,
         (program, *words[1:]),

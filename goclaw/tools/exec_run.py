@@ -198,7 +198,7 @@ async def policy_of(ctx: ToolContext) -> Policy:
             AuditEntry("exec.connect", place, ctx.actor, ctx.session, reached, rule, why, turn=ctx.turn)
         )
 
-    return await policy_for(ctx.config, ctx.home.root, told)
+    return await policy_for(ctx.config, ctx.home.root, told, shared=ctx.home.shared)
 
 
 def shorten_line(line: str) -> Shorten:

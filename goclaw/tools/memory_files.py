@@ -22,7 +22,7 @@ from goclaw.specs import Example, SideEffect
 from goclaw.toolkit.base import ToolContext, offered, tool
 from goclaw.toolkit.results import BoundedResult, Result
 from goclaw.toolkit.scheduling import ResourceUse
-from goclaw.workspace import Opened
+from goclaw.workspace import SHARED, Opened
 
 OTHER_WORDS = "try other words before you give up: names, synonyms, the words that the note would use"
 """The advice for an empty result; a second query finds much that the first one missed."""
@@ -55,7 +55,7 @@ def whose(ctx: ToolContext) -> str:
 
 def memory_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
     """Return the files read: a memory file written earlier in the same answer is found."""
-    return ResourceUse(reads=("MEMORY.md", "memory", *ctx.config.memory.paths))
+    return ResourceUse(reads=("MEMORY.md", "memory", SHARED, *ctx.config.memory.paths))
 
 
 def needs_search(config: Config) -> str:

@@ -27,7 +27,7 @@ from goclaw.errors import ToolError
 from goclaw.execution.sandbox.confined_program import can_confine, running_confined
 from goclaw.tools.lines import MAX_LINE, skip
 from goclaw.tools.text import as_utf8, is_wide
-from goclaw.workspace import USERS, FileQuery, FoundFiles, Opened, Workspace
+from goclaw.workspace import SHARED, USERS, FileQuery, FoundFiles, Opened, Workspace, part_of_shared
 from goclaw.workspace.finding import NEVER
 
 MAX_IN_FILE = 1_000
@@ -101,10 +101,30 @@ async def search_folder(query: Query, workspace: Workspace) -> LineMatches:
     folder, began = query.wanted.folder, time.monotonic()
     if not can_confine() or _is_within(folder, USERS):
         return await _search_texts_of(query, workspace, await _found(query, workspace))
+    shared = workspace.shared
+    if shared and (inside := part_of_shared(folder)) is not None:
+        return await _search_shared(query, program, shared, inside)
     notes = await _search_notes(query, workspace) if _is_within(USERS, folder) else None
     query = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
     found = await _search_disk(query, program, root)
+    if shared and folder == "." and query.wanted.recursive:
+        left = replace(query, seconds=max(0, began + query.seconds - time.monotonic()))
+        # A pattern is one of the whole path: the caller looks at it.
+        left = replace(left, wanted=replace(query.wanted, patterns=()))
+        found = _together(found, await _search_shared(left, program, shared, "."))
     return found if notes is None else _together(found, notes)
+
+
+async def _search_shared(query: Query, program: str, shared: Path, folder: str) -> LineMatches:
+    """Every matching line below a folder of the shared one, under the paths that the workspace shows."""
+    found = await _search_disk(replace(query, wanted=replace(query.wanted, folder=folder)), program, shared)
+
+    async def where(paths: Sequence[str]) -> Spots:
+        spots = await found.spots([str(part_of_shared(path)) for path in paths])
+        return {f"{SHARED}/{path}": each for path, each in spots.items()}
+
+    counts = {f"{SHARED}/{path}": count for path, count in found.counts.items()}
+    return LineMatches(counts, found.complete, [f"{SHARED}/{path}" for path in found.oversized], where)
 
 
 async def _search_disk(query: Query, program: str, root: Path) -> LineMatches:

@@ -169,7 +169,7 @@ class AgentServices(TurnServices):
         if agent_run.membership:
             about = f"{ABOUT}\n\n{agent_run.membership.briefing}"
         try:
-            system = await context.system(actor, agent_run.settings, offering, about, agent_run.about)
+            system = await context.system(actor, session.key, agent_run.settings, offering, about, agent_run.about)
         except StateError as error:
             # The workspace's trouble, not the journal's: the user must see it.
             raise GoclawError(str(error)) from error

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from goclaw.agent.context.untrusted_content import OF_THE_SENDER
 from goclaw.channels.base import Channel
-from goclaw.core.events import Actor, Attachment, Inbound
+from goclaw.core.events import Attachment, Inbound
 from goclaw.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
 from goclaw.core.records import record
 from goclaw.core.redact import mask, mask_known
@@ -102,7 +102,7 @@ class Attachments:
                 parts += await self._open(inbound, attachment, data)
             else:
                 images.append(image)
-                parts.append((await self._picture(inbound.actor, attachment, image, data), ""))
+                parts.append((await self._picture(inbound, attachment, image, data), ""))
         text, foreign = joined(parts)
         return UserMessage(text, tuple(images), foreign)
 
@@ -128,28 +128,28 @@ class Attachments:
         mime = image_type(data) if attachment.name else attachment.mime
         return Image(await self.environment.blobs.put(data, mime), mime) if mime is not None else None
 
-    async def _picture(self, actor: Actor, attachment: Attachment, image: Image, data: bytes) -> str:
+    async def _picture(self, inbound: Inbound, attachment: Attachment, image: Image, data: bytes) -> str:
         """Keep the picture as a file, too: tools work on files, and a model without eyes learns that it is there.
 
         Returns the line about it, empty where the sender may keep no files: the picture itself is before the model.
         """
-        if self.registry.find(WRITE, actor) is None:
+        if self.registry.find(WRITE, inbound.actor) is None:
             return ""
         name = safe_name(attachment.name or picture_name(image.blob, image.mime), image.mime)
-        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(actor, name, data)}]"
+        return f"[{_called(attachment)}, {in_words(len(data))}: {await self._save(inbound, name, data)}]"
 
     async def _open(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         match attachment.kind:
             case "voice" | "audio" | "video_note":
                 by_sender = attachment.origin is None or attachment.origin.kind is SourceKind.PERSON
                 spoken = attachment.kind != "audio" and by_sender and not inbound.forwarded
-                return await self._recording(inbound.actor, attachment, data, spoken=spoken)
+                return await self._recording(inbound, attachment, data, spoken=spoken)
             case "image" | "document" | "video" | "animation":
-                return await self._document(inbound.actor, attachment, data)
+                return await self._document(inbound, attachment, data)
 
-    async def _document(self, actor: Actor, attachment: Attachment, data: bytes) -> list[Piece]:
+    async def _document(self, inbound: Inbound, attachment: Attachment, data: bytes) -> list[Piece]:
         name = safe_name(attachment.name, attachment.mime, attachment.kind)
-        place = await self._save(actor, name, data)
+        place = await self._save(inbound, name, data)
         text = await asyncio.to_thread(text_of, data, name, attachment.mime)
         head = f"{_called(attachment)}, {in_words(len(data))}"
         if text is None:
@@ -161,7 +161,7 @@ class Attachments:
             place = f"{place}; the first {limit:,} of {len(text):,} characters follow"
         return [(f"[{head}: {place}]", ""), (shown, f"the file {name}", IN_A_FILE)]
 
-    async def _recording(self, actor: Actor, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
+    async def _recording(self, inbound: Inbound, attachment: Attachment, data: bytes, *, spoken: bool) -> list[Piece]:
         """Return the transcript; `spoken`: by the sender. Without one, and of sound files and film, a file is kept."""
         mime = attachment.mime if attachment.kind == "video_note" else sound_type(data) or attachment.mime
         name = recording_name(attachment.name, mime, attachment.kind)
@@ -173,7 +173,7 @@ class Attachments:
             log.warning("a %s could not be transcribed: %s", attachment.kind, failed)
         head = _called(attachment)
         if attachment.kind != "voice" or failed:
-            head = f"{head}, {in_words(len(data))}, {await self._save(actor, name, data)}"
+            head = f"{head}, {in_words(len(data))}, {await self._save(inbound, name, data)}"
         if failed:
             return [(f"[{head}; not transcribed: {failed}]", "")]
         if not words:
@@ -195,12 +195,12 @@ class Attachments:
         limit = self.environment.config.media.text_characters
         return words if len(words) <= limit else f"{words[:limit]}\n[cut: {len(words) - limit:,} more characters]"
 
-    async def _save(self, actor: Actor, name: str, data: bytes) -> str:
-        """Put a file into the sender's workspace; says where it is, or why it is nowhere."""
-        if self.registry.find(WRITE, actor) is None:
+    async def _save(self, inbound: Inbound, name: str, data: bytes) -> str:
+        """Put a file into the workspace that the sender works in; says where it is, or why it is nowhere."""
+        if self.registry.find(WRITE, inbound.actor) is None:
             return f"not kept, because its sender may not use the tool {WRITE}"
         try:
-            workspace = await self.environment.workspace(actor)
+            workspace = await self.environment.workspace(inbound.actor, inbound.session)
             return f"saved as {await workspace.keep_bytes(f'{INBOX}/{name}', data)}"
         except (ToolError, StateError) as error:
             return f"could not be saved: {error}"

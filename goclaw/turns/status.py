@@ -23,7 +23,7 @@ from goclaw.config.values import Mode, QueueMode
 from goclaw.core.clock import MINUTE, Clock
 from goclaw.core.events import Actor, SessionNow
 from goclaw.core.records import record
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, StateError
 from goclaw.execution.sandbox.base import NONE, Sandbox
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.memory_queries import COUNTS, SEARCHED
@@ -35,6 +35,7 @@ from goclaw.turns.agents import Agents
 from goclaw.turns.costs import cost_in_words
 from goclaw.turns.teams import Teams
 from goclaw.turns.turn_context import TurnContext
+from goclaw.workspace import SHARED
 
 DAEMON, TELEGRAM = "Daemon", "Telegram"
 """Names of `Details` that begin our own block, with the model between them."""
@@ -281,10 +282,19 @@ class SessionInspection:
             mode=await self.context.modes.chosen(key),
             details=details,
             answering=line,
-            policy=[*kind.rules.lines(), *await self._how_far(session)],
+            policy=[*await self._workspace(key, actor), *kind.rules.lines(), *await self._how_far(session)],
             agents=[*self.teams.lines(key), *await self.agents.lines(key)],
             paused=session.running and bool(self.pauses.of(key, self.context.ports.bus.now(key).turn)),
         )
+
+    async def _workspace(self, key: str, actor: Actor | None) -> list[tuple[str, str]]:
+        """Say that the actor has a workspace of their own in the session, where that is so."""
+        if actor is None:
+            return []
+        with suppress(StateError):  # each turn ends with it, and says so
+            if (await self.context.ports.environment.workspace(actor, key)).shared:
+                return [("Workspace", f"your own; {SHARED}/ in it belongs to everybody")]
+        return []
 
     async def budget(self, key: str, actor: Actor) -> ContextBudget:
         """Return how a session's next request divides the model's window, if `actor` speaks next.

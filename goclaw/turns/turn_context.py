@@ -159,13 +159,13 @@ class TurnContext:
         profile = profile_of(self.ports.config, settings, model.spec, model.context_window)
         return self.offerings.of(usable, lasting, profile, settings.tools)
 
-    async def system(self, actor: Actor, settings: AgentSettings, offering: Offering, *about: str) -> str:
-        """Return an agent's system prompt with these tools.
+    async def system(self, actor: Actor, session: str, settings: AgentSettings, offering: Offering, *about: str) -> str:
+        """Return an agent's system prompt with these tools, in the session with this key.
 
         Raises:
             StateError: the workspace cannot be opened.
         """
-        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor))
+        prompt = await self.ports.prompt.system(await self.ports.environment.workspace(actor, session))
         kinds = self.kinds.listed(partial(self.agents_for.may, actor)) if starts_agents(offering.usable) else ""
         return system_prompt(prompt, settings, offering, *about, kinds)
 
@@ -216,14 +216,14 @@ class TurnContext:
         planning = self.modes.offers_plan(session, actor, session.mode)
         within = (kind.settings.tools, _all_but(self.recursive({kind.name}, 0)))
         offering = self.offering(actor, kind.settings, within, model, planning=planning)
-        return await self.system(actor, kind.settings, offering), offering
+        return await self.system(actor, session.key, kind.settings, offering), offering
 
     async def remembered(self, actor: Actor, session: Session, tools: Sequence[ToolSpec]) -> str:
         """Return the mementos to show to the model when the actor speaks."""
         ports = self.ports
         if not ports.config.memory.enabled or all(spec.name != MEMENTO_TOOL for spec in tools):
             return ""
-        workspace = await ports.environment.workspace(actor)
+        workspace = await ports.environment.workspace(actor, session.key)
         is_own = not ports.approvals.access.is_group(session.key)
         return await remembered(workspace, actor.key, session.window.markers, own=is_own)
 

@@ -3,10 +3,11 @@
 Above: tools, memory, agent. Below: core. The state folder is a different place (`config.state`).
 
 `path_resolver` opens each folder beneath a descriptor (`openat2`) and judges it by the inodes above it;
-`forbidden_files` excludes the state folder. `notes` shows each person the private notes that the state folder keeps;
-`old_notes` moves those there that earlier versions kept in the workspace. `approved_files` keeps the texts of prompt
-files that count where several people work. `atomic` admits one process at a time between looking at a file and
-replacing it, by `flock` in `locks/` of the state folder.
+`forbidden_files` excludes the state folder. `notes` shows each person the private notes that the state folder keeps,
+`shared`, in a person's own workspace, the folder that all share; `old_notes` moves private notes to the state folder
+that earlier versions kept in the workspace. `approved_files` keeps the texts of prompt files that count where several
+people work. `atomic` admits one process at a time between looking at a file and replacing it, by `flock` in `locks/` of
+the state folder.
 """
 
 from goclaw.workspace.approved_files import PROMPT_FILES, ApprovedFiles, FileChange
@@ -17,11 +18,13 @@ from goclaw.workspace.finding import FileQuery, FoundFiles, GlobMatch
 from goclaw.workspace.notes import USERS
 from goclaw.workspace.old_notes import move_notes
 from goclaw.workspace.patterns import Pattern, patterns
+from goclaw.workspace.shared import SHARED, link_shared, part_of_shared
 from goclaw.workspace.workspace import Workspace
 
 __all__ = [
     "ABSENT",
     "PROMPT_FILES",
+    "SHARED",
     "USERS",
     "ApprovedFiles",
     "FileChange",
@@ -37,6 +40,8 @@ __all__ = [
     "Workspace",
     "Written",
     "again_when_changed",
+    "link_shared",
     "move_notes",
+    "part_of_shared",
     "patterns",
 ]

@@ -9,6 +9,7 @@ from goclaw.core.records import record
 from goclaw.errors import ToolError
 
 _HASHED_AT_ONCE = 1 << 20
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 class FileChanged(ToolError):
@@ -100,3 +101,17 @@ def described(name: str, found: os.stat_result) -> Stat:
 def version_of(found: os.stat_result) -> FileStamp:
     """Return the version of a file."""
     return FileStamp((found.st_dev, found.st_ino), found.st_size, found.st_mtime_ns)
+
+
+def refuse_kind(found: os.stat_result, path: str, *, folder_too: bool = False) -> None:
+    """Check that something is a regular file or, with `folder_too`, a folder.
+
+    Raises:
+        ToolError: it is something else.
+    """
+    kind = stat.S_IFMT(found.st_mode)
+    if kind == stat.S_IFREG or (folder_too and kind == stat.S_IFDIR):
+        return
+    if kind == stat.S_IFDIR:
+        raise ToolError(f"is a directory: {path}")
+    raise ToolError(f"not a regular file: {path} ({_KINDS.get(kind, 'something else')})")

@@ -20,6 +20,7 @@ from goclaw.workspace.forbidden_files import Inode, inode_of
 from goclaw.workspace.notes import ABOVE, SHOWN_AS, USERS, parts_of_note
 from goclaw.workspace.path_resolver import PathResolver
 from goclaw.workspace.patterns import MAX_IGNORE_FILE, Ignored, Pattern
+from goclaw.workspace.shared import SHARED
 
 _DEEPEST_GLOB = 24
 _WILDCARDS = re.compile(r"[*?[]")
@@ -60,6 +61,10 @@ class Sight:
         inode = inode_of(found)
         return inode not in self._named and not ((crossed or found.st_nlink > 1) and inode in self._forbidden)
 
+    def is_the_shared(self, names: Sequence[str]) -> bool:
+        """Whether this path is the shared folder, whose `.gitignore` alone counts in it."""
+        return len(names) == 1 and names[0] == SHARED and self.resolver.shared is not None
+
     def has_folder(self, path: str) -> bool:
         """Whether there is this folder, and no link in its place; of the folder above that is known by now."""
         if is_temporary(path.rpartition("/")[2]):
@@ -77,6 +82,10 @@ class Sight:
         """
         notes = self.resolver.notes
         found = self._names_on_disk(below, most)
+        if not below and self.resolver.shared:
+            found = [name for name in found if name[0] != SHARED] + [(SHARED, True, None)]
+        elif below == f"{SHARED}/{ABOVE}" and self.resolver.shared:
+            found = [name for name in found if name[0] != SHOWN_AS]
         if below == ABOVE:
             # What a command put there under that name is not what the name stands for.
             found = [name for name in found if name[0] != SHOWN_AS]
@@ -201,14 +210,15 @@ def _inside(
 ) -> Iterator[tuple[str, _Folder | None]]:
     """Yield the paths in a folder, each with its folder if it is one."""
     entries = sight.names_in(folder.path.removesuffix("/"), most)
-    ignored = folder.ignored
+    ignored = None if sight.is_the_shared(folder.names) else folder.ignored
     if not whatever and any(name == ".gitignore" for name, _, _ in entries):
         ignored = rules_in(sight.resolver, folder.names, ignored)
     for name, is_folder, found in entries:
         if not name.isprintable() or not (is_folder or found):
             continue
         names = (*folder.names, name)
-        if not whatever and (name in NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
+        is_kept = whatever or sight.is_the_shared(names)
+        if not is_kept and (name in NEVER or (ignored and ignored.hides(names, is_folder=is_folder))):
             continue
         path = f"{folder.path}{name}/" if is_folder else f"{folder.path}{name}"
         yield path, _Folder(path, names, ignored) if is_folder else None
@@ -306,7 +316,9 @@ class Tree:
         self._rules: dict[tuple[str, ...], Ignored | None] = {}
 
     def hides(self, names: Sequence[str], *, is_folder: bool) -> bool:
-        """Whether a name is ignored, while the folders above it are not."""
+        """Whether a name is ignored, while the folders above it are not. The shared folder never is."""
+        if self.sight.is_the_shared(names):
+            return False
         if self._shows_all:
             return names[-1] == ".git"
         if names[-1] in NEVER:
@@ -320,7 +332,7 @@ class Tree:
 
     def _rules_in(self, folder: tuple[str, ...]) -> Ignored | None:
         if folder not in self._rules:
-            above = self._rules_in(folder[:-1]) if folder else None
+            above = self._rules_in(folder[:-1]) if folder and not self.sight.is_the_shared(folder) else None
             self._rules[folder] = rules_in(self.sight.resolver, folder, above)
         return self._rules[folder]
 

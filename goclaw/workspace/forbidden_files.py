@@ -22,9 +22,13 @@ _MAX_STATE_FILES = 500_000
 
 
 class Denylist:
-    """The daemon's files: `paths` themselves and, of a folder, everything below it but for the workspace."""
+    """The daemon's files: `paths` themselves and, of a folder, everything below it but for the workspace.
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    `spared` are folders in them that are workspaces, too: other people's, and the one that all share.
+    """
+
+    def __init__(self, paths: Iterable[Path], spared: Iterable[Path] = ()) -> None:
+        self._spared = tuple(spared)
         paths = tuple(dict.fromkeys(path.absolute() for path in paths))
         self._folders = tuple(path for path in paths if path.is_dir())
         # Whatever lies in such a folder cannot also lie in the workspace under its only name.
@@ -48,17 +52,18 @@ class Denylist:
         return {inode_of(found) for path in self._files if (found := _status(path))}
 
     def everything(self, root: Inode) -> set[Inode]:
-        """Return every file and folder, as of now, without those below the folder `root` (the workspace).
+        """Return every file and folder, as of now, without those below the folder `root` and other workspaces.
 
         Raises:
             PermissionError: there are too many to look at.
         """
         found, folders = self.named(), list(self._folders)
+        spared = {root, *(inode_of(status) for path in self._spared if (status := _status(path)))}
         found |= {inode_of(status) for path in folders if (status := _status(path))}
         while folders:
             for entry in _entries(folders.pop()):
                 status = _status(entry.path)
-                if status is None or inode_of(status) == root:
+                if status is None or inode_of(status) in spared:
                     continue
                 found.add(inode_of(status))
                 if entry.is_dir(follow_symlinks=False):

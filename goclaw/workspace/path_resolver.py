@@ -2,8 +2,9 @@
 
 A name is split into its folder and its last part. The folder is opened beneath the workspace, and checked by the inodes
 of the folders above it; the last part is opened in it without following a link. Links are followed here, one by one,
-each time with the whole check. A path of private notes is resolved below its person's own folder (`notes`), by the
-same steps. The caller is `workspace`. Errors are the kernel's (`OSError`); `paths` words them.
+each time with the whole check. A path of private notes is resolved below its person's own folder (`notes`), and one of
+the shared folder below that (`shared`), by the same steps. The caller is `workspace`. Errors are the kernel's
+(`OSError`); `paths` words them.
 """
 
 import errno
@@ -21,6 +22,7 @@ from goclaw.errors import StateError
 from goclaw.workspace.forbidden_files import Denylist, Inode, inode_of
 from goclaw.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import has_openat2, is_same_mount, open_beneath
+from goclaw.workspace.shared import SHARED, part_of_shared
 
 _NO_WAITING = os.O_NONBLOCK | os.O_NOCTTY
 """Opening a pipe must not wait for its other end, and a terminal must not become ours."""
@@ -46,8 +48,8 @@ class WorkspaceRoot:
         os.close(self.folder)
 
 
-def open_root(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
-    """Open the folder of a workspace.
+def open_root(root: Path, denied: Denylist) -> WorkspaceRoot:
+    """Open the folder of a workspace, or the one that it shares.
 
     Raises:
         StateError: it does not exist, cannot be used, or shows the daemon's own folder.
@@ -59,16 +61,15 @@ def open_root(root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
     return root_at(folder, root, denied)
 
 
-def root_at(folder: int, root: Path, denied: Sequence[Path]) -> WorkspaceRoot:
+def root_at(folder: int, root: Path, denied: Denylist) -> WorkspaceRoot:
     """Return the root of an open folder, which is closed when this fails; `root` is its path.
 
     Raises:
         StateError: it shows the daemon's own folder.
     """
     try:
-        theirs = Denylist(denied)
-        theirs.check_apart(folder, root)
-        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), not has_openat2(folder), theirs)
+        denied.check_apart(folder, root)
+        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), not has_openat2(folder), denied)
     except BaseException:
         os.close(folder)
         raise
@@ -97,12 +98,20 @@ _NO_NOTES = Notes(None)
 
 @record
 class PathResolver:
-    """A resolver of the paths of a workspace, `notes` among them."""
+    """A resolver of the paths of a workspace, `notes` and the `shared` folder among them."""
 
     workspace_root: WorkspaceRoot
     notes: Notes = _NO_NOTES
     below: str = ""
     """What stands before each path that it returns."""
+    shared: WorkspaceRoot | None = None
+    """The folder that `shared/` stands for; None: that is an ordinary name."""
+
+    def close(self) -> None:
+        """Let go of the folders."""
+        self.workspace_root.close()
+        if self.shared is not None:
+            self.shared.close()
 
     @contextmanager
     def place(self, name: str) -> Iterator[ResolvedPath]:
@@ -204,6 +213,11 @@ class PathResolver:
     @contextmanager
     def _of(self, name: str, *, making: bool = False) -> Iterator[tuple["PathResolver", str]]:
         """Yield the resolver that knows the way to `name`, and the path from where it begins."""
+        if self.shared is not None and (inside := part_of_shared(name)) is not None:
+            if parts_of_note(inside) is not None:  # nobody's notes, as in the shared workspace itself
+                raise _error(errno.EACCES if making else errno.ENOENT, name)
+            yield PathResolver(self.shared, below=SHARED), inside
+            return
         if (parts := parts_of_note(name)) is None:
             yield self, name
             return
@@ -336,6 +350,22 @@ class PathResolver:
             inode = inode_of(os.stat(above, dir_fd=folder))
             above += "/.."
         return chain
+
+
+def open_resolver(
+    root: Path, denied: tuple[Sequence[Path], Sequence[Path]], notes: Notes, shared: Path | None
+) -> PathResolver:
+    """Open a workspace and, if there is one, the folder that it shares; raises as `open_root` does.
+
+    `denied` are the daemon's folders and files, and the folders in them that are spared.
+    """
+    theirs = Denylist(denied[0], [*denied[1], *([shared] if shared else [])])
+    opened = open_root(root, theirs)
+    try:
+        return PathResolver(opened, notes, shared=open_root(shared, theirs) if shared else None)
+    except BaseException:
+        opened.close()
+        raise
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -7,11 +7,13 @@ import errno
 import os
 import posixpath
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import SequenceMatcher, get_close_matches
+from pathlib import Path
 
 from goclaw.errors import ToolError
+from goclaw.workspace.shared import SHARED
 
 _MAX_BYTES = 4096  # PATH_MAX of Linux, with its end
 _MAX_NAME = 255  # NAME_MAX
@@ -22,12 +24,22 @@ _REFUSED = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _SHOWN = 80
 
 
-def clean(path: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+Roots = Mapping[str, str]
+"""Absolute paths of folders, each with the relative path that a workspace shows it under."""
+
+
+def roots_of(root: Path, shared: Path | None) -> Roots:
+    """Return the folders of a workspace, as configured and as resolved: its own, and the one that it shares."""
+    shown = {root: "."} | ({shared: SHARED} if shared else {})
+    return {form(folder): name for folder, name in shown.items() for form in (os.path.normpath, os.path.realpath)}
+
+
+def clean(path: str, roots: Roots) -> tuple[str, ...]:
     """Return the possible relative paths, best first: composed Unicode (NFC), as written, decomposed (NFD).
 
     All are tried because a file made by a command, or on a Mac, may carry any form; each goes through the same guard.
-    An absolute path is accepted below one of `roots` (the workspace as configured and as resolved). `..` is resolved by
-    the text alone, so that a symbolic link cannot change what it means. The workspace itself is `.`.
+    An absolute path is accepted below one of `roots`. `..` is resolved by the text alone, so that a symbolic link
+    cannot change what it means. The workspace itself is `.`.
 
     Raises:
         ToolError: `path traversal detected: …`, or the path holds characters that no file of ours has.
@@ -65,7 +77,7 @@ def check_names_a_file(path: str) -> None:
         raise ToolError(f"is a directory: {path} (a file in it needs a name)")
 
 
-def without_mark(path: str, roots: tuple[str, ...]) -> str:
+def without_mark(path: str, roots: Roots) -> str:
     """Return the path of `@path`, as people write a file's name into a message, relative to the workspace.
 
     `@"a path"` has white space in it; `@` alone is the workspace (tool-system contract: "a leading @ expands to the
@@ -85,7 +97,7 @@ def _is_too_long(path: str) -> bool:
     return len(encoded) >= _MAX_BYTES or any(len(name) > _MAX_NAME for name in encoded.split(b"/"))
 
 
-def _relative(path: str, roots: tuple[str, ...], shown: str) -> str:
+def _relative(path: str, roots: Roots, shown: str) -> str:
     if path.startswith("/"):
         path = _below(os.path.normpath(path), roots, shown)
     relative = os.path.normpath(path)
@@ -94,14 +106,14 @@ def _relative(path: str, roots: tuple[str, ...], shown: str) -> str:
     return relative
 
 
-def _below(path: str, roots: tuple[str, ...], shown: str) -> str:
+def _below(path: str, roots: Roots, shown: str) -> str:
     # POSIX lets normpath keep two leading slashes.
     path = "/" + path.lstrip("/")
-    for root in roots:
+    for root, name in roots.items():
         if path == root:
-            return "."
+            return name
         if path.startswith(root.rstrip("/") + "/"):
-            return path[len(root.rstrip("/")) + 1 :]
+            return posixpath.join(name, path[len(root.rstrip("/")) + 1 :])
     raise ToolError(f"path traversal detected: {shown}")
 
 

@@ -27,6 +27,7 @@ from goclaw.workspace.described import (
     described,
     fingerprint,
     read_whole,
+    refuse_kind,
     version_of,
 )
 from goclaw.workspace.finding import (
@@ -45,8 +46,9 @@ from goclaw.workspace.finding import (
 from goclaw.workspace.forbidden_files import Inode, inode_of
 from goclaw.workspace.notes import ABOVE, USERS, Notes, parts_of_note
 from goclaw.workspace.openat2 import open_beneath
-from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_root, root_at
-from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, spelled, without_mark
+from goclaw.workspace.path_resolver import PathResolver, ResolvedPath, WorkspaceRoot, open_resolver, root_at
+from goclaw.workspace.paths import check_names_a_file, clean, in_words, nearest, roots_of, spelled, without_mark
+from goclaw.workspace.shared import part_of_shared
 
 ResultT = TypeVar("ResultT")
 
@@ -55,7 +57,6 @@ READ_LIMIT = 20 << 20
 _MAX_ENTRIES = 10_000
 _MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
-_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 
 class Workspace:
@@ -70,19 +71,29 @@ class Workspace:
     `notes` is the folder of all persons' private notes, which lies elsewhere and is shown as `memory/users` (see the
     module `notes`); `seen_by` gives the view of one person. None: nothing is there.
 
+    `shared` is a folder that lies elsewhere and is shown as `shared` (see the module `shared`); None: there is none.
+    `spared` are folders in `denied` ones that hold workspaces of other people.
+
     All methods take a path as a model writes it: relative, absolute below the workspace, or with the `@` that people
     put before a file's name. All raise `ToolError` with one line in words: `file not found: …`, `permission denied: …`,
     `path traversal detected: …`, `is a directory: …`, `not a regular file: …`. The work is done in a thread.
     """
 
     def __init__(
-        self, root: Path, denied: Iterable[Path] = (), locks: Path | None = None, notes: Path | None = None
+        self,
+        root: Path,
+        denied: Iterable[Path] = (),
+        locks: Path | None = None,
+        notes: Path | None = None,
+        shared: Path | None = None,
+        spared: Iterable[Path] = (),
     ) -> None:
         self.root = root.absolute()
+        self.shared = shared and shared.absolute()
         self._notes = Notes(notes)
-        self._denied = tuple(denied)
+        self._denied, self._spared = tuple(denied), tuple(spared)
         self._locks = locks
-        self._roots = tuple(dict.fromkeys((os.path.normpath(self.root), os.path.realpath(self.root))))
+        self._roots = roots_of(self.root, self.shared)
         self._resolver: PathResolver
 
     async def __aenter__(self) -> Self:
@@ -91,13 +102,14 @@ class Workspace:
         Raises:
             StateError: it does not exist, cannot be used, or shows one of the folders that are denied.
         """
-        self._resolver = PathResolver(await asyncio.to_thread(open_root, self.root, self._denied), self._notes)
+        denied = (self._denied, self._spared)
+        self._resolver = await asyncio.to_thread(open_resolver, self.root, denied, self._notes, self.shared)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._resolver.workspace_root.close()
+        self._resolver.close()
 
     @property
     def viewer(self) -> str | None:
@@ -118,8 +130,9 @@ class Workspace:
     @asynccontextmanager
     async def within(self, folder: str) -> AsyncIterator[Self]:
         """Open a folder of it as a workspace by itself, without private notes; no path leads out of it."""
-        inner = type(self)(await self.folder(folder), self._denied, self._locks)
-        workspace_root = await asyncio.to_thread(self._root_of, str(inner.root.relative_to(self.root)))
+        path, found = await self.folder(folder), await self.stat(folder)
+        inner = type(self)(path, locks=self._locks)
+        workspace_root = await asyncio.to_thread(self._root_of, found.path)
         inner._resolver = PathResolver(workspace_root, Notes(None, self.viewer))
         try:
             yield inner
@@ -129,7 +142,8 @@ class Workspace:
     def _root_of(self, folder: str) -> WorkspaceRoot:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
         with in_words(folder):
-            return root_at(self._resolver.folder(folder, os.O_PATH)[0], self.root / folder, self._denied)
+            opened, denied = self._resolver.folder(folder, os.O_PATH)[0], self._resolver.workspace_root.denied
+            return root_at(opened, self.on_disk(folder), denied)
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)
@@ -228,11 +242,13 @@ class Workspace:
             raise ToolError(f"not a directory: {path}")
         if parts_of_note(found.path) is not None:
             raise ToolError(f"permission denied: {path} (commands do not see private notes, file tools do)")
-        return self.root / found.path
+        return self.on_disk(found.path)
 
-    def on_disk(self, folder: str) -> Path:
-        """Return where a folder, given by its relative path, lies, for a watch; never to open anything."""
-        return self._resolver.notes.place(folder) or self.root / folder
+    def on_disk(self, path: str) -> Path:
+        """Return where a relative path lies, to watch it or to compare it; never to open anything."""
+        if self.shared and (inside := part_of_shared(path)) is not None:
+            return self.shared / inside
+        return self._resolver.notes.place(path) or self.root / path
 
     def real(self, path: str) -> str:
         """Return the real path, links followed, as one string for all its names; an invalid path as it is.
@@ -240,7 +256,7 @@ class Workspace:
         To compare two paths, never to open one: it may change in the next moment. Blocks.
         """
         try:
-            return os.path.realpath(self.root / self._name(path))
+            return os.path.realpath(self.on_disk(self._name(path)))
         except ToolError:
             return path
 
@@ -261,8 +277,9 @@ class Workspace:
     def _still_there(self) -> None:
         """Check that the path still leads to the opened folder, because programs are started by path."""
         with in_words(str(self.root)):
-            if not os.path.samestat(os.stat(self.root), os.fstat(self._resolver.workspace_root.folder)):  # noqa: PTH116 -- beside a descriptor
-                raise ToolError(f"the workspace {self.root} was moved or replaced; restart GoClaw")
+            for path, root in ((self.root, self._resolver.workspace_root), (self.shared, self._resolver.shared)):
+                if path and root and not os.path.samestat(os.stat(path), os.fstat(root.folder)):  # noqa: PTH116 -- beside a descriptor
+                    raise ToolError(f"the workspace {path} was moved or replaced; restart GoClaw")
 
     def _stat_now(self, path: str) -> Stat:
         self._still_there()
@@ -307,10 +324,10 @@ class Workspace:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             folder_too = bool(flags & os.O_PATH)
             # Asked before anything is opened: opening a device may already do something.
-            _refuse_kind(place.found, path, folder_too=folder_too)
+            refuse_kind(place.found, path, folder_too=folder_too)
             descriptor, found = self._resolver.open(place, flags)
             try:
-                _refuse_kind(found, path, folder_too=folder_too)
+                refuse_kind(found, path, folder_too=folder_too)
                 yield descriptor, described(place.path, found)
             finally:
                 os.close(descriptor)
@@ -390,7 +407,7 @@ class Workspace:
         return written
 
     def _replace(self, place: ResolvedPath, path: str, data: bytes, unless_changed: FileStamp | None) -> Written:
-        with self._old(place, path) as old, self._resolver.workspace_root.renaming:
+        with self._old(place, path) as old, place.resolver.workspace_root.renaming:
             atomic.replace(place.folder, place.name, data, old, lambda: _refuse_changed(place, path, unless_changed))
         return Written(place.path, len(data), created=old is None)
 
@@ -413,11 +430,11 @@ class Workspace:
         if place.found is None:
             yield None
             return
-        _refuse_kind(place.found, path)
+        refuse_kind(place.found, path)
         # Opened for writing so that the file's own permission decides, although the write replaces it.
         descriptor, found = self._resolver.open(place, os.O_WRONLY)
         try:
-            _refuse_kind(found, path)
+            refuse_kind(found, path)
             yield descriptor
         finally:
             os.close(descriptor)
@@ -434,7 +451,7 @@ class Workspace:
                 gone = is_same and self._unlink(place, path)
 
     def _unlink(self, place: ResolvedPath, path: str) -> bool:
-        with self._old(place, path) as old, self._resolver.workspace_root.renaming:
+        with self._old(place, path) as old, place.resolver.workspace_root.renaming:
             if old is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             os.unlink(place.name, dir_fd=place.folder)
@@ -458,15 +475,6 @@ class Workspace:
             return False
         with os.fdopen(descriptor, "rb") as file:
             return stat.S_ISREG(found.st_mode) and found.st_size == len(data) and file.read(len(data) + 1) == data
-
-
-def _refuse_kind(found: os.stat_result, path: str, *, folder_too: bool = False) -> None:
-    kind = stat.S_IFMT(found.st_mode)
-    if kind == stat.S_IFREG or (folder_too and kind == stat.S_IFDIR):
-        return
-    if kind == stat.S_IFDIR:
-        raise ToolError(f"is a directory: {path}")
-    raise ToolError(f"not a regular file: {path} ({_KINDS.get(kind, 'something else')})")
 
 
 def _refuse_changed(place: ResolvedPath, path: str, expected: FileStamp | None) -> None:

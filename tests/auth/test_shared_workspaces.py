@@ -1,6 +1,7 @@
 """Where a change of a prompt file needs an approval: whose workspaces lie in each other."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,10 @@ from goclaw.config.schema import Config
 from goclaw.core.clock import SteppedClock
 
 ADMIN = frozenset({"admin"})
+
+
+def config(folder: Path, **settings: Any) -> Config:
+    return Config.model_validate({"state_dir": folder / "state", "workspace": folder / "work", **settings})
 
 
 def user(key: str, roles: frozenset[str] = frozenset(), workspace: Path | None = None) -> User:
@@ -32,7 +37,7 @@ def user(key: str, roles: frozenset[str] = frozenset(), workspace: Path | None =
 def test_a_workspace_is_shared_where_somebody_who_is_no_admin_has_it_beside_others(
     tmp_path: Path, users: list[User], shared: bool
 ) -> None:
-    assert is_shared(users, tmp_path, tmp_path) is shared
+    assert is_shared(config(tmp_path), users, tmp_path / "work") is shared
 
 
 @pytest.mark.promise("P-prompt-approved")
@@ -41,12 +46,20 @@ def test_a_user_of_a_folder_around_a_workspace_writes_in_it(tmp_path: Path) -> N
     inner.mkdir(parents=True)
     (tmp_path / "link").symlink_to(inner)
     ann, bob = user("1", ADMIN, tmp_path / "link"), user("2", workspace=outer)
-    assert users_within([ann, bob], tmp_path / "default", inner) == [ann, bob]
-    assert is_shared([ann, bob], tmp_path / "default", tmp_path / "link")
-    assert not is_shared([ann, bob], tmp_path / "default", outer), "no other user works there"
+    assert users_within(config(tmp_path), [ann, bob], inner) == [ann, bob]
+    assert is_shared(config(tmp_path), [ann, bob], tmp_path / "link")
+    assert not is_shared(config(tmp_path), [ann, bob], outer), "no other user works there"
+
+
+@pytest.mark.promise("P-prompt-approved")
+def test_all_with_workspaces_of_their_own_write_in_the_one_that_they_share(tmp_path: Path) -> None:
+    people = [user("1", ADMIN), user("2")]
+    here = config(tmp_path, workspaces="per-person")
+    assert is_shared(here, people, tmp_path / "work"), "by shared/, and in groups"
+    assert not is_shared(here, people, tmp_path / "state/people/telegram.2")
+    assert users_within(here, people, tmp_path / "state/people/telegram.2") == [people[1]]
 
 
 async def test_the_configuration_and_the_users_of_now_decide(tmp_path: Path) -> None:
-    config = Config.model_validate({"state_dir": tmp_path / "state", "workspace": tmp_path / "work"})
-    approved = approved_files(config, Users([user("1"), user("2")]), SteppedClock())
+    approved = approved_files(config(tmp_path), Users([user("1"), user("2")]), SteppedClock())
     assert approved.is_shared(tmp_path / "work") and not approved.is_shared(tmp_path)

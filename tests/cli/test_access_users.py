@@ -42,6 +42,29 @@ def test_people_are_added_and_listed(state: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "state/users.json: fine, 2 users\n"
 
 
+@pytest.mark.promise("P-workspaces-per-person")
+def test_a_person_is_added_with_a_workspace_of_their_own(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["users", "add", "tui:ann", "--workspace", "own"]) == 0
+    added = "state/users.json: added tui:ann  [user]  all tools  workspace state/people/tui.ann, with shared/\n"
+    assert capsys.readouterr().out == added
+    (state / "config.yaml").write_text("workspaces: per-person\n")
+    assert run(["users", "add", "tui:bob", "--workspace", "shared"]) == 0
+    assert run(["users", "add", "tui:eve"]) == 0
+    assert run(["users", "list"]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "tui:ann  [user]  all tools  workspace state/people/tui.ann, with shared/",
+        "tui:bob  [user]  all tools  workspace state/workspace",
+        "tui:eve  [user]  all tools  workspace state/people/tui.eve, with shared/",
+    ]
+    assert run(["config", "check"]) == 0
+    output = capsys.readouterr().out
+    everybody = "the owner of the state folder, tui:ann, tui:bob, tui:eve"
+    assert f"workspace state/workspace, shared/ of the others, files and memory: {everybody}" in output
+    assert "workspace state/people/tui.ann, files and memory: tui:ann\n" in output
+    assert "instructions to the agent in state/workspace (" in output
+    assert "share the workspace" not in output
+
+
 @pytest.mark.parametrize("command", [["users", "check"], ["users", "list"], ["config", "check"]])
 def test_a_broken_users_file_is_exit_code_78(
     state: Path, capsys: pytest.CaptureFixture[str], command: list[str]

@@ -144,7 +144,7 @@ async def test_it_goes_to_the_persons_own_folder_unless_the_workspace_is_theirs_
     tmp_path: Path, is_alone: bool, folder: str
 ) -> None:
     world = NotedWorld(tmp_path, 100, users=[User("tui:anna", session="memory:here")])
-    world.is_alone = lambda actor: is_alone and actor.key == "tui:anna"
+    world.is_alone = lambda actor, session: is_alone and actor.key == "tui:anna"
     async with world.running() as core:
         await core.say("hello", actor=ANNA)
         await core.settled()
@@ -165,7 +165,7 @@ def test_a_workspace_is_shared_by_those_who_have_the_same_folder_under_whatever_
 @pytest.mark.promise("P-notes")
 async def test_another_users_search_does_not_find_it(tmp_path: Path) -> None:
     world = NotedWorld(tmp_path, 100, users=[User("tui:anna", session="memory:here"), User("tui:ben")])
-    world.is_alone = lambda actor: False
+    world.is_alone = lambda actor, session: False
     async with world.running() as core:
         await core.say("hello", actor=ANNA)
         await core.settled()

@@ -43,7 +43,7 @@ class Surroundings:
     def audit(self, entry: AuditEntry) -> None:
         self.audited.append(entry)
 
-    async def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
         return self.the_workspace
 
 
@@ -58,15 +58,17 @@ class Stage:
 
 
 @asynccontextmanager
-async def opened(folder: Path, sandbox: Sandbox, *hooks: dict[str, Any], shared: bool = False) -> AsyncIterator[Stage]:
-    """The hooks of a configuration, in a workspace below `folder`, which others may share."""
+async def opened(
+    folder: Path, sandbox: Sandbox, *hooks: dict[str, Any], shared: bool = False, beside: Path | None = None
+) -> AsyncIterator[Stage]:
+    """The hooks of a configuration, in a workspace below `folder`, which others share, or only `beside` in it."""
     root = folder / "workspace"
     root.mkdir(exist_ok=True)
     config = Config.model_validate({"state_dir": folder / "state", "workspace": root, "hooks": list(hooks)})
     alerts = Heard()
     async with AsyncExitStack() as stack:
-        workspace = await stack.enter_async_context(Workspace(root))
-        approved_files = ApprovedFiles(is_shared=lambda root: shared)
+        workspace = await stack.enter_async_context(Workspace(root, shared=beside))
+        approved_files = ApprovedFiles(is_shared=lambda root: shared or root == beside)
         surroundings = Surroundings(config, sandbox, workspace, approved_files=approved_files)
         opened = await stack.enter_async_context(open_hooks(surroundings, alerts))
         yield Stage(opened, alerts, folder, root)

@@ -216,6 +216,20 @@ async def test_a_program_that_others_can_write_does_not_judge(tmp_path: Path, sa
         assert "where others than admins write: move it out" in stage.alerts.open["hook:guard"]
 
 
+@pytest.mark.promise("P-prompt-approved")
+@pytest.mark.parametrize("command", ["shared/guard.sh", "sh shared/guard.sh", "{folder}/all/guard.sh"])
+async def test_a_program_in_the_folder_that_all_share_does_not_judge_in_ones_own_workspace(
+    tmp_path: Path, sandbox: Sandbox, command: str
+) -> None:
+    (tmp_path / "all").mkdir()
+    guard = {"name": "guard", "on": "pre_tool", "command": command.format(folder=tmp_path)}
+    async with opened(tmp_path, sandbox, guard, beside=tmp_path / "all") as stage:
+        script(tmp_path / "all", "cat > /dev/null", "guard.sh")
+        (stage.workspace / "shared").symlink_to(tmp_path / "all")
+        assert (await stage.hooks.fire(event("pre_tool"))).deny
+        assert "where others than admins write: move it out" in stage.alerts.open["hook:guard"]
+
+
 async def test_a_program_in_a_workspace_of_ones_own_judges(tmp_path: Path, sandbox: Sandbox) -> None:
     guard = {"name": "guard", "on": "pre_tool", "command": "./guard.sh"}
     async with opened(tmp_path, sandbox, guard) as stage:

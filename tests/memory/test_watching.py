@@ -120,6 +120,23 @@ async def test_what_is_written_where_memory_is_leads_to_a_sweep(workspace: Works
         await sweeps.after(number)
 
 
+async def test_in_a_persons_own_workspace_the_shared_folder_is_watched_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, shared = tmp_path / "own", tmp_path / "all"
+    own.mkdir()
+    (shared / "memory").mkdir(parents=True)
+    mounted(monkeypatch, tmp_path, LOCAL)
+    async with Workspace(own, shared=shared) as opened, watching_of(opened, "docs") as sweeps:
+        for path in (shared / "memory/a.md", shared / "MEMORY.md", own / "MEMORY.md"):
+            number = await settled(sweeps)
+            path.write_text("the green fence")
+            await sweeps.after(number)
+        number = await settled(sweeps)
+        (shared / "other.md").write_text("nothing to search")
+        assert await settled(sweeps) == number
+
+
 async def test_folders_that_come_later_are_watched(workspace: Workspace) -> None:
     root = workspace.root
     async with watching_of(workspace, "docs/notes") as sweeps:

@@ -49,8 +49,7 @@ BUGS: list[Bug] = [
         "goclaw/servers/mcp/http.py",
         "        self._connections.came(self, self._address)\n",
         "",
-        "tests/servers/mcp/test_http.py"
-        "::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
+        "tests/servers/mcp/test_http.py::test_connections_that_begin_a_request_and_do_not_end_it_shut_out_no_client",
     ),
     bug(
         "refused publishes are not counted",

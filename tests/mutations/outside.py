@@ -311,7 +311,7 @@ BUGS: list[Bug] = [
         "a picture that a person sends is no file",
         "class tools: nothing can be done with a photo",
         "goclaw/turns/attachments.py",
-        '        if self.registry.find(WRITE, actor) is None:\n            return ""',
+        '        if self.registry.find(WRITE, inbound.actor) is None:\n            return ""',
         '        return ""',
         "tests/turns/test_attachments.py::"
         "test_a_picture_without_a_name_is_one_file_however_often_it_comes_and_needs_the_right_to_write",

@@ -4,6 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _ACCESS = "goclaw/auth/access.py"
 _USERS = "goclaw/auth/users.py"
+_WORKPLACES = "goclaw/auth/workplaces.py"
 _INBOUND = "goclaw/channels/telegram/updates.py"
 
 BUGS: list[Bug] = [
@@ -324,8 +325,8 @@ BUGS: list[Bug] = [
         "a user of the folder around a workspace has no part in it",
         "class path: a second way to the same file",
         "goclaw/auth/shared_workspaces.py",
-        "if lies_inside(folder, (user.workspace or default).expanduser())]",
-        "if (user.workspace or default) == folder]",
+        "any(lies_inside(folder, place) for place in places[user.key].folders)]",
+        "folder in places[user.key].folders]",
         "tests/auth/test_shared_workspaces.py",
     ),
     bug(
@@ -400,5 +401,78 @@ BUGS: list[Bug] = [
         "        if new.is_file():\n            place",
         "        if False:\n            place",
         "tests/ops/backup/test_restore.py::test_approved_prompt_files_come_back_with_their_workspace_wherever_that_is",
+    ),
+    bug(
+        "two people have one workspace because their keys look alike",
+        "class permission: `tui:A` and `tui:a`, `a/b` and `a_b`",
+        _WORKPLACES,
+        """    return f"{re.sub('[^a-z0-9._-]', '_', name.lower())[:_SHOWN]}~{digest[:_DIGITS]}\"""",
+        """    return re.sub('[^a-z0-9._-]', '_', name.lower())[:_SHOWN] or digest""",
+        "tests/auth/test_workplaces.py",
+    ),
+    bug(
+        "a role takes a person's own workspace away",
+        "class configuration: of two roles the wider one decides",
+        _WORKPLACES,
+        """return "own" if "own" in said else "shared\"""",
+        """return "shared" if "shared" in said else "own\"""",
+        "tests/auth/test_workplaces.py",
+    ),
+    bug(
+        "in a group the agent works in the sender's own workspace",
+        "class permission: every member reads the answers",
+        _WORKPLACES,
+        " or is_group(session):",
+        ":",
+        "tests/auth/test_workplaces.py",
+        "tests/acceptance/test_workplaces.py",
+    ),
+    bug(
+        "an upgrade takes a workspace called shared away from its person",
+        "GoClaw in the making: the words of users.json were names of folders before",
+        _USERS,
+        " and not (base / said).is_dir():",
+        ":",
+        "tests/auth/test_workplaces.py",
+    ),
+    bug(
+        "files that come with a message in a group land in the sender's own workspace",
+        "class permission: a place asked for without its conversation",
+        "goclaw/turns/attachments.py",
+        "self.environment.workspace(inbound.actor, inbound.session)",
+        "self.environment.workspace(inbound.actor)",
+        "tests/acceptance/test_workplaces.py",
+    ),
+    bug(
+        "a command writes in the folder of all people's workspaces",
+        "class exec: the folder above is granted",
+        "goclaw/execution/sandbox/base.py",
+        "        return (self.workspace, self.shared) if self.shared else (self.workspace,)",
+        "        return (self.workspace.parent, self.shared) if self.shared else (self.workspace,)",
+        "tests/adversarial/test_others_workspaces.py",
+    ),
+    bug(
+        "searches of a person's own workspace do not find what all share",
+        "class memory: one workspace, one index",
+        "goclaw/memory/file_indexer.py",
+        "        wanted = (*self._patterns, *self._shared_patterns) if workspace.shared else self._patterns",
+        "        wanted = self._patterns",
+        "tests/app/test_parts_workplaces.py",
+    ),
+    bug(
+        "prompt files of the folder that all share count unasked",
+        "class permission: written through shared/, obeyed in the group",
+        _WORKPLACES,
+        "        return (self.root, self.shared) if self.shared else (self.root,)",
+        "        return (self.root,)",
+        "tests/auth/test_shared_workspaces.py",
+    ),
+    bug(
+        "a hook in one's own workspace runs a program of the folder that all share",
+        "class hook: a guard that the guarded replace",
+        "goclaw/hooks/commands.py",
+        "filter(None, (workspace.root, workspace.shared))",
+        "filter(None, (workspace.root,))",
+        "tests/hooks/test_commands.py",
     ),
 ]

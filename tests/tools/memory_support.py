@@ -58,7 +58,7 @@ class Surroundings(TurnServices):
     """What `authorize` was asked."""
     allow: Callable[[str, str], bool] = lambda action, target: True
 
-    async def workspace(self, actor: Actor) -> Workspace:
+    async def workspace(self, actor: Actor, session: str = "") -> Workspace:
         return self.the_workspace
 
     def audit(self, entry: AuditEntry) -> None:

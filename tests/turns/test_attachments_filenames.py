@@ -39,7 +39,7 @@ def test_no_name_leaves_its_folder_hides_or_is_too_long(name: str) -> None:
     safe = safe_name(name, "text/plain")
     assert safe and safe[0] not in ".-_ @/" and len(safe.encode()) <= 150
     assert all(character.isalnum() or character in HARMLESS or character == "_" for character in safe)
-    assert clean(f"inbox/{safe}", ("/workspace",))[0].startswith("inbox/")
+    assert clean(f"inbox/{safe}", {"/workspace": "."})[0].startswith("inbox/")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Policy:
 
     workspace: Path
     """Writable, if `writes`; all else of the machine is read-only or invisible."""
+    shared: Path | None = None
+    """A folder elsewhere that is as writable as the workspace."""
     hidden: tuple[Path, ...] = ()
     """Folders that must not be visible inside, whatever else is mounted (the state folder)."""
     readable: tuple[Path, ...] = ()
@@ -59,7 +61,12 @@ class Policy:
     """With the network `proxy`: who answers what the command connects to."""
     limits: Limits = field(default_factory=Limits)
     writes: bool = True
-    """Whether the command may change anything in the workspace."""
+    """Whether the command may change anything in the workspace, and in the shared folder."""
+
+    @property
+    def workspaces(self) -> tuple[Path, ...]:
+        """The workspace, and the shared folder if there is one."""
+        return (self.workspace, self.shared) if self.shared else (self.workspace,)
 
 
 class Process(Protocol):

@@ -152,7 +152,8 @@ class Broker:
     @asynccontextmanager
     async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
         if self._contained:
-            refuse_system(policy.workspace)
+            for folder in policy.workspaces:
+                refuse_system(folder)
             if policy.network == "proxy":
                 raise SandboxUnavailable(
                     "the broker cannot limit commands to a proxy: that needs a network of their own, which only "
@@ -226,16 +227,16 @@ class Broker:
 
 
 def _grants(policy: Policy, scratch: Path, network: bool) -> list[tuple[str, int]]:
-    workspace = policy.workspace.resolve()
+    workspaces = [folder.resolve() for folder in policy.workspaces]
     hidden = [path.resolve() for path in policy.hidden]
     for path in hidden:
-        if path.is_relative_to(workspace):
+        if workspace := next(filter(path.is_relative_to, workspaces), None):
             raise SandboxUnavailable(f"the broker cannot hide {path}, because it is inside the workspace {workspace}")
     grants = [(path, landlock.READ) for path in visible(readable(network), hidden)]
     grants += [(path, landlock.DEVICE) for path in DEVICES]
     grants += [(str(path.resolve()), landlock.READ) for path in policy.readable]
     own = landlock.WRITE if policy.writes else landlock.READ
-    return [*grants, (str(workspace), own), (str(scratch), landlock.WRITE)]
+    return [*grants, *((str(workspace), own) for workspace in workspaces), (str(scratch), landlock.WRITE)]
 
 
 @asynccontextmanager

@@ -183,7 +183,8 @@ class Bubblewrap:
 
     @asynccontextmanager
     async def _run(self, command: SandboxCommand, policy: Policy) -> AsyncIterator[Process]:
-        refuse_system(policy.workspace)
+        for folder in policy.workspaces:
+            refuse_system(folder)
         if (policy.network == "proxy") != (policy.proxy is not None):
             raise SandboxUnavailable("the network `proxy` and who answers there belong together")
         async with AsyncExitStack() as stack:
@@ -300,16 +301,16 @@ def _system_mounts() -> tuple[str, ...]:
 
 def _workspace_and_hidden(policy: Policy) -> Iterator[str]:
     """Outer folders first: a workspace inside a hidden folder is visible, a hidden one inside the workspace is not."""
-    workspace = policy.workspace.resolve()
-    covered = [path.resolve() for path in policy.hidden if path.is_dir()]
-    for path in sorted({workspace, *covered}, key=lambda path: len(path.parts)):
-        if path == workspace and path not in covered:
+    workspaces = {folder.absolute(): folder.resolve() for folder in policy.workspaces}
+    real, covered = set(workspaces.values()), [path.resolve() for path in policy.hidden if path.is_dir()]
+    for path in sorted({*real, *covered}, key=lambda path: len(path.parts)):
+        if path in real and path not in covered:
             yield from (_bind(policy), str(path), str(path))
-        elif path.is_relative_to(workspace) or any(path.is_relative_to(system) for system in SYSTEM):
+        elif any(path.is_relative_to(shown) for shown in (*real, *map(Path, SYSTEM))):
             yield from ("--tmpfs", str(path), "--remount-ro", str(path))
-    given = policy.workspace.absolute()
-    if given != workspace and workspace not in covered:
-        yield from (_bind(policy), str(workspace), str(given))
+    for given, workspace in workspaces.items():
+        if given != workspace and workspace not in covered:
+            yield from (_bind(policy), str(workspace), str(given))
 
 
 def _bind(policy: Policy) -> str:

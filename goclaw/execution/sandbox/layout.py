@@ -130,8 +130,12 @@ def _without(path: Path, hidden: Iterable[Path]) -> Iterator[Path]:
         yield from _without(entry, inside)
 
 
-def find_program(command: str, workspace: Path, search_path: str, *, contained: bool) -> str:
+def find_program(
+    command: str, workspace: Path, search_path: str, *, contained: bool, shared: Path | None = None
+) -> str:
     """Return the absolute path of `command`: a name is looked up, a relative path is one of the workspace.
+
+    `shared` is another folder that the sandbox shows.
 
     Raises:
         ToolError: it is not there, cannot be run, or would not be there in the sandbox (`contained`).
@@ -147,7 +151,7 @@ def find_program(command: str, workspace: Path, search_path: str, *, contained: 
             raise ToolError(f"command not found: {command}{_one_program(command)}")
         if not os.access(found, os.X_OK):
             raise ToolError(f"{command} cannot be run: it is not executable (`chmod +x`)")
-    if contained and not _is_visible(found, workspace):
+    if contained and not _is_visible(found, (workspace, *([shared] if shared else []))):
         places = ", ".join(place for place in SYSTEM[:4])
         raise ToolError(
             f"{command} is {Path(found).resolve()}, which the sandbox does not show: install it below {places} or in "
@@ -162,6 +166,6 @@ def _one_program(command: str) -> str:
     return "; expected one program: its arguments belong into args, a shell line into exec" if several else ""
 
 
-def _is_visible(found: str, workspace: Path) -> bool:
+def _is_visible(found: str, workspaces: Iterable[Path]) -> bool:
     real = Path(found).resolve()
-    return any(real.is_relative_to(place) for place in (*SYSTEM, workspace.resolve()))
+    return any(map(real.is_relative_to, [*map(Path, SYSTEM), *(folder.resolve() for folder in workspaces)]))

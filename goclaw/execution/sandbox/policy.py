@@ -14,22 +14,28 @@ from goclaw.errors import ToolError
 from goclaw.execution.sandbox.base import Limits, Policy
 from goclaw.net.guard import UrlGuard
 from goclaw.net.proxy import Proxy
+from goclaw.workspace import SHARED, link_shared
 
 Told = Callable[[str, bool, str], None]
 """Told of what a command connects to through the proxy: the place, whether it is reached, and why (not)."""
 
 
-async def policy_for(config: Config, workspace: Path, told: Told, readable: tuple[Path, ...] = ()) -> Policy:
+async def policy_for(
+    config: Config, workspace: Path, told: Told, readable: tuple[Path, ...] = (), *, shared: Path | None = None
+) -> Policy:
     """Return the policy of a command in the folder `workspace`, which can read `readable`, too.
 
+    `shared` is the folder that the workspace shows as `shared/`; an earlier command may have removed what leads there.
+
     Raises:
-        ToolError: a file of the daemon has a second name in the workspace.
+        ToolError: a file of the daemon has a second name in the workspace, or the disk refuses.
     """
     settings, network = config.tools.exec, config.tools.network
-    await asyncio.to_thread(_refuse_second_names, config, workspace)
+    await asyncio.to_thread(_prepared, config, workspace, shared)
     proxy = Proxy(UrlGuard(allow=network.allow, deny=network.deny), network.ports, told)
     return Policy(
         workspace=workspace,
+        shared=shared,
         hidden=(config.state_dir.expanduser().absolute(),),
         readable=readable,
         network=settings.network,
@@ -41,6 +47,16 @@ async def policy_for(config: Config, workspace: Path, told: Told, readable: tupl
             file_bytes=settings.file_mb << 20,
         ),
     )
+
+
+def _prepared(config: Config, workspace: Path, shared: Path | None) -> None:
+    _refuse_second_names(config, workspace)
+    if shared is not None:
+        _refuse_second_names(config, shared)
+        try:
+            link_shared(workspace, shared)
+        except OSError as error:
+            raise ToolError(f"{SHARED} in the workspace: {error.strerror}") from error
 
 
 def _refuse_second_names(config: Config, workspace: Path) -> None:

@@ -63,8 +63,8 @@ class CommandPorts:
     pauses: Pauses
     questions: Questions
     queue_modes: QueueModes
-    rights: Callable[[Actor], str]
-    """Describes an actor's rights."""
+    rights: Callable[[Actor, str], str]
+    """Describes an actor's rights, and the workspace in a session."""
     rules: ApprovalRules
     spending: Spending
     tasks: Tasks

@@ -43,7 +43,7 @@ HELP = Command("help", "Show available commands", _help)
 
 
 async def _whoami(context: CommandContext) -> Reply:
-    rights = context.ports.rights(context.actor)
+    rights = context.ports.rights(context.actor, context.session)
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
 
 

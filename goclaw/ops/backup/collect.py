@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import places_of
 from goclaw.config.document import without_secrets
 from goclaw.config.layers import MAX_FILE_BYTES
 from goclaw.config.load import Loaded
@@ -68,9 +69,8 @@ def agent_folders(config: Config, users: Sequence[User]) -> tuple[list[BackupRoo
     """Return every workspace once, those inside another left out; and a line for each that cannot be one."""
     refused: list[str] = []
     candidates: dict[Path, str] = {}
-    for path, user in ((config.workspace_path, ""), *((user.workspace, user.key) for user in users)):
-        if path is None:
-            continue
+    own = ((place.root, key) for key, place in places_of(config, users).items())
+    for path, user in ((config.workspace_path, ""), *own):
         try:
             check_apart(config.state_dir, path)
         except StateError as error:

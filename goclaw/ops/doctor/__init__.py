@@ -1,11 +1,13 @@
 """Checks by doing: each exercises the part itself and returns its findings with remedies."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 
-from goclaw.auth.users import Users
+from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import places_of
 from goclaw.config.load import Loaded
+from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.execution.sandbox.select import TierReport, probe
 from goclaw.ops.doctor.base import Finding
@@ -15,6 +17,7 @@ from goclaw.ops.doctor.servers import check_listener, check_mcp, check_publishin
 from goclaw.ops.doctor.state import check_database, check_disk, check_state
 from goclaw.ops.doctor.tools import check_hooks, open_tools
 from goclaw.specs import ToolSpec
+from goclaw.workspace import SHARED
 
 __all__ = ["Finding", "examine"]
 
@@ -100,7 +103,16 @@ async def _users(loaded: Loaded) -> list[Finding]:
         return [
             Finding("users", "ok", f"{path}: no users are listed; only the owner of the state folder may talk", remedy)
         ]
-    return [Finding("users", "ok", f"{path}: {len(listed)} listed")]
+    return [Finding("users", "ok", f"{path}: {len(listed)} listed"), *_own_workspaces(loaded.config, listed)]
+
+
+def _own_workspaces(config: Config, users: Sequence[User]) -> Iterator[Finding]:
+    """Yield who has a workspace of their own, and where."""
+    own = {key: place.root for key, place in places_of(config, users).items() if place.shared}
+    if own:
+        listed = ", ".join(f"{key} in {root.name}" for key, root in own.items())
+        shared = f"{SHARED}/ in each is {config.workspace_path}"
+        yield Finding("users", "ok", f"workspaces of their own in {config.people_path}: {listed}; {shared}")
 
 
 async def _database(loaded: Loaded) -> list[Finding]:

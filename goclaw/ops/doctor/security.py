@@ -16,6 +16,7 @@ from pathlib import Path
 
 from goclaw.auth.tokens import read_tokens
 from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import places_of
 from goclaw.config.load import Loaded
 from goclaw.config.policies import ADMIN, USER
 from goclaw.config.schema import Config
@@ -125,13 +126,13 @@ def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 def _sharing(config: Config, users: Sequence[User]) -> Iterator[Finding]:
     """Yield people whose tools work in one folder; the owner has the configured one, and sees all anyway."""
     folders: dict[Path, list[str]] = defaultdict(list)
-    for user in users:
-        folders[user.workspace or config.workspace_path].append(user.key)
+    for key, place in places_of(config, users).items():
+        folders[place.root].append(key)
     for folder, people in folders.items():
         if len(people) > 1:
             yield weak(
                 f"{', '.join(people)} share the workspace {shown_path(folder)}: each sees and changes all files",
-                'if they should not: `"workspace": "<a folder>"` in each entry of users.json',
+                'if they should not: `workspaces: per-person`, or `"workspace": "own"` in their entries of users.json',
             )
 
 
@@ -160,7 +161,8 @@ def weak_files(config: Config, users: Sequence[User], config_file: Path | None) 
     ours = {config.state_dir, config.users_path.parent, config.workspace_path}
     yield from _ways_in({*ours, config_file.parent} if config_file else ours)
     yield from _copies([config.database_path, config.users_path, *([config_file] if config_file else ())])
-    workspaces = list(dict.fromkeys([config.workspace_path, *(user.workspace for user in users if user.workspace)]))
+    own = (place.root for place in places_of(config, users).values())
+    workspaces = list(dict.fromkeys([config.workspace_path, *own]))
     yield from _archives([config.state_dir, Path.home(), *workspaces], workspaces)
     for workspace in workspaces:
         yield from _workspace(config, workspace)

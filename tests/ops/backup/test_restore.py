@@ -350,6 +350,21 @@ def test_own_workspaces_of_users_come_back(home: Home, tmp_path: Path) -> None:
     assert any("telegram:5" in note for note in done.notes)
 
 
+def test_workspaces_of_single_persons_come_back_on_another_machine_too(home: Home, tmp_path: Path) -> None:
+    own = home.state / "people" / "tui.ann"
+    home.configure(workspaces="per-person")
+    home.add_users({"tui:ann": {}, "tui:bob": {"workspace": "shared"}, "tui:eve": {}})
+    own.mkdir(mode=0o700, parents=True)
+    (own / "note.md").write_text("Ann's")
+    (own / "shared").symlink_to(home.workspace)
+    made = home.back_up()
+    assert list(made.manifest.own_workspaces.values()) == ["tui:ann"]
+    shutil.rmtree(own.parent)
+    home.restore()
+    assert (own / "note.md").read_text() == "Ann's" and (own / "shared").is_symlink()
+    assert [folder.stat().st_mode & 0o077 for folder in (own, own.parent)] == [0, 0]
+
+
 def test_a_configuration_that_wants_another_state_folder_is_refused(home: Home, tmp_path: Path) -> None:
     home.back_up()
     other = home.loaded().config.model_copy(update={"state_dir": tmp_path / "elsewhere"})
