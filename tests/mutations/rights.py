@@ -390,7 +390,7 @@ BUGS: list[Bug] = [
         "a hook runs a program that other people can write",
         "class hook: a guard that the guarded replace",
         "goclaw/hooks/commands.py",
-        "        await asyncio.to_thread(self._refuse_others_program, workspace.root)\n",
+        "        await asyncio.to_thread(self._refuse_others_program, workspace)\n",
         "",
         "tests/hooks/test_commands.py::test_a_program_that_others_can_write_does_not_judge",
     ),
