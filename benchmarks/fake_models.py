@@ -32,7 +32,8 @@ class FakeModels:
     command: str = ""
     """OpenAI chat: what `exec` is called with, once before each answer; empty: never."""
     together: int = 0
-    """Requests to come before the first answer begins; counted down."""
+    """Requests that must come before the first is answered, counted down: until then all of them take longer than
+    `think`, each as much as the others, so that their answers are as far apart as they were."""
     seconds: list[float] = field(default_factory=list)
     """From the whole request having arrived to the last byte of the answer being written, for each request."""
 
@@ -40,6 +41,8 @@ class FakeModels:
     """Answers under way; one whose connection breaks stays counted."""
     most_at_once: int = 0
     _all_came: asyncio.Event = field(default_factory=asyncio.Event)
+    _first_came_at: float | None = None
+    _came_within: float = 0.0
 
     @property
     def text(self) -> str:
@@ -92,6 +95,21 @@ class FakeModels:
         ]
         return await self._stream(request, begin, pieces, end)
 
+    async def _think(self, began: float) -> None:
+        if self.together <= 0:
+            if self.think:
+                await asyncio.sleep(self.think)
+            return
+        if self._first_came_at is None:
+            self._first_came_at = began
+            self._all_came.clear()
+        self.together -= 1
+        if self.together == 0:
+            self._came_within, self._first_came_at = began - self._first_came_at, None
+            self._all_came.set()
+        await self._all_came.wait()
+        await asyncio.sleep(began + max(self.think, self._came_within) - time.monotonic())
+
     async def _stream(
         self, request: web.Request, begin: list[bytes], pieces: list[bytes], end: list[bytes]
     ) -> web.StreamResponse:
@@ -99,14 +117,7 @@ class FakeModels:
         began = time.monotonic()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        self.together -= 1
-        if self.together > 0:
-            self._all_came.clear()
-        else:
-            self._all_came.set()
-        if self.think:
-            await asyncio.sleep(self.think)
-        await self._all_came.wait()
+        await self._think(began)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(request)
         await response.write(b"".join(begin))
