@@ -5,5 +5,5 @@ A run is one transaction: the run's row, unique in job and due time, what it sta
 and the job's next moment. So a crash leaves all of it or nothing, and lanes and outbox take it from there.
 
 `times` reads and writes moments as people do, `recurrence` computes when a job is due, `jobs` is what is stored,
-`rows` the statements, `requests` what people and agents ask for.
+`rows` the statements, `requests` what people and agents ask for, `saying` sends a text word for word.
 """

@@ -9,20 +9,18 @@ follow from the job and the due time. So a crash at any point leaves a run that 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from goclaw.auth.access import Access
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Actor, Delivery, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.core.records import record
-from goclaw.engine.base import TurnKind
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import Job, RunState, StoredJob
 from goclaw.schedules.recurrence import zone_of
 from goclaw.schedules.rows import ScheduleRows
+from goclaw.schedules.saying import Submit, say_in_chat
 from goclaw.schedules.times import shown_shortly
 from goclaw.store.database import BoundStatement
 
@@ -40,14 +38,6 @@ MAX_TEXT = 500
 """Characters of a run's text that are kept."""
 RETRY_SECONDS = 10.0
 """Pause before the disk is tried again."""
-
-
-class Submit(Protocol):
-    """Queues a message for its session's lane, in one transaction with other statements (`Engine.submit`)."""
-
-    def __call__(
-        self, inbound: Inbound, kind: TurnKind = ..., *, also: Sequence[BoundStatement] = ...
-    ) -> Awaitable[bool]: ...
 
 
 @record
@@ -278,12 +268,7 @@ class Scheduler:
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _missed(occurrence))
-        sent = Delivery(identity, job.address, inbound.text, session=job.session)
-        promised = [] if job.address.channel == LOCAL else [sent]
-        also = [run, self._move(stored, occurrence), *map(self._outbox.row, promised)]
-        # The text is part of the conversation, too: terminals read it there, and the agent knows what was said.
-        if await self._submit(inbound, "say", also=also):
-            self._outbox.take(promised)
+        await say_in_chat(inbound, self._submit, self._outbox, [run, self._move(stored, occurrence)])
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:

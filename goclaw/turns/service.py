@@ -177,7 +177,7 @@ class Sessions:
         kind = self.context.agents_for.main
         root = SharedRun(turn, self.pauses.gate(turn, nullcontext))
         agent_run = AgentRun(root, turn, session, RunPolicy(kind.rules), kind.settings, kind.name)
-        await TurnRun(AgentServices(self.context, agent_run)).say(turn.inbound.text)
+        await TurnRun(AgentServices(self.context, agent_run)).say(turn.inbound)
         return Outcome.ANSWERED, turn.inbound.text
 
     async def _compact(self, turn: Turn, session: Session) -> tuple[Outcome, str]:

@@ -251,9 +251,12 @@ class TurnRun:
         """The number of answers."""
         return self._answers
 
-    async def say(self, text: str) -> None:
-        """Say a text as the agent's answer, without asking the model."""
-        await self._note("say", AssistantMessage(text), _NOTE)
+    async def say(self, inbound: Inbound) -> None:
+        """Say a text as the agent's answer, without asking the model; what is foreign in it stays marked as such."""
+        if inbound.foreign:
+            await self._note("say", UserMessage(inbound.text, foreign=inbound.foreign), _USER)
+        else:
+            await self._note("say", AssistantMessage(inbound.text), _NOTE)
 
     async def tell(self, name: str, text: str) -> None:
         """Say something to the model behind its last answer, as the step `name`."""

@@ -40,7 +40,7 @@ class UnattendedPort:
         words = "\n\n".join(filter(None, (said, _about_refused(refused), besides)))
         home = root_session(inbound.session)
         if words and inbound.address.channel == LOCAL and home != inbound.session:
-            await self.say(replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words))
+            await self.say(replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=()))
             return ""
         return words
 

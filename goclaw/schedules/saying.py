@@ -1,0 +1,33 @@
+"""Texts that are said word for word in a chat, without a model."""
+
+from collections.abc import Awaitable, Sequence
+from typing import Protocol
+
+from goclaw.core.events import LOCAL, Delivery, Inbound
+from goclaw.engine.base import TurnKind
+from goclaw.engine.outbox import Outbox
+from goclaw.store.database import BoundStatement
+
+
+class Submit(Protocol):
+    """Queues a message for its session's lane, in one transaction with other statements (`Engine.submit`)."""
+
+    def __call__(
+        self, inbound: Inbound, kind: TurnKind = ..., *, also: Sequence[BoundStatement] = ...
+    ) -> Awaitable[bool]: ...
+
+
+async def say_in_chat(inbound: Inbound, submit: Submit, outbox: Outbox, also: Sequence[BoundStatement] = ()) -> bool:
+    """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
+
+    The text is part of the conversation, too: terminals read it there, and the agent knows what was said.
+
+    Raises:
+        StateError: the disk refuses; nothing is sent.
+    """
+    delivery = Delivery(inbound.id, inbound.address, inbound.text, session=inbound.session)
+    promised = [] if inbound.address.channel == LOCAL else [delivery]
+    if not await submit(inbound, "say", also=[*also, *map(outbox.row, promised)]):
+        return False
+    outbox.take(promised)
+    return True
