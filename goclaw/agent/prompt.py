@@ -5,7 +5,6 @@ sender, channel) travels with that message instead, see `envelope`. A turn, `/co
 daemon's start all measure with `measured_budget`, so that they agree.
 """
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
@@ -21,6 +20,7 @@ from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Inbound
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
+from goclaw.core.shared_reads import SharedRead
 from goclaw.errors import ToolError
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.specs import ToolSpec
@@ -103,11 +103,12 @@ class SystemPrompt:
         self._approved = approved or ApprovedFiles()
         self._ask = ask
         self._known: dict[Path, _Composed] = {}
+        self._stamps = SharedRead(_stamps)
 
     async def system(self, workspace: Workspace) -> str:
         """Return the system prompt for `workspace`."""
         now = self._clock.now()
-        stamps, changed = await asyncio.to_thread(_stamps, str(workspace.root))
+        stamps, changed = await self._stamps.of(str(workspace.root))
         known = self._known.get(workspace.root)
         if (
             known is None
