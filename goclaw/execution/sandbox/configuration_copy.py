@@ -112,11 +112,12 @@ def _take(source: str, target: Path, stamps: dict[str, _Stamp | None]) -> None:
             shutil.copy(source, target)
         elif stat.S_ISDIR(mode):
             target.mkdir()
-            for entry in os.scandir(source):
-                if entry.is_symlink():
-                    (target / entry.name).symlink_to(Path(entry.path).readlink())
-                else:
-                    _take(entry.path, target / entry.name, stamps)
+            with os.scandir(source) as entries:
+                for entry in entries:
+                    if entry.is_symlink():
+                        (target / entry.name).symlink_to(Path(entry.path).readlink())
+                    else:
+                        _take(entry.path, target / entry.name, stamps)
 
 
 def _stamp(path: str) -> _Stamp | None:
