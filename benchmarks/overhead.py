@@ -12,7 +12,7 @@ from statistics import median
 from benchmarks.figures import Better, Figure, Options, percentile
 from benchmarks.gateways import FLOOR, GOCLAW
 from benchmarks.history import write_history
-from benchmarks.stage import PEOPLE, Stage, World, open_stage, open_stage_in, prepare, state_folder
+from benchmarks.stage import NO_INDEX, PEOPLE, Stage, World, open_stage, open_stage_in, prepare, state_folder
 
 ROUNDS = 8
 SHORT_PEOPLE, SHORT_MESSAGES = 5, 10
@@ -65,7 +65,7 @@ async def measure_long(options: Options) -> list[Figure]:
     with state_folder() as folder:
         _, config = prepare(folder, "http://127.0.0.1:9", "openai-chat")
         await write_history(config.database_path, [f"telegram:{person}" for person in LONG_PEOPLE], LONG_HISTORY)
-        async with open_stage_in(folder) as (world, _):
+        async with open_stage_in(folder, changes=NO_INDEX) as (world, _):
             await world.talk([*LONG_PEOPLE, *short_people], 3)
             for _ in range(options.times(ROUNDS)):
                 found: dict[str, list[float]] = {"long": [], "short": []}

@@ -7,12 +7,12 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from benchmarks.figures import Figure, Json, Options, percentile
+from benchmarks.figures import Figure, Options, percentile
 from benchmarks.gateways import WATCHED_FLOOR, WATCHED_GOCLAW
 from benchmarks.history import fill, write_history
 from benchmarks.lag_probe import lateness_in
 from benchmarks.overhead import ROUNDS, overhead, overheads, ratio
-from benchmarks.stage import CROWD, PEOPLE, Stage, World, open_stage_in, prepare, state_folder
+from benchmarks.stage import CROWD, NO_INDEX, PEOPLE, Stage, World, open_stage_in, prepare, state_folder
 
 WIRE = "openai-chat"
 CROWD_MESSAGES, CROWD_ROUNDS, THINK_SECONDS = 2, 2, 2.0
@@ -21,8 +21,6 @@ LATENESS_BOUND = 30.0
 SESSIONS, SESSION_MESSAGES, STARTS = 10_000, 4, 12
 GIGABYTES, FILL_SECONDS = 5.0, 180.0
 TALKS = 5
-NO_INDEX: Json = {"memory": {"transcripts": False}}
-"""The index is made once in the life of an installation; here gigabytes would be read for it while turns are timed."""
 
 
 async def measure_crowd(options: Options) -> list[Figure]:

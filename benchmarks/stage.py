@@ -33,6 +33,8 @@ NO_LIMIT = 1_000_000
 """In place of Telegram's own limits, which would be all that a benchmark of many messages shows."""
 WIRES = {"openai-chat": "/v1", "anthropic": ""}
 """Provider and what its base URL ends in."""
+NO_INDEX: Json = {"memory": {"transcripts": False}}
+"""The index is made once in the life of an installation; here gigabytes would be read for it while turns are timed."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, TypeVar
 
 import orjson
@@ -72,18 +72,18 @@ class EncodedMessages:
 
     async def blocks(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Blocks]:
         """Return the forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
-        found: list[Blocks] = []
-        new = 0
-        for message, kept in zip(messages, list(map(self._kept.get, map(id, messages))), strict=True):
-            if kept is not None and kept() is message:
-                found.append(kept.blocks)
-            else:
-                blocks = self._encode(*await self._with_pictures(as_offered(message, tools)))
-                self.keep(message, blocks)
-                found.append(blocks)
-                new += 1
-                if new % AT_ONCE == 0:
-                    await asyncio.sleep(0)
+        known = list(map(self._kept.get, map(id, messages)))
+        # Each request goes through all of a conversation, of which nearly all is known.
+        found = [
+            kept.blocks if kept is not None and kept() is message else ()
+            for message, kept in zip(messages, known, strict=True)
+        ]
+        new = [index for index, blocks in enumerate(found) if not blocks] if () in found else []
+        for number, index in enumerate(new, 1):
+            found[index] = self._encode(*await self._with_pictures(as_offered(messages[index], tools)))
+            self.keep(messages[index], found[index])
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
         return found
 
     def keep(self, message: Message, blocks: Blocks) -> None:
@@ -291,7 +291,7 @@ async def with_conversation(
 def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> list[bytes]:
     """Return the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
     if set(map(len, encoded)) == {1}:
-        return [only for (only,) in encoded]
+        return list(chain.from_iterable(encoded))
     ordered: list[bytes] = []
     waiting: list[bytes] = []
     for message, blocks in zip(messages, encoded, strict=True):

@@ -296,9 +296,8 @@ class Window:
 
     def fit_results(self, context_window: int) -> None:
         """Cut every result that is too large for the model by itself."""
-        for index, entry in enumerate(self.entries):
-            if isinstance(entry.message, ToolResult):
-                self.entries[index] = cut_to_window(entry, context_window)
+        for index in [at for at, entry in enumerate(self.entries) if isinstance(entry.message, ToolResult)]:
+            self.entries[index] = cut_to_window(self.entries[index], context_window)
 
     def holds(self, row: int) -> bool:
         """Whether the message that begins at `row` is a part of the window, shown or left out."""
