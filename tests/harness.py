@@ -197,16 +197,7 @@ class World:
         ), tasks
 
     def _schedules(self, database: Database, sessions: SessionParts, engine: Lanes) -> Schedules:
-        ports, access = sessions.ports, sessions.access
-        return build_schedules(
-            database,
-            ports.unattended,
-            access=access,
-            users=self.users,
-            engine=engine,
-            outbox=ports.outbox,
-            clock=self.clock,
-        )
+        return build_schedules(sessions, database, users=self.users, engine=engine)
 
     async def _blank_audit(self, wanted: Blanking) -> bool:
         self.blanked.append(wanted)
@@ -259,7 +250,7 @@ class World:
                 open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, self.clock, told_alive)
             )
             schedules = self._schedules(database, sessions, engine)
-            gateway = gateway_of(self, database, engine, sessions, outage)
+            gateway = gateway_of(self, database, engine, sessions, schedules, outage)
             begun: list[asyncio.Task[None]] = []
             stack.push_async_callback(_ended, begun)
             stack.callback(database.buried.set)
@@ -298,7 +289,9 @@ async def _ended(begun: "list[asyncio.Task[None]]") -> None:
         begun[0].exception()
 
 
-def gateway_of(world: World, database: Database, engine: Lanes, sessions: SessionParts, outage: Outage) -> Gateway:
+def gateway_of(
+    world: World, database: Database, engine: Lanes, sessions: SessionParts, schedules: Schedules, outage: Outage
+) -> Gateway:
     """The gateway, wired as `app` does it."""
 
     async def details(session: str) -> Details:
@@ -309,6 +302,7 @@ def gateway_of(world: World, database: Database, engine: Lanes, sessions: Sessio
         details=details,
         engine=engine,
         rights=lambda actor, _: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
+        schedules=schedules,
         tools=ToolListing(sessions.ports.dispatcher.registry, world.sources),
     )
     gateway = Gateway(

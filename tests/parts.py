@@ -22,7 +22,7 @@ from goclaw.execution.tasks.base import NoTasks, Tasks
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.net.pages.base import NoWeb, Web
-from goclaw.sessions.models import Models
+from goclaw.sessions.models import AvailableModel, Models
 from goclaw.specs import Confirmation, SideEffect
 from goclaw.store.blobs import Blobs
 from goclaw.store.database import BoundStatement, Database, StatementResult
@@ -115,6 +115,9 @@ class GivenModels(Models):
 
     def forget(self, session: str) -> None:
         """Nothing is chosen here."""
+
+    async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
+        return [AvailableModel(self._main.spec, "given", configured=True)], []
 
     @property
     def main(self) -> str:

@@ -88,7 +88,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
-    gateway = _gateway(app)
+    gateway = _gateway(app, schedules)
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
@@ -104,16 +104,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
 
 
 def _schedules(app: App) -> Schedules:
-    foundation = app.foundation
-    return build_schedules(
-        foundation.database,
-        app.sessions.ports.unattended,
-        access=foundation.access,
-        users=foundation.users,
-        engine=app.engine,
-        outbox=app.outbox,
-        clock=foundation.clock,
-    )
+    return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
 
 
 async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, scheduler: Scheduler) -> None:
@@ -193,7 +184,7 @@ def _first_line(app: App) -> str:
     return app.models.sentence.partition("\n")[0]
 
 
-def _gateway(app: App) -> Gateway:
+def _gateway(app: App, schedules: Schedules) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
@@ -203,7 +194,7 @@ def _gateway(app: App) -> Gateway:
     commands = {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()}
     environment = foundation.environment
     gateway = Gateway(
-        _command_ports(app),
+        _command_ports(app, schedules),
         audit=environment.audit,
         blobs=environment.blobs,
         known=LiveCommands(commands, app.sources),
@@ -222,12 +213,13 @@ def _gateway(app: App) -> Gateway:
     return gateway
 
 
-def _command_ports(app: App) -> CommandPorts:
+def _command_ports(app: App, schedules: Schedules) -> CommandPorts:
     return app.sessions.command_ports(
         details=partial(details, app),
         engine=app.engine,
         pairing=_pairing(app),
         rights=partial(_rights, app),
+        schedules=schedules,
         tools=ToolListing(app.registry, app.sources),
     )
 

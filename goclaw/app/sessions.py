@@ -29,6 +29,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.gateway.commands.base import CommandPorts
 from goclaw.hooks.base import Hooks
 from goclaw.llm.transcription import Transcriber
+from goclaw.schedules.requests import Schedules
 from goclaw.sessions.forgetting import Forgetter
 from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
@@ -102,6 +103,7 @@ class SessionParts:
         details: Callable[[str], Awaitable[Details]],
         engine: Engine,
         rights: Callable[[Actor, str], str],
+        schedules: Schedules,
         tools: ToolListing,
         pairing: Pairing | None = None,
     ) -> CommandPorts:
@@ -127,6 +129,7 @@ class SessionParts:
             queue_modes=self.queue_modes,
             rights=rights,
             rules=ports.approvals.rules,
+            schedules=schedules,
             spending=ports.spending,
             tasks=ports.environment.tasks,
             tools=tools,

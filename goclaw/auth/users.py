@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -235,15 +235,41 @@ def add_user(
         if problem := _text_problem("workspace", workspace):
             raise ConfigError(f"{key}: workspace: {problem}")
         entry["workspace"] = workspace
+    with _rewritten(path) as content:
+        if key in content["users"]:
+            raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
+        content["users"][key] = entry
+
+
+def set_timezone(path: Path, key: str, zone: str) -> None:
+    """Write a listed user's time zone, an IANA name, into the file; the rest stays.
+
+    Raises:
+        ConfigError: the user is not listed, or the file is broken or cannot be written.
+    """
+    with _rewritten(path) as content:
+        if key not in content["users"]:
+            raise ConfigError(
+                f"{shown_path(path)}: {key} is not listed, so the machine's zone counts; `goclaw users add` lists it"
+            )
+        content["users"][key]["timezone"] = zone
+
+
+@contextmanager
+def _rewritten(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the file's content, to be changed in the block, and write it then (made when missing, mode 0600).
+
+    Raises:
+        ConfigError: the file is broken or cannot be written.
+    """
     target = path.resolve()
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with only_writer(target.parent):
             before = _read(target)
-            if any(user.key == key for user in _parse(before, target)):
-                raise ConfigError(f"{shown_path(path)}: {key} is already listed; edit the file to change the entry")
+            _parse(before, target)
             content = json.loads(before.decode("utf-8-sig")) if before is not None else {"users": {}}
-            content["users"][key] = entry
+            yield content
             replace_file(target, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None

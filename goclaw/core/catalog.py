@@ -165,6 +165,8 @@ COMMANDS = {
     "whoami": "goclaw.gateway.commands.people:WHOAMI",
     "tools": "goclaw.gateway.commands.agents:TOOLS",
     "tool": "goclaw.gateway.commands.agents:TOOL",
+    "remind": "goclaw.gateway.commands.schedules:REMIND",
+    "schedule": "goclaw.gateway.commands.schedules:SCHEDULE",
     "help": "goclaw.gateway.commands.people:HELP",
 }
 

@@ -65,6 +65,8 @@ class Job:
     """Whether its maker set the very time of it: quiet hours do not hold it back."""
     configured: bool = False
     """Whether it comes from `schedules` of the configuration, which alone can change it."""
+    origin: str = ""
+    """Id of the message or call that made it: redelivered after a crash, it makes no second one."""
 
 
 @record

@@ -3,21 +3,30 @@
 A person sees and changes their own jobs, an admin those of all. A job from the configuration is changed there alone.
 """
 
+import asyncio
 import re
-from collections.abc import Sequence
-from datetime import tzinfo
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from itertools import count
+from pathlib import Path
 
 from goclaw.auth.access import Access
-from goclaw.auth.users import Users
+from goclaw.auth.users import Users, set_timezone
+from goclaw.config.keys import what_helps
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, Address
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.core.records import record
 from goclaw.core.timezones import machine_zone, zone_named
-from goclaw.errors import AccessDenied, StateError
+from goclaw.errors import AccessDenied, ConfigError, StateError
+from goclaw.schedules.drafting import draft
 from goclaw.schedules.jobs import Job, Run, StoredJob
-from goclaw.schedules.rows import ScheduleRows
+from goclaw.schedules.rows import NameTaken, ScheduleRows
 from goclaw.schedules.scheduler import Scheduler
-from goclaw.schedules.times import shown
+from goclaw.schedules.times import name_of, shown
+from goclaw.sessions.models import Models
+from goclaw.store.settings import Settings
+from goclaw.toolkit.schedule_orders import ScheduleRequest
 
 TOOL = "schedule"
 """The tool that a person must have, to make jobs and for their runs."""
@@ -39,34 +48,95 @@ class Schedules:
     scheduler: Scheduler
     access: Access
     users: Users
+    users_path: Path
     clock: Clock
+    models: Models
+    agents: Callable[[Actor], Collection[str]]
+    """Returns the agents that may answer a person."""
+    facts: Settings
 
     def zone(self, actor: Actor) -> tzinfo:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
         user = self.users.get(actor.key)
         return zone_named(user.timezone) if user and user.timezone else machine_zone()
 
-    def zone_name(self, actor: Actor) -> str:
-        """Return the IANA name of a person's zone; empty for a machine whose zone has none."""
-        return str(getattr(self.zone(actor), "key", ""))
+    async def zone_hint(self, actor: Actor) -> str:
+        """Return a sentence about the zone that is assumed for a person who has set none: once, later it is empty."""
+        user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
+        if (user and user.timezone) or await self.facts.fact(fact):
+            return ""
+        await self.facts.learn(fact, value=True)
+        zone = machine_zone()
+        name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
+        return f"I took {name} for your time zone; /schedule timezone Europe/Berlin would set another one."
+
+    async def set_zone(self, actor: Actor, name: str) -> tzinfo:
+        """Write a person's time zone into users.json.
+
+        Raises:
+            StateError: there is no such zone, the person is not in users.json, or the file cannot be written.
+        """
+        try:
+            zone = zone_named(name)
+            await asyncio.to_thread(set_timezone, self.users_path, actor.key, name)
+        except (ConfigError, ValueError) as error:
+            raise StateError(str(error)) from None
+        await self.users.refresh()
+        return zone
+
+    async def make(self, inbound: Inbound, name: str, wanted: ScheduleRequest) -> StoredJob:
+        """Store the job that a person asks for with a message; an empty name is chosen here.
+
+        Raises:
+            AccessDenied: the person may not have it.
+            StateError: it is malformed or cannot be.
+        """
+        job = draft(name, wanted, inbound, self.clock.now(), self.zone(inbound.actor))
+        if job.task.model:
+            await self._check_model(inbound.actor, job.task.model)
+        if job.task.agent and job.task.agent not in (known := self.agents(inbound.actor)):
+            raise StateError(f"there is no agent {job.task.agent[:40]} for you{what_helps(job.task.agent, known)}")
+        if wanted.to:
+            self.may_send_to(inbound.actor, job.address)
+            there = self.access.session_for(job.actor, f"{job.address.channel}:{job.address.chat}")
+            if self.access.authorize(job.actor, "session.write", there).allowed:
+                job = replace(job, session=there)
+        return await self.add(job)
 
     async def add(self, job: Job) -> StoredJob:
         """Store a job of `job.actor` and have it run at its times; an empty name is chosen here.
+
+        One that was made before, by the same message, is returned as it is.
 
         Raises:
             AccessDenied: the person may not make it.
             StateError: the name is taken or malformed, the text is too long, there are too many, or it is never due.
         """
         self._check(job)
-        now = self.clock.now()
-        if await self.rows.count(job.actor.key) >= MAX_JOBS:
+        now, own = self.clock.now(), await self.rows.all(job.actor.key)
+        if known := next((each for each in own if job.origin and each.job.origin == job.origin), None):
+            return known
+        if sum(each.state != "done" for each in own) >= MAX_JOBS:
             raise StateError(f"there are {MAX_JOBS} schedules of {job.actor.key} already; remove some first")
         next_due = job.when.after(now)
         if next_due is None:
             raise StateError(f"{job.name or 'it'} would never be due")
-        stored = await self.rows.add(job, next_due, now)
+        if over := next((each for each in own if each.job.name == job.name and each.state == "done"), None):
+            await self.rows.remove(over)
+        stored = await self._stored(job, next_due, now)
         self.scheduler.changed()
         return stored
+
+    async def _stored(self, job: Job, next_due: float, now: float) -> StoredJob:
+        if job.name:
+            return await self.rows.add(job, next_due, now)
+        stem = "reminder" if job.kind == "message" else "task"
+        for number in count(await self.rows.last_id() + 1):
+            try:
+                return await self.rows.add(replace(job, name=f"{stem}-{number}"), next_due, now)
+            except NameTaken:
+                continue
+        raise AssertionError("numbers end")
 
     async def of(self, actor: Actor) -> Sequence[StoredJob]:
         """Return the jobs that the person may see, the next one first."""
@@ -111,7 +181,7 @@ class Schedules:
         return stored
 
     def _check(self, job: Job) -> None:
-        if not _NAME.fullmatch(job.name):
+        if job.name and not _NAME.fullmatch(job.name):
             raise StateError(f"`{job.name[:80]}` is no name: letters, digits, - and _, at most 64")
         if not job.text.strip():
             raise StateError("the text is empty")
@@ -123,6 +193,13 @@ class Schedules:
             self._demand(job.actor, "session.write", job.task.session)
         if job.kind == "task" and job.task.agent:
             self._demand(job.actor, "agent.use", job.task.agent)
+
+    async def _check_model(self, actor: Actor, wanted: str) -> None:
+        """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""
+        choices, _ = await self.models.choices()
+        configured = [choice.spec for choice in choices if choice.configured]
+        if wanted not in configured and not self.access.authorize(actor, "command.admin", "model").allowed:
+            raise StateError(f"only admins may name a model that is not configured{what_helps(wanted, configured)}")
 
     def may_send_to(self, actor: Actor, address: Address) -> None:
         """Check that a person may have results sent to a chat that is not their own. Raises AccessDenied."""

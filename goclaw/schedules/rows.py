@@ -23,7 +23,6 @@ _OF_PERSON = Statement(
     .where(schedules.c.person == bindparam("of_person"))
     .order_by(schedules.c.next.is_(None), schedules.c.next, schedules.c.id)
 )
-_COUNT = Statement(select(func.count()).where(schedules.c.person == bindparam("of_person")))
 # Found by the index of `next`, however many jobs wait; those whose run has not ended wait for it.
 _DUE = Statement(
     select(schedules)
@@ -86,6 +85,12 @@ _JOB_ENDED = Statement(
         note=bindparam("new_note"),
     )
 )
+_LAST_ID = Statement(select(func.coalesce(func.max(schedules.c.id), 0)))
+_LATEST_RUNS = Statement(
+    select(schedule_runs).where(
+        schedule_runs.c.id.in_(select(func.max(schedule_runs.c.id)).group_by(schedule_runs.c.job))
+    )
+)
 _RUNS = Statement(
     select(schedule_runs)
     .where(schedule_runs.c.job == bindparam("of"))
@@ -102,6 +107,10 @@ _PRUNE_DONE = Statement(
 )
 
 
+class NameTaken(StateError):
+    """Another job has the name."""
+
+
 class ScheduleRows:
     """The jobs and runs on disk. Methods raise StateError where the disk refuses."""
 
@@ -112,13 +121,13 @@ class ScheduleRows:
         """Store a new job, durably.
 
         Raises:
-            StateError: another job has its name.
+            NameTaken: another job has its name.
         """
         body, person = JOB.to_json(job), job.actor.key
         statement = _ADD(name=job.name, person=person, body=body, state="active", next=next_due, made_at=now)
         added = (await self._database.write(statement, durable=True))[0]
         if added.rowcount != 1:
-            raise StateError(f"there is a schedule named {job.name} already")
+            raise NameTaken(f"there is a schedule named {job.name} already")
         return StoredJob(added.lastrowid, job, "active", next_due, "", 0, "", now)
 
     async def change(self, stored: StoredJob, job: Job, next_due: float | None, state: JobState) -> None:
@@ -136,9 +145,6 @@ class ScheduleRows:
         """Return the jobs of a person, or of all people: the next one first, then those that are not due any more."""
         statement = _ALL() if person is None else _OF_PERSON(of_person=person)
         return [_stored(row) for row in await self._database.read(statement)]
-
-    async def count(self, person: str) -> int:
-        return int((await self._database.read(_COUNT(of_person=person)))[0][0])
 
     async def due(self, now: float, count: int) -> list[StoredJob]:
         """Return jobs that are due and of which no run is under way, the longest due first."""
@@ -213,9 +219,15 @@ class ScheduleRows:
 
     async def runs(self, job: int, count: int = KEEP_RUNS) -> Sequence[Run]:
         """Return the latest runs of a job, the newest first."""
-        rows = await self._database.read(_RUNS(of=job, count=count))
-        names = ("job", "due", "state", "turn", "began_at", "ended_at", "text", "cost")
-        return [Run(**{name: row[name] for name in names}) for row in rows]
+        return [_run(row) for row in await self._database.read(_RUNS(of=job, count=count))]
+
+    async def latest_runs(self) -> dict[int, Run]:
+        """Return the latest run of each job that had one, by the job's id."""
+        return {row["job"]: _run(row) for row in await self._database.read(_LATEST_RUNS())}
+
+    async def last_id(self) -> int:
+        """Return the highest id of a job; 0: there is none."""
+        return int((await self._database.read(_LAST_ID()))[0][0])
 
     async def remove(self, stored: StoredJob) -> None:
         """Forget a job and its runs."""
@@ -224,6 +236,11 @@ class ScheduleRows:
     async def prune(self, now: float) -> None:
         """Forget runs and finished jobs after a month."""
         await self._database.write(_PRUNE_RUNS(before=now - KEEP_SECONDS), _PRUNE_DONE(before=now - KEEP_SECONDS))
+
+
+def _run(row: Row) -> Run:
+    names = ("job", "due", "state", "turn", "began_at", "ended_at", "text", "cost")
+    return Run(**{name: row[name] for name in names})
 
 
 def _first(rows: Sequence[Row]) -> StoredJob | None:

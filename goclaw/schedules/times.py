@@ -23,6 +23,10 @@ class NoTime(ValueError):
     """The text names no moment; the message says why, and which forms there are."""
 
 
+class UnusableTime(NoTime):
+    """The text names a moment, which cannot be waited for, or nothing that is to happen then."""
+
+
 FORMS = "write 20m, 8:00, tomorrow 8:00 or 2026-12-24T18:00"
 
 
@@ -62,7 +66,8 @@ def split_moment(text: str, now: float, zone: tzinfo) -> tuple[float, str]:
     """Return the moment at the beginning of a text, and the rest of it.
 
     Raises:
-        NoTime: it begins with no moment, or nothing follows it.
+        NoTime: it begins with no moment.
+        UnusableTime: it does, and the moment has passed, or nothing follows it.
     """
     words = text.split(maxsplit=2)
     failure = NoTime(f"there is no time: {FORMS}")
@@ -71,11 +76,11 @@ def split_moment(text: str, now: float, zone: tzinfo) -> tuple[float, str]:
         try:
             moment = parse_moment(" ".join(words[:count]), now, zone)
         except NoTime as error:
-            failure = error
+            failure = failure if isinstance(failure, UnusableTime) else error
             continue
         rest = text.split(maxsplit=count)[count:]
         if not rest:
-            raise NoTime("there is no text behind the time")
+            raise UnusableTime("there is no text behind the time")
         return moment, rest[0].strip()
     raise failure
 
@@ -84,7 +89,7 @@ def _of_day(match: re.Match[str], now: float, zone: tzinfo, text: str) -> float:
     try:
         at = time(int(match["hour"]), int(match["minute"]))
     except ValueError:
-        raise NoTime(f"`{text}` is no time of day") from None
+        raise UnusableTime(f"`{text}` is no time of day") from None
     today = datetime.fromtimestamp(now, zone).date()
     day = today + timedelta(days=1) if match["tomorrow"] else today
     moment = in_zone(datetime.combine(day, at), zone).timestamp()
@@ -95,9 +100,9 @@ def _of_day(match: re.Match[str], now: float, zone: tzinfo, text: str) -> float:
 
 def _ahead(moment: float, now: float, text: str) -> float:
     if moment <= now:
-        raise NoTime(f"`{text}` has passed")
+        raise UnusableTime(f"`{text}` has passed")
     if moment - now > MAX_SECONDS:
-        raise NoTime(f"`{text}` is more than ten years away")
+        raise UnusableTime(f"`{text}` is more than ten years away")
     return moment
 
 

@@ -36,6 +36,7 @@ from goclaw.toolkit.arguments import validate
 from goclaw.toolkit.consent import DENIED, Grounds
 from goclaw.toolkit.json_schema import Takes, arguments_of, schema_of, without_titles
 from goclaw.toolkit.results import BOUNDS, ResultType
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.services import CallPort, Reminders, Sample, Sampled, SettingsPort
 from goclaw.toolkit.templates import check
@@ -167,6 +168,14 @@ class ToolContext:
     async def command(self, text: str) -> str:
         """Have a slash command answered as if the acting person had sent it; raises ToolError where that may not be."""
         return await self.port.services.command(text)
+
+    async def schedule(self, order: ScheduleOrder) -> str:
+        """Carry out an order about the schedules of the acting person; return what has come of it, in words.
+
+        Raises:
+            ToolError: it cannot be, or the person may not; the message says why.
+        """
+        return await self.port.services.schedule(order)
 
     async def spawn(self, task: AgentTask) -> AgentReport:
         """Have an agent do a task for the caller, within the caller's rights.

@@ -22,6 +22,7 @@ from goclaw.specs import ToolSpec
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward, TeamPort
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.results import ResultType
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 
 
 @record
@@ -155,6 +156,10 @@ class TurnServices:
     async def command(self, text: str) -> str:
         """Answer a slash command for the acting person."""
         raise ToolError("there is nobody here who answers commands")
+
+    async def schedule(self, order: ScheduleOrder) -> str:
+        """Carry out an order about the schedules of the acting person; return what has come of it."""
+        raise ToolError("nothing can be scheduled here: there is no conversation of a person to which it would belong")
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Run an agent to its end, or start it in the background, for the call with this id."""

@@ -5,6 +5,7 @@ from tests.mutations.bug import Bug, bug
 _SCHEDULER = "goclaw/schedules/scheduler.py"
 _RUNS = "tests/schedules/test_scheduler.py"
 _CRASH = "tests/schedules/test_scheduler_crash.py"
+_COMMANDS = "tests/gateway/commands/test_schedules.py"
 _UNATTENDED = "goclaw/approvals/approvals.py"
 
 BUGS: list[Bug] = [
@@ -80,5 +81,53 @@ BUGS: list[Bug] = [
         "    return datetime.fromtimestamp(latest, zone)",
         "    return local.astimezone(UTC).astimezone(zone)",
         "tests/schedules/test_times.py::test_a_time_in_the_gap_of_spring_is_the_end_of_the_gap_and_one_in_the_repeated_hour_its_first",
+    ),
+    bug(
+        "a redelivered /remind sets a second reminder",
+        "a crash between the job and the answer",
+        "goclaw/schedules/requests.py",
+        "        if known := next((each for each in own if job.origin and each.job.origin == job.origin), None):",
+        "        if known := None:",
+        f"{_COMMANDS}::test_a_reminder_that_is_redelivered_after_a_crash_is_set_once",
+    ),
+    bug(
+        "what /remind cannot read is refused",
+        "a person who writes as people do",
+        "goclaw/gateway/commands/schedules.py",
+        "    except UnusableTime as error:",
+        "    except NoTime as error:",
+        f"{_COMMANDS}::test_what_is_no_time_is_a_message_to_the_model",
+    ),
+    bug(
+        "times are read in the machine's zone",
+        "a server in another country",
+        "goclaw/schedules/requests.py",
+        "        return zone_named(user.timezone) if user and user.timezone else machine_zone()",
+        "        return machine_zone()",
+        f"{_COMMANDS}::test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_word_for_word",
+    ),
+    bug(
+        "any person acts for any other with --user",
+        "an option that the command line has",
+        "goclaw/schedules/orders.py",
+        "    if not inbound.actor.owner or inbound.actor.behalf:",
+        "    if inbound.actor.behalf:",
+        f"{_COMMANDS}::test_what_cannot_be_set_is_said_with_the_remedy",
+    ),
+    bug(
+        "a schedule may be sent to any chat",
+        "a person who may write to their own chat alone",
+        "goclaw/schedules/requests.py",
+        "            self.may_send_to(inbound.actor, job.address)",
+        "            pass",
+        f"{_COMMANDS}::test_a_message_to_another_chat_follows_the_rule_for_these",
+    ),
+    bug(
+        "a person has a task answered by a model that is not configured",
+        "another person's money",
+        "goclaw/schedules/requests.py",
+        "            await self._check_model(inbound.actor, job.task.model)",
+        "            pass",
+        f"{_COMMANDS}::test_what_cannot_be_set_is_said_with_the_remedy",
     ),
 ]

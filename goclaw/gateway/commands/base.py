@@ -14,6 +14,7 @@ from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.execution.tasks.base import Tasks
 from goclaw.memory.base import MemoryPort
+from goclaw.schedules.requests import Schedules
 from goclaw.sessions.forgetting import Forgetter
 from goclaw.sessions.models import Models
 from goclaw.sessions.modes import Modes
@@ -66,6 +67,7 @@ class CommandPorts:
     rights: Callable[[Actor, str], str]
     """Describes an actor's rights, and the workspace in a session."""
     rules: ApprovalRules
+    schedules: Schedules
     spending: Spending
     tasks: Tasks
     tools: ToolListing

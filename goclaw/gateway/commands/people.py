@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Running turn": ("pause", "resume", "queue"),
     "Approvals": ("mode", "approve", "deny", "approvals"),
     "Agents and tools": ("agent", "agents", "tools", "tool"),
+    "Time": ("remind", "schedule"),
     "Information": ("usage", "memory", "whoami"),
     "Administration": ("pair",),
 }

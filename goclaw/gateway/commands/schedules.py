@@ -1,0 +1,60 @@
+"""Commands about what is to happen later (`goclaw.schedules`).
+
+- `/remind 20m|8:00|tomorrow 8:00|ISO TEXT`: the text comes to this chat then, word for word. What begins with no time
+  is a message to the model, which has the tool `schedule`.
+- `/schedule list|add|pause|resume|run|remove|runs|timezone`: see `schedules.command_line`.
+"""
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from goclaw.errors import AccessDenied, DiskError, StateError
+from goclaw.gateway.commands.base import Command, CommandContext, Reply
+from goclaw.schedules.command_line import parsed
+from goclaw.schedules.orders import carried_out, made
+from goclaw.schedules.times import NoTime, UnusableTime, split_moment
+from goclaw.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
+
+REMIND_USAGE = "/remind 20m TEXT, or 8:00, tomorrow 8:00, 2026-12-24T18:00 in place of 20m."
+
+
+async def _remind(context: CommandContext) -> Reply:
+    ports, inbound = context.ports, context.inbound
+    if not context.arguments:
+        return Reply(REMIND_USAGE)
+    try:
+        moment, text = split_moment(context.arguments, ports.clock.now(), ports.schedules.zone(context.actor))
+    except UnusableTime as error:
+        return Reply(f"No reminder is set: {error}.")
+    except NoTime:
+        await ports.engine.submit(replace(inbound, text=f"Remind me {context.arguments.removeprefix('me ')}"))
+        return Reply(turn=inbound.id)
+    wanted = ScheduleRequest(at=datetime.fromtimestamp(moment, UTC).isoformat(), message=text)
+    return await _answered(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
+
+
+REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind)
+
+
+async def _schedule(context: CommandContext) -> Reply:
+    try:
+        order = parsed(context.arguments)
+    except StateError as error:
+        return Reply(str(error))
+    return await _answered(carried_out(context.ports.schedules, context.inbound, order))
+
+
+async def _answered(order: Awaitable[str]) -> Reply:
+    """Return the answer to an order, or why it was not carried out; a disk that refuses is for the gateway."""
+    try:
+        return Reply(await order)
+    except DiskError:
+        raise
+    except AccessDenied as error:
+        return Reply(f"Not allowed: {error}.")
+    except StateError as error:
+        return Reply(f"Not done: {error}.")
+
+
+SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule)

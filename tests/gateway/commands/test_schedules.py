@@ -1,0 +1,184 @@
+"""`/remind` and `/schedule`: what is set is said with its weekday, date, time and zone, and comes then."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from goclaw.auth.users import User, Users, add_user
+from goclaw.core.events import AcceptKind, Actor, Address, Inbound
+from goclaw.toolkit.schedule_orders import ScheduleRequest
+from tests.harness import HERE, Answer, Core, World
+from tests.schedules.jobs import HOUR, pass_time
+
+BERLIN = "Europe/Berlin"
+ANN = Actor("memory:here", "memory", name="Ann")
+MOMENT = r"(Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day \d{1,2} \w+ \d{4}, \d\d:\d\d(:\d\d)? \(Europe/Berlin\)"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    ann = User(ANN.key, timezone=BERLIN)
+    return World(tmp_path, [Answer("Done.")], users=[ann, User("memory:2")])
+
+
+async def ask(core: Core, text: str, actor: Actor = ANN, **options: Any) -> str:
+    """Send a command of Ann's and return its answer."""
+    return await core.command(text, actor=actor, **options)
+
+
+async def states(core: Core, name: str) -> list[str]:
+    return [run.state for run in await core.schedules.runs(ANN, name)]
+
+
+async def test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_word_for_word(world: World) -> None:
+    async with world.running() as core:
+        said = await ask(core, '/remind 20m  drink *tea*, "quickly"')
+        assert re.fullmatch(rf"reminder-1 is set: {MOMENT}\.", said)
+        await pass_time(core, world, 20 * 60)
+        assert world.texts() == [said, 'drink *tea*, "quickly"']
+        assert world.script.requests == []
+        (stored,) = await core.schedules.of(ANN)
+        assert stored.job.personal and stored.state == "done"
+
+
+async def test_a_reminder_may_have_two_words_for_its_time(world: World) -> None:
+    async with world.running() as core:
+        assert ", 08:00 (Europe/Berlin)" in await ask(core, "/remind tomorrow 8:00 stand up")
+        (stored,) = await core.schedules.of(ANN)
+        assert stored.job.text == "stand up"
+
+
+async def test_what_is_no_time_is_a_message_to_the_model(world: World) -> None:
+    async with world.running() as core:
+        acceptance = await core.say("/remind me when it rains", actor=ANN)
+        assert acceptance.kind is AcceptKind.TURN
+        await core.settled()
+        (request,) = world.script.requests
+        assert "Remind me when it rains" in str(request.messages[-1])
+        assert world.texts() == ["Done."]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("/remind", "/remind 20m TEXT, or 8:00"),
+        ("/remind 20m", "No reminder is set: there is no text behind the time."),
+        ("/remind 2001-01-01 08:00 tea", "No reminder is set: `2001-01-01 08:00` has passed."),
+        ("/remind 25:00 tea", "No reminder is set: `25:00` is no time of day."),
+        ("/schedule pause tea", "Not done: there is no schedule named tea."),
+        ("/schedule add --at 20m --message x", "Not done: give it a name"),
+        ("/schedule add t --at 20m --message x --user memory:2", "Not allowed: --user is for the owner"),
+        ("/schedule timezone Mars/Base", "Not done: there is no time zone `Mars/Base`; write one like Europe/Berlin"),
+        ("/schedule add t --at 20m --task x --agent nobody", "Not done: there is no agent nobody for you"),
+        ("/schedule add t --at 20m --task x --model other:dear", "Not done: only admins may name a model that is not"),
+    ],
+)
+async def test_what_cannot_be_set_is_said_with_the_remedy(world: World, text: str, said: str) -> None:
+    async with world.running() as core:
+        assert (await ask(core, text)).startswith(said)
+        assert await core.schedules.of(ANN) == []
+
+
+async def test_a_message_to_another_chat_follows_the_rule_for_these(tmp_path: Path) -> None:
+    world = World(tmp_path, users=[User(ANN.key)], policy={"other_chats": "deny"})
+    async with world.running() as core:
+        told = "/schedule add t --at 20m --message x --to memory:"
+        assert await ask(core, f"{told}999") == "Not allowed: config policy.other_chats."
+        assert (await ask(core, f"{told}here")).startswith("t is set")
+
+
+async def test_a_reminder_that_is_redelivered_after_a_crash_is_set_once(world: World) -> None:
+    inbound = Inbound("m1", ANN, "memory:here", "/remind 20m tea", Address("memory", "here"), world.clock.now())
+    async with world.running() as core:
+        first = await core.schedules.make(inbound, "", ScheduleRequest(at="20m", message="tea"))
+        again = await core.schedules.make(inbound, "", ScheduleRequest(at="20m", message="tea"))
+        assert again == first and len(await core.schedules.of(ANN)) == 1
+
+
+async def test_a_schedule_is_added_listed_paused_resumed_run_and_removed(world: World) -> None:
+    async with world.running() as core:
+        said = await ask(core, "/schedule add news --every 1h --task What is new?")
+        assert re.fullmatch(rf"news is set: every 1 h, next {MOMENT}\.", said)
+        (line,) = (await ask(core, "/schedule")).splitlines()
+        assert re.fullmatch(rf"- news \(task\): every 1 h, next {MOMENT}: What is new\?", line)
+        assert (await ask(core, "/schedule pause news")).startswith("news is paused")
+        assert "paused, every 1 h" in await ask(core, "/schedule list")
+        await pass_time(core, world, 2 * HOUR)
+        assert await states(core, "news") == []
+        assert re.fullmatch(rf"news goes on: next {MOMENT}\.", await ask(core, "/schedule resume news"))
+        assert await ask(core, "/schedule run news") == "news runs now."
+        await core.settled()
+        assert world.texts()[-1] == "Done."
+        assert re.fullmatch(rf"- {MOMENT}: done.*: Done\.", await ask(core, "/schedule runs news"))
+        assert "  last: " in await ask(core, "/schedule list")
+        (listed,) = orjson.loads(await ask(core, "/schedule list --json"))
+        assert (listed["name"], listed["state"], listed["last"]["state"]) == ("news", "active", "done")
+        assert await ask(core, "/schedule remove news") == "news is removed."
+        assert (await ask(core, "/schedule")).startswith("There are no schedules.")
+
+
+async def test_the_name_of_a_schedule_that_is_over_may_be_used_again(world: World) -> None:
+    async with world.running() as core:
+        await ask(core, "/schedule add tea --at 20m --message one")
+        assert "there is a schedule named tea already" in await ask(core, "/schedule add tea --at 1h --message two")
+        await pass_time(core, world, 20 * 60)
+        assert (await ask(core, "/schedule add tea --at 20m --message three")).startswith("tea is set")
+
+
+async def test_a_schedule_runs_on_a_wall_clock_time_in_the_zone_of_its_person(world: World) -> None:
+    async with world.running() as core:
+        said = await ask(core, "/schedule add up --cron 30 8 * * * --message Get up")
+        assert said.startswith("up is set: cron `30 8 * * *` (Europe/Berlin), next ") and ", 08:30 (" in said
+        (stored,) = await core.schedules.of(ANN)
+        await pass_time(core, world, (stored.next or 0) - world.clock.now())
+        assert world.texts()[-1] == "Get up"
+
+
+async def test_a_person_without_a_zone_is_told_once_which_one_is_assumed(tmp_path: Path) -> None:
+    world = World(tmp_path, users=[User(ANN.key)])
+    async with world.running() as core:
+        hint = "for your time zone; /schedule timezone Europe/Berlin would set another one."
+        assert (await ask(core, "/remind 20m one")).endswith(hint)
+        assert hint not in await ask(core, "/remind 20m two")
+
+
+async def test_a_person_sets_their_time_zone(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    path = world.config.users_path
+    add_user(path, ANN.key, name="Ann")
+    world.users = Users.read(path)
+    async with world.running() as core:
+        said = await ask(core, "/schedule timezone Asia/Tokyo")
+        assert said.startswith("Your time zone is Asia/Tokyo: it is ") and said.endswith("(Asia/Tokyo) there.")
+        assert "(Asia/Tokyo)" in await ask(core, "/remind 8:00 tea")
+    (entry,) = Users.read(path).all()
+    assert (entry.timezone, entry.name) == ("Asia/Tokyo", "Ann")
+
+
+async def test_who_is_not_listed_is_told_how_to_get_a_zone(tmp_path: Path) -> None:
+    async with World(tmp_path).running() as core:
+        said = await ask(core, "/schedule timezone Asia/Tokyo", HERE)
+        assert "tui:here is not listed, so the machine's zone counts; `goclaw users add` lists it" in said
+
+
+async def test_another_person_neither_sees_nor_changes_a_schedule(world: World) -> None:
+    bob = Actor("memory:2", "memory")
+    async with world.running() as core:
+        await ask(core, "/remind 20m tea")
+        said = await ask(core, "/schedule list", bob, chat="2", session="memory:2")
+        assert said.startswith("There are no schedules.")
+        said = await ask(core, "/schedule remove reminder-1", bob, chat="2", session="memory:2")
+        assert said == "Not done: there is no schedule named reminder-1."
+
+
+async def test_the_owner_acts_for_a_person(tmp_path: Path) -> None:
+    world = World(tmp_path, users=[User("memory:2", timezone=BERLIN)])
+    async with world.running() as core:
+        await ask(core, "/schedule add tea --at 20m --message Tea --user memory:2", HERE)
+        (stored,) = await core.schedules.of(Actor("memory:2", "memory"))
+        assert stored.job.actor.key == "memory:2" and not stored.job.actor.owner
+        assert (stored.job.session, stored.job.address) == ("memory:2", Address("memory", "2"))
+        assert "memory:9 is not in users.json" in await ask(core, "/schedule list --user memory:9", HERE)
