@@ -78,7 +78,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     """Resume unfinished work, then open channels and listeners. They end in the opposite order.
 
     Unfinished work comes first, so that no new message overtakes an old one of the same session. With `alone`
-    nothing listens and no registry is asked: for a command that opens the state for a moment.
+    nothing listens, no registry is asked and no schedule begins: for a command that opens the state for a moment.
     """
     foundation = app.foundation
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
@@ -100,6 +100,9 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     stack.push_async_callback(wind_down, app, gateway)
     await _run_parts(stack, app, gateway, schedules.scheduler)
     if not alone:
+        # A run that began in the moment of a command would be cut off by its end.
+        due = keep_running("schedules", schedules.scheduler.run, foundation.clock)
+        await stack.enter_async_context(background(due, "schedules"))
         await _listen(stack, app, gateway)
 
 
@@ -130,7 +133,6 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await once(_prune(app), "pruning")
     await keep("removing old media", sweep.run)
     await keep("looking for stuck turns", app.stuck.run)
-    await keep("schedules", scheduler.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
 

@@ -130,4 +130,20 @@ BUGS: list[Bug] = [
         "            pass",
         f"{_COMMANDS}::test_what_cannot_be_set_is_said_with_the_remedy",
     ),
+    bug(
+        "the command line loses the quotation marks of a text",
+        "a message with an apostrophe",
+        "goclaw/cli/schedule.py",
+        '    command = f"/schedule {shlex.join(words)}"',
+        """    command = f"/schedule {' '.join(words)}\"""",
+        "tests/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
+    ),
+    bug(
+        "an order that was refused ends with exit code 0",
+        "a script that adds schedules",
+        "goclaw/cli/schedule.py",
+        "        raise StateError(answer.removeprefix(refusal))",
+        "        show(answer)",
+        "tests/cli/test_schedule.py::test_what_cannot_be_done_fails_and_says_why",
+    ),
 ]

@@ -41,7 +41,7 @@ async def _schedule(context: CommandContext) -> Reply:
     try:
         order = parsed(context.arguments)
     except StateError as error:
-        return Reply(str(error))
+        return Reply(f"Not done: {error}")
     return await _answered(carried_out(context.ports.schedules, context.inbound, order))
 
 
