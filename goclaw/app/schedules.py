@@ -6,10 +6,13 @@ from goclaw.app.sessions import SessionParts
 from goclaw.auth.users import Users
 from goclaw.core.events import Inbound
 from goclaw.engine.base import Engine
+from goclaw.errors import AccessDenied, StateError, ToolError
+from goclaw.schedules.orders import carried_out_for_agent
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.scheduler import Scheduler
 from goclaw.store.database import Database
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 
 
 def build_schedules(sessions: SessionParts, database: Database, *, users: Users, engine: Engine) -> Schedules:
@@ -17,7 +20,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
     ports, access, rows = sessions.ports, sessions.access, ScheduleRows(database)
     scheduler = Scheduler(rows, access, engine.submit, ports.outbox, ports.clock)
     ports.unattended.ended, ports.unattended.say = scheduler.ended, partial(_say, engine)
-    return Schedules(
+    schedules = Schedules(
         rows,
         scheduler,
         access,
@@ -28,6 +31,18 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         lambda actor: [kind.name for kind in sessions.agents_for.listed(actor)],
         ports.settings,
     )
+    ports.schedule_port.carry_out = partial(_carry_out, schedules)
+    return schedules
+
+
+async def _carry_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
+    """Carry out an agent's order. Raises ToolError where it cannot be."""
+    try:
+        return await carried_out_for_agent(schedules, inbound, order)
+    except AccessDenied as error:
+        raise ToolError(f"permission denied: {error}") from None
+    except StateError as error:
+        raise ToolError(str(error)) from error
 
 
 async def _say(engine: Engine, inbound: Inbound) -> None:

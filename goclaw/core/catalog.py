@@ -50,6 +50,7 @@ TOOLS = {
     "transcript_search": "goclaw.tools.transcript_search:transcript_search",
     "memento": "goclaw.tools.memento:memento",
     "ask_user": "goclaw.tools.ask_user:ask_user",
+    "schedule": "goclaw.tools.schedule:schedule",
     "todo_write": "goclaw.tools.planning:todo_write",
     "agent": "goclaw.tools.agent:agent",
     "command": "goclaw.tools.gateway_control:command",

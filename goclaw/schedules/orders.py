@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.events import LOCAL, Actor, Address, Inbound
+from goclaw.core.events import LOCAL, Actor, Address, Inbound, root_session
 from goclaw.core.redact import mask
 from goclaw.errors import AccessDenied, StateError
 from goclaw.schedules.jobs import Run, StoredJob
@@ -52,10 +52,8 @@ async def carried_out(schedules: Schedules, inbound: Inbound, order: ScheduleOrd
             return await _changed(schedules, actor, order)
 
 
-async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, step: str) -> str:
+async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
     """Carry out an order of the agent that answers `inbound`, about the schedules of that person alone.
-
-    `step` is the call's name in the journal: made again after a crash, it makes no second schedule.
 
     Raises:
         AccessDenied: the person may not.
@@ -67,7 +65,9 @@ async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: S
     if order.action in ("add", "resume", "run") and unattended and not unattended.ask:
         raise StateError(NOT_UNATTENDED)
     if order.action == "add":
-        return await made(schedules, replace(inbound, id=f"{inbound.id}/{step}"), order)
+        # One message may lead to several schedules, and the journal repeats no call of the tool.
+        # A run's own session is over with it: what it sets belongs where the run was set.
+        return await made(schedules, replace(inbound, id="", session=root_session(inbound.session)), order)
     if order.action == "list":
         return await _listed(schedules, actor, own=True)
     if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:

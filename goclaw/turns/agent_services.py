@@ -42,6 +42,7 @@ from goclaw.specs import ToolSpec
 from goclaw.store.database import BoundStatement
 from goclaw.toolkit.agent_tasks import SEND_MESSAGE, TEAM_CREATE, TEAM_DELETE, AgentReport, AgentTask, Forward
 from goclaw.toolkit.consent import ApprovalRequest, Consent
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
@@ -295,6 +296,11 @@ class AgentServices(TurnServices):
         if self.is_main:
             return await self._context.ports.command_port.answer(self.agent_run.turn.inbound, text)
         return await super().command(text)
+
+    async def schedule(self, order: ScheduleOrder) -> str:
+        if self.is_main and not self.agent_run.root.caller:
+            return await self._context.ports.schedule_port.carry_out(self.agent_run.turn.inbound, order)
+        return await super().schedule(order)
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         return await self._context.agents.spawn(self.agent_run, task, step, call_id)

@@ -26,6 +26,7 @@ from goclaw.specs import ToolSpec
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher, outcome_unknown
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
@@ -169,6 +170,18 @@ class Forwarding:
     def _within(self, wanted: Forward) -> tuple[Sequence[str] | None, ...]:
         """Return the selections: the tool must belong to the offering agent and, as a rule, to the caller."""
         return (self.selection,) if wanted.own_tools else (*self.scope.selections, self.selection)
+
+
+async def _no_schedules_yet(inbound: Inbound, order: ScheduleOrder) -> str:
+    return await TurnServices().schedule(order)
+
+
+class SchedulePort:
+    """Passes orders to the schedules once these are bound."""
+
+    def __init__(self) -> None:
+        self.carry_out: Callable[[Inbound, ScheduleOrder], Awaitable[str]] = _no_schedules_yet
+        """Carries out an order for the person whose message the turn answers; raises ToolError where it cannot be."""
 
 
 async def _no_gateway_yet(inbound: Inbound, text: str) -> str:

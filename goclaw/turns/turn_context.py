@@ -51,7 +51,7 @@ from goclaw.turns.answers import InterimTexts
 from goclaw.turns.attachments import Attachments
 from goclaw.turns.costs import Costs
 from goclaw.turns.demo_turns import DemoTurns
-from goclaw.turns.tool_requests import CommandPort, Forwarding
+from goclaw.turns.tool_requests import CommandPort, Forwarding, SchedulePort
 from goclaw.turns.unattended import UnattendedPort
 
 
@@ -78,6 +78,7 @@ class SessionPorts:
     config_file: Path | None
     """The configuration file, which need not exist yet; None if unknown."""
     command_port: CommandPort = field(default_factory=CommandPort)
+    schedule_port: SchedulePort = field(default_factory=SchedulePort)
     unattended: UnattendedPort = field(default_factory=UnattendedPort)
 
 

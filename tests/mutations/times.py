@@ -6,6 +6,7 @@ _SCHEDULER = "goclaw/schedules/scheduler.py"
 _RUNS = "tests/schedules/test_scheduler.py"
 _CRASH = "tests/schedules/test_scheduler_crash.py"
 _COMMANDS = "tests/gateway/commands/test_schedules.py"
+_TOOL = "tests/tools/test_schedule.py"
 _UNATTENDED = "goclaw/approvals/approvals.py"
 
 BUGS: list[Bug] = [
@@ -145,5 +146,29 @@ BUGS: list[Bug] = [
         "        raise StateError(answer.removeprefix(refusal))",
         "        show(answer)",
         "tests/cli/test_schedule.py::test_what_cannot_be_done_fails_and_says_why",
+    ),
+    bug(
+        "a scheduled turn makes further schedules",
+        "a schedule that multiplies",
+        "goclaw/schedules/orders.py",
+        '    if order.action in ("add", "resume", "run") and unattended and not unattended.ask:',
+        '    if order.action in ("resume", "run") and unattended and not unattended.ask:',
+        f"{_TOOL}::test_a_scheduled_turn_makes_no_schedules_but_lists_and_removes_them",
+    ),
+    bug(
+        "an admin's agent removes the schedules of others",
+        "a model that was talked into it",
+        "goclaw/schedules/orders.py",
+        "    if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:",
+        "    if order.name not in [each.job.name for each in await schedules.rows.all()]:",
+        f"{_TOOL}::test_an_admins_agent_does_not_reach_the_schedules_of_others",
+    ),
+    bug(
+        "a task for later is as harmless as a reminder",
+        "plan mode, and policies that ask for medium risks",
+        "goclaw/tools/schedule.py",
+        '    acts_later = arguments.task or arguments.action in ("run", "resume")',
+        "    acts_later = False",
+        f"{_TOOL}::test_a_reminder_is_harmless_a_task_is_not_and_another_chat_asks",
     ),
 ]

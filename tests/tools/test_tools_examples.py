@@ -19,6 +19,7 @@ from goclaw.toolkit.base import Tool, check_templates
 from goclaw.toolkit.consent import ApprovalRequest, Consent
 from goclaw.toolkit.dispatcher import Dispatcher
 from goclaw.toolkit.registry import BuiltIn, Registry
+from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import TurnServices
 from goclaw.toolkit.templates import HINT_LENGTH, hint
@@ -82,6 +83,12 @@ class Agreeing(TurnServices):
 
     async def command(self, text: str) -> str:
         return await answered(text)
+
+    async def schedule(self, order: ScheduleOrder) -> str:
+        """What is said of an order; tests/tools/test_schedule.py has the real schedules."""
+        if order.action == "list":
+            return "- reminder-1 (message): Tuesday 24 November 2026, 08:00 (Europe/Berlin): Drink tea"
+        return f"{order.name or 'reminder-1'} is set: Tuesday 24 November 2026, 08:00 (Europe/Berlin)."
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         return AgentReport("a1b2c3d4e5f6", "general", "tests/test_parser.py: that brackets nest", 3, 4_500)
