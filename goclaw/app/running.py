@@ -42,6 +42,7 @@ from goclaw.execution.tasks.base import Job, TaskInfo, TaskWork
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
+from goclaw.schedules.configured import follow_configuration
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.scheduler import Scheduler
 from goclaw.servers.socket_file import open_socket
@@ -83,6 +84,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     foundation = app.foundation
     foundation.environment.tasks.tell = partial(tell_of_end, foundation.bus, app.outbox)
     schedules = _schedules(app)
+    await follow_configuration(schedules, foundation.config.schedules)
     await app.sessions.service.restore()
     app.sessions.ports.questions.restore(await app.journal.parked())
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()

@@ -55,6 +55,7 @@ def warnings(
         for name in _unknown_commands(settings.commands or (), commands):
             yield f"roles.{role}.commands: unknown command `{name}`{what_helps(name, commands)}"
     yield from _unknown_roles(config, roles)
+    yield from _unknown_people(config, {user.key for user in users})
     answering = {*config.agents.everyone, GENERAL, *agents}
     for place, name in _agents(config):
         if name not in answering:
@@ -71,6 +72,13 @@ def _unknown_roles(config: Config, roles: Collection[str]) -> Iterator[str]:
     for place, settings in config.mcp_servers.values():
         for name in sorted(set(settings.roles) - set(roles)):
             yield f"{place}.roles: unknown role `{name}`{what_helps(name, roles)}; nobody has it"
+
+
+def _unknown_people(config: Config, keys: Collection[str]) -> Iterator[str]:
+    """Yield a line for each schedule of a person who is not listed."""
+    for name, schedule in config.schedules.items():
+        if schedule.user and schedule.user not in keys:
+            yield f"schedules.{name}.user: {schedule.user} is not in users.json, and may do nothing; add the entry"
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
@@ -129,6 +137,8 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
             for tool, offered in export.tools.items():
                 if offered.passthrough:
                     yield f"{place}.exports.{toolset}.tools.{tool}.passthrough.tool", (offered.passthrough.tool,)
+    for name, schedule in config.schedules.items():
+        yield f"schedules.{name}.tools", schedule.tools or ()
     for index, hook in enumerate(config.hooks):
         yield f"hooks[{index}].match", hook.match
 
@@ -147,6 +157,7 @@ def _agents(config: Config) -> Iterator[tuple[str, str]]:
     """Yield all names of agents in the configuration."""
     for index, route in enumerate(config.agents.routes):
         yield f"agents.routes[{index}].agent", route.agent
+    yield from ((f"schedules.{name}.agent", each.agent) for name, each in config.schedules.items() if each.agent)
     for role, settings in config.roles.items():
         yield from ((f"roles.{role}.agents", name) for name in settings.agents or ())
 

@@ -49,6 +49,7 @@ _NAMES = {
     "from_registry": "data",
     "publish": "docs",
     "pinned": "file_reading",
+    "schedules": "standup",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"

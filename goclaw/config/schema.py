@@ -16,6 +16,7 @@ from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpClientSettings, McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
 from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
+from goclaw.config.schedules import ConfiguredSchedules
 from goclaw.config.section import Section, Sections
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
@@ -359,6 +360,9 @@ class Config(Sections):
     audit: AuditSettings = Field(default_factory=AuditSettings, description="The audit log.")
     limits: LimitSettings = Field(default_factory=LimitSettings, description="Limits of one turn.")
     alerts: AlertSettings = Field(default_factory=AlertSettings, description="Faults that need the operator.")
+    schedules: ConfiguredSchedules = Field(
+        default_factory=dict, description="Messages and tasks at a time, by name; read at the start."
+    )
     queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from goclaw.core.events import LOCAL, Actor, Address, Inbound, root_session
+from goclaw.core.events import Actor, Inbound, root_session
 from goclaw.core.redact import mask
 from goclaw.errors import AccessDenied, StateError
 from goclaw.schedules.jobs import Run, StoredJob
@@ -106,9 +106,7 @@ def _in_place_of(schedules: Schedules, inbound: Inbound, key: str) -> Inbound:
     if schedules.users.get(key) is None:
         raise StateError(f"{key[:60]} is not in users.json; `goclaw users list` names the people there")
     actor = Actor(key, inbound.actor.entry)
-    session = schedules.access.session_for(actor, key)
-    channel, _, chat = key.partition(":")
-    address = Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
+    session, address = schedules.home(actor)
     return replace(inbound, actor=actor, session=session, address=address)
 
 

@@ -15,7 +15,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.users import Users, set_timezone
 from goclaw.config.keys import what_helps
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, Address, Inbound
+from goclaw.core.events import LOCAL, Actor, Address, Inbound
 from goclaw.core.records import record
 from goclaw.core.timezones import machine_zone, zone_named
 from goclaw.errors import AccessDenied, ConfigError, StateError
@@ -59,6 +59,12 @@ class Schedules:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
         user = self.users.get(actor.key)
         return zone_named(user.timezone) if user and user.timezone else machine_zone()
+
+    def home(self, actor: Actor) -> tuple[str, Address]:
+        """Return the session that a person has of their own, and the chat in which they read it."""
+        session = self.access.session_for(actor, actor.key)
+        channel, _, chat = actor.key.partition(":")
+        return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
 
     async def zone_hint(self, actor: Actor) -> str:
         """Return a sentence about the zone that is assumed for a person who has set none: once, later it is empty."""

@@ -85,6 +85,7 @@ _JOB_ENDED = Statement(
         note=bindparam("new_note"),
     )
 )
+_CONFIGURED = Statement(select(schedules).where(func.json_extract(schedules.c.body, "$.configured") == 1))
 _LAST_ID = Statement(select(func.coalesce(func.max(schedules.c.id), 0)))
 _LATEST_RUNS = Statement(
     select(schedule_runs).where(
@@ -145,6 +146,10 @@ class ScheduleRows:
         """Return the jobs of a person, or of all people: the next one first, then those that are not due any more."""
         statement = _ALL() if person is None else _OF_PERSON(of_person=person)
         return [_stored(row) for row in await self._database.read(statement)]
+
+    async def configured(self) -> list[StoredJob]:
+        """Return the jobs that come from the configuration."""
+        return [_stored(row) for row in await self._database.read(_CONFIGURED())]
 
     async def due(self, now: float, count: int) -> list[StoredJob]:
         """Return jobs that are due and of which no run is under way, the longest due first."""

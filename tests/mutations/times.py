@@ -171,4 +171,21 @@ BUGS: list[Bug] = [
         "    acts_later = False",
         f"{_TOOL}::test_a_reminder_is_harmless_a_task_is_not_and_another_chat_asks",
     ),
+    bug(
+        "each start computes the next time of a configured schedule anew",
+        "an interval that never comes to its end",
+        "goclaw/schedules/configured.py",
+        "        job = replace(job, when=same_anchor if same_anchor == stored.job.when else job.when)",
+        "        pass",
+        "tests/schedules/test_configured.py::"
+        "test_a_schedule_that_stays_keeps_its_next_time_and_a_changed_time_is_computed_anew",
+    ),
+    bug(
+        "a schedule that is gone from the configuration runs on",
+        "a message every morning",
+        "goclaw/schedules/configured.py",
+        "        await schedules.rows.remove(known[name])",
+        "        pass",
+        "tests/schedules/test_configured.py::test_what_is_new_is_added_and_what_is_gone_is_removed",
+    ),
 ]
