@@ -70,7 +70,9 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
 )
 async def schedule(
     ctx: ToolContext,
-    action: Literal["add", "list", "remove", "pause", "resume", "run"],
+    action: Annotated[
+        Literal["add", "list", "remove", "pause", "resume", "run"], Field(description="run: now, beside its times.")
+    ],
     name: Annotated[_Short, Field(description="Letters, digits, - and _; for add it may be left out.")] = "",
     at: Annotated[_Short, Field(description="Once: 20m, 8:00, tomorrow 8:00 or 2026-12-24T18:00.")] = "",
     every: Annotated[_Short, Field(description="Again and again: 30m, 2h, 1d.")] = "",
