@@ -7,6 +7,7 @@ from goclaw.auth.users import Users
 from goclaw.core.events import Inbound
 from goclaw.engine.base import Engine
 from goclaw.errors import AccessDenied, StateError, ToolError
+from goclaw.schedules.heartbeat import Heartbeat
 from goclaw.schedules.orders import carried_out_for_agent
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.rows import ScheduleRows
@@ -18,7 +19,17 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder
 def build_schedules(sessions: SessionParts, database: Database, *, users: Users, engine: Engine) -> Schedules:
     """Return the schedules, to whom turns report. Their loop is `Schedules.scheduler.run`."""
     ports, access, rows = sessions.ports, sessions.access, ScheduleRows(database)
-    scheduler = Scheduler(rows, access, engine.submit, ports.outbox, ports.clock)
+    heartbeat = Heartbeat(
+        ports.config.heartbeat,
+        rows,
+        users,
+        ports.environment,
+        engine.running,
+        engine.submit,
+        ports.outbox,
+        ports.clock,
+    )
+    scheduler = Scheduler(rows, access, engine.submit, ports.outbox, ports.clock, heartbeat.prepared)
     ports.unattended.ended, ports.unattended.say = scheduler.ended, partial(_say, engine)
     schedules = Schedules(
         rows,
@@ -30,6 +41,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         ports.models,
         lambda actor: [kind.name for kind in sessions.agents_for.listed(actor)],
         ports.settings,
+        heartbeat,
     )
     ports.schedule_port.carry_out = partial(_carry_out, schedules)
     return schedules

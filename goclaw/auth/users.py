@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any, get_args
 
@@ -22,7 +23,7 @@ from goclaw.core.files import FileLook, decode, only_writer, read_bytes, replace
 from goclaw.core.records import record
 from goclaw.core.selection import malformed
 from goclaw.core.supervise import background
-from goclaw.core.timezones import zone_named
+from goclaw.core.timezones import machine_zone, zone_named
 from goclaw.errors import ConfigError
 
 MAX_FILE_BYTES = 4_000_000
@@ -77,6 +78,11 @@ class Users:
     def get(self, key: str) -> User | None:
         """Return the entry with exactly this key."""
         return self._users.get(key)
+
+    def zone(self, key: str) -> tzinfo:
+        """Return the time zone of a person; the machine's for one who has set none."""
+        user = self.get(key)
+        return zone_named(user.timezone) if user and user.timezone else machine_zone()
 
     def all(self) -> tuple[User, ...]:
         """Return every entry, in the order of the file."""

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from goclaw.config.agents import AgentsSettings
 from goclaw.config.exports import Publication, publications
+from goclaw.config.heartbeat import HeartbeatSettings
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpClientSettings, McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
@@ -364,6 +365,10 @@ class Config(Sections):
         default_factory=dict, description="Messages and tasks at a time, by name; read at the start."
     )
     queue: QueueSettings = Field(default_factory=QueueSettings, description="Messages that come while a turn runs.")
+    heartbeat: HeartbeatSettings = Field(
+        default_factory=HeartbeatSettings,
+        description="A look every now and then at what HEARTBEAT.md names, for each person who sent `/heartbeat on`.",
+    )
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
     )

@@ -168,6 +168,7 @@ COMMANDS = {
     "tool": "goclaw.gateway.commands.agents:TOOL",
     "remind": "goclaw.gateway.commands.schedules:REMIND",
     "schedule": "goclaw.gateway.commands.schedules:SCHEDULE",
+    "heartbeat": "goclaw.gateway.commands.schedules:HEARTBEAT",
     "help": "goclaw.gateway.commands.people:HELP",
 }
 

@@ -67,6 +67,8 @@ class Job:
     """Whether it comes from `schedules` of the configuration, which alone can change it."""
     origin: str = ""
     """Id of the message or call that made it: redelivered after a crash, it makes no second one."""
+    heartbeat: bool = False
+    """Whether its text, tools and budget are made when it runs (`schedules.heartbeat`)."""
 
 
 @record
@@ -85,6 +87,13 @@ class StoredJob:
     note: str
     """Why it was stopped, for people."""
     made_at: float
+
+
+@record
+class Skipped:
+    """In place of a job's run: it does not run this time."""
+
+    why: str
 
 
 @record

@@ -13,6 +13,7 @@ from typing import Protocol
 from cronsim import CronSim, CronSimError
 
 from goclaw.core.clock import span
+from goclaw.core.hours import hours
 from goclaw.core.records import record
 from goclaw.core.timezones import machine_zone, zone_named
 from goclaw.schedules.times import NoTime, duration, shown
@@ -72,6 +73,28 @@ class Interval:
 
 
 @record
+class Beat:
+    """Due every so many seconds within hours of the day, counted from the beginning of these."""
+
+    seconds: float
+    hours: str
+    """See `goclaw.core.hours`."""
+    zone: str
+
+    def after(self, moment: float) -> float | None:
+        within, zone = hours(self.hours), zone_of(self)
+        if not within.contain(moment, zone):
+            return within.next_begin(moment, zone)
+        begun = within.begun(moment, zone)
+        due = begun + ((moment - begun) // self.seconds + 1) * self.seconds
+        return due if within.contain(due, zone) else within.next_begin(moment, zone)
+
+    @property
+    def words(self) -> str:
+        return f"every {span(self.seconds)} within {self.hours}"
+
+
+@record
 class Cron:
     """Due by a cron expression of five fields, in a zone."""
 
@@ -93,7 +116,7 @@ class Cron:
         return f"cron `{self.expression}`{f' ({self.zone})' if self.zone else ''}"
 
 
-AnyRecurrence = Once | Interval | Cron
+AnyRecurrence = Once | Interval | Beat | Cron
 """What a job stores."""
 
 

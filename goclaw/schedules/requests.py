@@ -20,6 +20,7 @@ from goclaw.core.records import record
 from goclaw.core.timezones import machine_zone, zone_named
 from goclaw.errors import AccessDenied, ConfigError, StateError
 from goclaw.schedules.drafting import draft
+from goclaw.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.schedules.jobs import Job, Run, StoredJob
 from goclaw.schedules.rows import NameTaken, ScheduleRows
 from goclaw.schedules.scheduler import Scheduler
@@ -54,11 +55,11 @@ class Schedules:
     agents: Callable[[Actor], Collection[str]]
     """Returns the agents that may answer a person."""
     facts: Settings
+    heartbeat: Heartbeat
 
     def zone(self, actor: Actor) -> tzinfo:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
-        user = self.users.get(actor.key)
-        return zone_named(user.timezone) if user and user.timezone else machine_zone()
+        return self.users.zone(actor.key)
 
     def home(self, actor: Actor) -> tuple[str, Address]:
         """Return the session that a person has of their own, and the chat in which they read it."""
@@ -133,6 +134,13 @@ class Schedules:
         self.scheduler.changed()
         return stored
 
+    async def replace(self, stored: StoredJob, job: Job) -> None:
+        """Have another job of the same name and person go on in the place of one; raises as `add`."""
+        self._check(job)
+        next_due = job.when.after(self.clock.now())
+        await self.rows.change(stored, job, next_due, "done" if next_due is None else "active")
+        self.scheduler.changed()
+
     async def _stored(self, job: Job, next_due: float, now: float) -> StoredJob:
         if job.name:
             return await self.rows.add(job, next_due, now)
@@ -189,6 +197,8 @@ class Schedules:
     def _check(self, job: Job) -> None:
         if job.name and not _NAME.fullmatch(job.name):
             raise StateError(f"`{job.name[:80]}` is no name: letters, digits, - and _, at most 64")
+        if job.name.startswith(PREFIX) and not job.heartbeat:
+            raise StateError(f"names that begin with {PREFIX} are those of heartbeats: /heartbeat on makes one")
         if not job.text.strip():
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:

@@ -64,6 +64,11 @@ _CHANGE = Statement(
 _REMOVE = Statement(delete(schedules).where(schedules.c.id == bindparam("of")))
 _REMOVE_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job == bindparam("of")))
 _RUN = insert_into(schedule_runs, "job", "due", "state", "turn", "began_at", "ended_at", "text", ignore_conflict=True)
+_SPENT = Statement(
+    select(func.coalesce(func.sum(schedule_runs.c.cost), 0.0)).where(
+        schedule_runs.c.job == bindparam("of"), schedule_runs.c.began_at >= bindparam("since")
+    )
+)
 _RUN_EXISTS = Statement(
     select(func.count()).where(schedule_runs.c.job == bindparam("of"), schedule_runs.c.due == bindparam("of_due"))
 )
@@ -233,6 +238,10 @@ class ScheduleRows:
     async def last_id(self) -> int:
         """Return the highest id of a job; 0: there is none."""
         return int((await self._database.read(_LAST_ID()))[0][0])
+
+    async def spent(self, job: int, since: float) -> float:
+        """Return the US dollars that the runs of a job cost which began at `since` or later, as far as known."""
+        return float((await self._database.read(_SPENT(of=job, since=since)))[0][0])
 
     async def remove(self, stored: StoredJob) -> None:
         """Forget a job and its runs."""

@@ -9,6 +9,7 @@ follow from the job and the due time. So a crash at any point leaves a run that 
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from goclaw.auth.access import Access
@@ -17,7 +18,7 @@ from goclaw.core.events import LOCAL, Actor, Delivery, Inbound, Outcome, Unatten
 from goclaw.core.records import record
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
-from goclaw.schedules.jobs import Job, RunState, StoredJob
+from goclaw.schedules.jobs import Job, RunState, Skipped, StoredJob
 from goclaw.schedules.recurrence import zone_of
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.saying import Submit, say_in_chat
@@ -53,15 +54,22 @@ class _Occurrence:
     """It is passed over, too."""
 
 
+Prepare = Callable[[StoredJob], Awaitable[Job | Skipped]]
+"""Returns the job as it runs now, or why it does not."""
+
+
 class Scheduler:
     """Starts what is due. `run` is its life; all else may be called meanwhile."""
 
-    def __init__(self, rows: ScheduleRows, access: Access, submit: Submit, outbox: Outbox, clock: Clock) -> None:
+    def __init__(
+        self, rows: ScheduleRows, access: Access, submit: Submit, outbox: Outbox, clock: Clock, prepare: Prepare
+    ) -> None:
         self._rows = rows
         self._access = access
         self._submit = submit
         self._outbox = outbox
         self._clock = clock
+        self._prepare = prepare
         self._changed = asyncio.Event()
         self._next: float | None = None
         """The earliest due time; None: no job waits."""
@@ -110,13 +118,18 @@ class Scheduler:
         """Start a run now, beside its times, for `goclaw schedule run`; return the id of its turn or delivery.
 
         Raises:
-            StateError: a run of it is under way, or the disk refuses.
+            StateError: a run of it is under way, it does not run now, or the disk refuses.
         """
         if stored.running:
             raise StateError(f"a run of {stored.job.name} is under way")
         log.info("schedule %s is run by %s", stored.job.name, by.key or "the owner")
         now = self._clock.now()
-        return await self._begin(stored, _Occurrence(now, stored.next, 0, late=False, skip=False))
+        prepared = await self._prepare(stored)
+        if isinstance(prepared, Skipped):
+            raise StateError(prepared.why)
+        return await self._begin(
+            replace(stored, job=prepared), _Occurrence(now, stored.next, 0, late=False, skip=False)
+        )
 
     async def ended(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
         """Record how a run's turn ended; return what its maker is told about the job besides.
@@ -207,7 +220,17 @@ class Scheduler:
             missed = self._rows.run(stored, occurrence.due, "", "missed", now, _missed(occurrence))
             await self._rows.write(missed, self._rows.move(stored, occurrence.next))
         else:
-            await self._begin(stored, occurrence)
+            await self._begin_prepared(stored, occurrence)
+
+    async def _begin_prepared(self, stored: StoredJob, occurrence: _Occurrence) -> None:
+        prepared = await self._prepare(stored)
+        if isinstance(prepared, Skipped):
+            log.info("schedule %s does not run: %s", stored.job.name, prepared.why)
+            await self._rows.write(self._rows.move(stored, occurrence.next))
+            return
+        if prepared.when != stored.job.when:
+            occurrence = replace(occurrence, next=prepared.when.after(occurrence.due))
+        await self._begin(replace(stored, job=prepared), occurrence)
 
     async def _occurrence(self, stored: StoredJob, now: float) -> _Occurrence | None:
         """Return the due time that counts now, after `catch_up`."""

@@ -7,6 +7,8 @@ _RUNS = "tests/schedules/test_scheduler.py"
 _CRASH = "tests/schedules/test_scheduler_crash.py"
 _COMMANDS = "tests/gateway/commands/test_schedules.py"
 _TOOL = "tests/tools/test_schedule.py"
+_HEARTBEAT = "goclaw/schedules/heartbeat.py"
+_BEATS = "tests/schedules/test_heartbeat.py"
 _UNATTENDED = "goclaw/approvals/approvals.py"
 
 BUGS: list[Bug] = [
@@ -102,7 +104,7 @@ BUGS: list[Bug] = [
     bug(
         "times are read in the machine's zone",
         "a server in another country",
-        "goclaw/schedules/requests.py",
+        "goclaw/auth/users.py",
         "        return zone_named(user.timezone) if user and user.timezone else machine_zone()",
         "        return machine_zone()",
         f"{_COMMANDS}::test_a_reminder_is_said_with_its_weekday_date_time_and_zone_and_comes_word_for_word",
@@ -187,5 +189,45 @@ BUGS: list[Bug] = [
         "        await schedules.rows.remove(known[name])",
         "        pass",
         "tests/schedules/test_configured.py::test_what_is_new_is_added_and_what_is_gone_is_removed",
+    ),
+    bug(
+        "an empty HEARTBEAT.md costs a call",
+        "a template with headings alone, thirty times a day",
+        _HEARTBEAT,
+        '    return text.strip() if any(not _SAYS_NOTHING.fullmatch(line) for line in lines) else ""',
+        "    return text.strip()",
+        f"{_BEATS}::test_a_file_that_asks_nothing_makes_no_call",
+    ),
+    bug(
+        "a heartbeat goes on past its budget",
+        "a model that was asked too much every half hour",
+        _HEARTBEAT,
+        "        if most is not None and spent >= most:",
+        "        if most is not None and spent > 1_000 * most:",
+        f"{_BEATS}::test_a_budget_of_the_day_is_said_once_and_holds_until_the_next_day",
+    ),
+    bug(
+        "a heartbeat comes between a person and an answer",
+        "both write to the same chat",
+        _HEARTBEAT,
+        "        if self.running(job.session):",
+        "        if not job.session:",
+        f"{_BEATS}::test_it_is_left_out_while_a_turn_of_the_conversation_runs",
+    ),
+    bug(
+        "a heartbeat has all tools of its person",
+        "a light look that may run commands",
+        _HEARTBEAT,
+        "            tools=self.settings.tools,",
+        "            tools=None,",
+        f"{_BEATS}::test_it_runs_in_the_active_hours_in_a_fresh_session_with_few_tools",
+    ),
+    bug(
+        "a heartbeat runs at night",
+        "active hours that end",
+        "goclaw/schedules/recurrence.py",
+        "        return due if within.contain(due, zone) else within.next_begin(moment, zone)",
+        "        return due",
+        "tests/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
     ),
 ]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goclaw.core.timezones import zone_named
-from goclaw.schedules.recurrence import Cron, Once, cron, interval
+from goclaw.schedules.recurrence import Beat, Cron, Once, cron, interval
 from goclaw.schedules.times import NoTime
 
 BERLIN = zone_named("Europe/Berlin")
@@ -99,3 +99,20 @@ def test_rules_are_said_in_words() -> None:
     assert Once(at, "Europe/Berlin").words == "Tuesday 24 November 2026, 08:00 (Europe/Berlin)"
     assert interval("2h", 0.0).words == "every 2 h"
     assert cron("30  8 * * 1-5", "Europe/Berlin", at).words == "cron `30 8 * * 1-5` (Europe/Berlin)"
+
+
+@pytest.mark.parametrize(
+    ("now", "due"),
+    [
+        ("2026-11-24T07:10", "2026-11-24T08:00"),
+        ("2026-11-24T08:00", "2026-11-24T08:30"),
+        ("2026-11-24T21:10", "2026-11-24T21:30"),
+        ("2026-11-24T21:30", "2026-11-25T08:00"),
+        ("2027-03-27T22:00", "2027-03-28T08:00"),
+    ],
+)
+def test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them(now: str, due: str) -> None:
+    zone = BERLIN
+    beat = Beat(1800.0, "08:00-22:00", "Europe/Berlin")
+    after = beat.after(datetime.fromisoformat(now).replace(tzinfo=zone).timestamp())
+    assert after == datetime.fromisoformat(due).replace(tzinfo=zone).timestamp()

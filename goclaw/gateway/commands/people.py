@@ -18,7 +18,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Running turn": ("pause", "resume", "queue"),
     "Approvals": ("mode", "approve", "deny", "approvals"),
     "Agents and tools": ("agent", "agents", "tools", "tool"),
-    "Time": ("remind", "schedule"),
+    "Time": ("remind", "schedule", "heartbeat"),
     "Information": ("usage", "memory", "whoami"),
     "Administration": ("pair",),
 }

@@ -3,6 +3,7 @@
 - `/remind 20m|8:00|tomorrow 8:00|ISO TEXT`: the text comes to this chat then, word for word. What begins with no time
   is a message to the model, which has the tool `schedule`.
 - `/schedule list|add|pause|resume|run|remove|runs|timezone`: see `schedules.command_line`.
+- `/heartbeat [on|off|now]`: see `schedules.heartbeat`.
 """
 
 from collections.abc import Awaitable
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.gateway.commands.base import Command, CommandContext, Reply
 from goclaw.schedules.command_line import parsed
+from goclaw.schedules.heartbeat_orders import heartbeat_ordered
 from goclaw.schedules.orders import carried_out, made
 from goclaw.schedules.times import NoTime, UnusableTime, split_moment
 from goclaw.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
@@ -58,3 +60,11 @@ async def _answered(order: Awaitable[str]) -> Reply:
 
 
 SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule)
+
+
+async def _heartbeat(context: CommandContext) -> Reply:
+    order = context.arguments.strip().lower()
+    return await _answered(heartbeat_ordered(context.ports.schedules, context.inbound, order))
+
+
+HEARTBEAT = Command("heartbeat", "Look after HEARTBEAT.md now and then: /heartbeat on|off|now", _heartbeat)
