@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from goclaw.core.supervise import result_of
+
 T = TypeVar("T")
 
 
@@ -27,7 +29,7 @@ class SharedRead(Generic[T]):
             loop = asyncio.get_running_loop()
             asked = self._asked[name] = loop.create_future()
             loop.call_soon(self._begin, name, asked)
-        return await asyncio.shield(asked)  # a caller that is cancelled takes nothing from the others
+        return await result_of(asked)
 
     def _begin(self, name: str, asked: "asyncio.Future[T]") -> None:
         del self._asked[name]

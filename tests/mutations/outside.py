@@ -9,14 +9,6 @@ _RESOLVING = "goclaw/registries/resolving.py"
 
 BUGS: list[Bug] = [
     bug(
-        "who asks while a read is under way gets what it read before",
-        "a prompt file that was written a moment ago",
-        "goclaw/core/shared_reads.py",
-        "        del self._asked[name]\n",
-        "",
-        "tests/core/test_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
-    ),
-    bug(
         "a tag on a list or a mapping of the configuration is overlooked",
         "class config: a value that the person did not mean",
         "goclaw/config/locate.py",

@@ -8,6 +8,14 @@ _LIVE = "tests/channels/telegram/test_live_interim.py"
 
 BUGS: list[Bug] = [
     bug(
+        "who asks while a read is under way gets what it read before",
+        "a prompt file that was written a moment ago",
+        "goclaw/core/shared_reads.py",
+        "        del self._asked[name]\n",
+        "",
+        "tests/core/test_shared_reads.py::test_who_asks_while_a_read_is_under_way_gets_a_later_one",
+    ),
+    bug(
         "/stop counts two waiting messages as one",
         "class words: a number that nobody tried",
         "goclaw/gateway/commands/turns.py",
