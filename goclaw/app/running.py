@@ -27,12 +27,13 @@ from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
 from goclaw.auth.workplaces import in_words
+from goclaw.channels.base import Handler
 from goclaw.config.listening import CLIENTS, is_loopback, listens
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.events import LOCAL, Actor, Delivery, Notice
 from goclaw.core.messages import joined
-from goclaw.core.plugins import load, third_party
+from goclaw.core.plugins import load, load_large, third_party
 from goclaw.core.redact import mask
 from goclaw.core.supervise import background, keep_running
 from goclaw.engine.machine_faults import ClockChange
@@ -45,6 +46,7 @@ from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.configured import follow_configuration
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.scheduler import Scheduler
+from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
@@ -146,6 +148,8 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
         from goclaw.servers.http import open_http  # its library takes 2 MB
 
         remote_terminals = await _remote_terminals(stack, app, gateway) if config.http.clients else None
+        if config.webhooks:
+            foundation.routes.added.extend(await _webhooks(app))
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
@@ -182,6 +186,14 @@ async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -
     remote_terminals = RemoteTerminals(gateway, tokens, foundation.clock, foundation.environment.audit, model)
     foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
     return remote_terminals
+
+
+async def _webhooks(app: App) -> Sequence[tuple[str, str, Handler]]:
+    """Return the routes of the configured webhooks; their template engine is loaded in a thread."""
+    foundation = app.foundation
+    part = await asyncio.to_thread(load_large, catalog.ROUTES["webhooks"], RoutePart)
+    ports = RoutePorts(foundation.config, foundation.clock, foundation.access, foundation.users, app.engine, app.outbox)
+    return part.routes(ports)
 
 
 def _first_line(app: App) -> str:

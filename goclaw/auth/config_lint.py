@@ -56,6 +56,7 @@ def warnings(
             yield f"roles.{role}.commands: unknown command `{name}`{what_helps(name, commands)}"
     yield from _unknown_roles(config, roles)
     yield from _unknown_people(config, {user.key for user in users})
+    yield from _unknown_callers(config, {user.key for user in users})
     answering = {*config.agents.everyone, GENERAL, *agents}
     for place, name in _agents(config):
         if name not in answering:
@@ -79,6 +80,14 @@ def _unknown_people(config: Config, keys: Collection[str]) -> Iterator[str]:
     for name, schedule in config.schedules.items():
         if schedule.user and schedule.user not in keys:
             yield f"schedules.{name}.user: {schedule.user} is not in users.json, and may do nothing; add the entry"
+
+
+def _unknown_callers(config: Config, users: Collection[str]) -> Iterator[str]:
+    """Yield a line for each webhook whose user does not exist."""
+    for name, hook in config.webhooks.items():
+        if hook.user not in users:
+            where = shown_path(config.users_path)
+            yield f"webhooks.{name}.user: {hook.user} is not in {where}; its calls are refused"
 
 
 def _of_servers(config: Config) -> Mapping[str, frozenset[str]]:
@@ -125,6 +134,8 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
     yield "tools.disabled", config.tools.disabled
     for name, selection in config.tools.sets.items():
         yield f"tools.sets.{name}", selection
+    for name, webhook in config.webhooks.items():
+        yield f"webhooks.{name}.tools", webhook.tools or ()
     yield "policy.auto_allow", policy.auto_allow
     yield "policy.always_ask", policy.always_ask
     yield "policy.deny_ends_turn", policy.deny_ends_turn
@@ -160,6 +171,9 @@ def _agents(config: Config) -> Iterator[tuple[str, str]]:
     yield from ((f"schedules.{name}.agent", each.agent) for name, each in config.schedules.items() if each.agent)
     for role, settings in config.roles.items():
         yield from ((f"roles.{role}.agents", name) for name in settings.agents or ())
+    for name, webhook in config.webhooks.items():
+        if webhook.agent:
+            yield f"webhooks.{name}.agent", webhook.agent
 
 
 def _contradictions(config: Config, user: User) -> Iterator[str]:

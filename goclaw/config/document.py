@@ -50,6 +50,8 @@ _NAMES = {
     "publish": "docs",
     "pinned": "file_reading",
     "schedules": "standup",
+    "webhooks": "github",
+    "notify": "ops",
 }
 """Stand in the example for names that the operator chooses."""
 _HOME = "~/.goclaw"

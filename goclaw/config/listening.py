@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from goclaw.config.exports import Publication
 from goclaw.config.keys import Loc, closest, what_helps
 from goclaw.config.schema import Config, TelegramSettings
+from goclaw.config.webhooks import HOOKS
 from goclaw.core.selection import Toolsets
 
 PROBES = ("/healthz", "/readyz")
@@ -46,19 +47,22 @@ def uses_webhook(config: Config) -> bool:
 
 def listens(config: Config) -> bool:
     """Whether the listener opens."""
-    return config.http.enabled or (config.http.enabled is None and (uses_webhook(config) or config.http.clients))
+    wanted = uses_webhook(config) or config.http.clients or bool(config.webhooks)
+    return config.http.enabled or (config.http.enabled is None and wanted)
 
 
 def credentials(config: Config) -> Iterator[str]:
     """Yield the credentials that callers need, each in words.
 
     The webhook always has its secret, made by the daemon if need be. Clients always need a token; while none exists,
-    no client is admitted.
+    no client is admitted. Every other webhook has a secret of its own.
     """
     if uses_webhook(config):
         yield "the secret of telegram.webhook"
     if config.http.clients:
         yield "an access token"
+    if config.webhooks:
+        yield "the secret of each of `webhooks`"
 
 
 def hosts(config: Config) -> frozenset[str]:
@@ -81,10 +85,12 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield (
             ("http", "host"),
             "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
-            "`telegram.mode: webhook`); leave it at 127.0.0.1 and put a reverse proxy before it",
+            "`telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put a reverse proxy before it",
         )
     if config.http.clients and config.http.enabled is False:
         yield ("http", "enabled"), "should be true, or not be set: `http.clients` needs the listener"
+    if config.webhooks and config.http.enabled is False:
+        yield ("http", "enabled"), "should be true, or not be set: `webhooks` need the listener"
     if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):
         yield ("mcp", "server", "port"), "is the port of the HTTP listener (`http.port`); choose another one"
     yield from _registry_contradictions(config)
@@ -117,7 +123,7 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
             yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
-    taken = (*PROBES, CLIENTS)
+    taken = (*PROBES, CLIENTS, *(f"{HOOKS}{name}" for name in config.webhooks))
     if webhook_path(config.telegram) in taken:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
 
-from goclaw.config import contradictions, hooks, listening, schedules
+from goclaw.config import contradictions, hooks, listening, schedules, webhooks
 from goclaw.config.keys import Loc
 from goclaw.config.layers import (
     LOCATION,
@@ -223,6 +223,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     yield from listening.contradictions(config)
     yield from hooks.contradictions(config.hooks)
     yield from schedules.contradictions(config.schedules)
+    yield from webhooks.contradictions(config.webhooks, config.notify, config.alerts.notify)
     yield from contradictions.of_embedder(config)
     yield from contradictions.of_registries(config)
     for index, spec in enumerate(config.models.agent):

@@ -42,6 +42,7 @@ from goclaw.config.values import (
     WebhookSecret,
     absolute,
 )
+from goclaw.config.webhooks import EndpointName, NotifyTargets, Webhooks
 from goclaw.core.selection import TAG
 
 
@@ -99,10 +100,12 @@ class TelegramSettings(Section):
 
 
 class HttpSettings(Section):
-    """The HTTP listener: `/healthz`, `/readyz`, Telegram's webhook, and terminals over TCP."""
+    """The HTTP listener: `/healthz`, `/readyz`, webhooks, and terminals over TCP."""
 
     enabled: bool | None = Field(
-        None, description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`)."
+        None,
+        description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`, "
+        "`webhooks`).",
     )
     clients: bool = Field(
         False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."
@@ -129,6 +132,9 @@ class AlertSettings(Section):
         None,
         description="Where: `telegram:<chat id>`, or `telegram:<chat id>:<topic>`; not set: the first admin in "
         "users.json whom the bot can write to.",
+    )
+    notify: Annotated[tuple[EndpointName, ...], OneOrMore] = Field(
+        (), description="Names of `notify` that are told besides."
     )
 
 
@@ -327,6 +333,8 @@ class Config(Sections):
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
+    notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
     pairing: PairingSettings = Field(
         default_factory=PairingSettings, description="How strangers become users, if they may."
     )

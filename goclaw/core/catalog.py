@@ -110,6 +110,11 @@ SERVERS = {
 }
 """Listeners whose libraries are loaded only where the configuration wants them."""
 
+ROUTES = {
+    "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",
+}
+"""Routes of the HTTP listener by section of the configuration: loaded when it is not empty."""
+
 REGISTRIES = {
     "syncing": "goclaw.registries.syncing:SYNCING",
     "publishing": "goclaw.registries.publishing:PUBLISHER",

@@ -36,7 +36,7 @@ def test_the_example_has_every_key_and_loads_as_it_is_and_with_every_value_set(t
     loaded = load_config(file, environ=environ)
     by_name = {"providers": {}, "roles": {}, "hooks": (), "models": as_it_is.models, "tools": as_it_is.tools}
     by_name["agents"] = as_it_is.agents
-    by_name |= {"mcp": as_it_is.mcp, "registries": {}, "schedules": {}}
+    by_name |= {"mcp": as_it_is.mcp, "registries": {}, "schedules": {}, "webhooks": {}, "notify": {}}
     assert set(loaded.config.mcp.servers) == {"files"}
     assert loaded.config.model_copy(update=by_name) == as_it_is
     named = {"cli": {}, "from_registry": {}, "pinned": {}, "publish": {}, "ssh": as_it_is.tools.ssh}

@@ -10,6 +10,11 @@ _TOOL = "tests/tools/test_schedule.py"
 _HEARTBEAT = "goclaw/schedules/heartbeat.py"
 _BEATS = "tests/schedules/test_heartbeat.py"
 _UNATTENDED = "goclaw/approvals/approvals.py"
+_RECEIVING = "goclaw/servers/webhooks/receiving.py"
+_CREDENTIALS = "goclaw/servers/webhooks/credentials.py"
+_TEMPLATE = "goclaw/servers/webhooks/template.py"
+_ATTACKS = "tests/servers/webhooks/test_receiving_attacks.py"
+_CALLS = "tests/servers/webhooks/test_receiving.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -229,5 +234,77 @@ BUGS: list[Bug] = [
         "        return due if within.contain(due, zone) else within.next_begin(moment, zone)",
         "        return due",
         "tests/schedules/test_recurrence.py::test_a_beat_is_counted_from_the_beginning_of_its_hours_and_ends_with_them",
+    ),
+    bug(
+        "a webhook takes a body whose signature is not right",
+        "a stranger who knows the path",
+        _RECEIVING,
+        "        if proof.signs_body and not proof.fits(secret, raw):",
+        "        if False:",
+        f"{_ATTACKS}::test_a_wrong_or_missing_credential_makes_nothing",
+    ),
+    bug(
+        "a webhook reads a body before the rate limit",
+        "memory that strangers fill",
+        _RECEIVING,
+        '        if wait := self._rate.wait(network_of(request.remote or "")):',
+        '        await request.read()\n        if wait := self._rate.wait(network_of(request.remote or "")):',
+        f"{_ATTACKS}::test_the_body_is_read_only_behind_a_credential",
+    ),
+    bug(
+        "an old signature of Stripe is good for ever",
+        "a call that was overheard",
+        _CREDENTIALS,
+        "    if abs(now - int(times[0])) > TOLERANCE:",
+        "    if False:",
+        f"{_ATTACKS}::test_what_was_overheard_is_no_credential_for_long",
+    ),
+    bug(
+        "a header that is there twice counts once",
+        "a proxy that reads the other one",
+        _CREDENTIALS,
+        "    if len(found) != 1 or not found[0]:",
+        "    if not found:",
+        f"{_ATTACKS}::test_heads_that_two_servers_would_read_differently_are_refused",
+    ),
+    bug(
+        "a call that is repeated is done again",
+        "an answer of ours that was lost",
+        _RECEIVING,
+        "        named = call_id(self._hook, headers, raw, body) or uuid.uuid4().hex",
+        "        named = uuid.uuid4().hex",
+        "tests/servers/webhooks/test_receiving_crash.py::test_a_kill_at_any_write_neither_loses_nor_doubles_a_call",
+    ),
+    bug(
+        "what a call says passes for the operator's words",
+        "an issue's title that gives orders",
+        _TEMPLATE,
+        "        if is_foreign and kept:",
+        "        if False:",
+        f"{_CALLS}::test_the_model_reads_the_body_between_marks_with_its_origin",
+    ),
+    bug(
+        "what a webhook says counts as the agent's words",
+        "orders in the conversation that no mark sets apart",
+        "goclaw/turns/turn.py",
+        "        if inbound.foreign:",
+        "        if False:",
+        f"{_CALLS}::test_a_message_is_sent_word_for_word_without_a_model",
+    ),
+    bug(
+        "a value holds the end of its mark",
+        "a body that leaves its marks",
+        _TEMPLATE,
+        ".translate(_NO_MARKS)}{_END}",
+        "}{_END}",
+        "tests/servers/webhooks/test_template.py::test_a_value_cannot_imitate_the_marks",
+    ),
+    bug(
+        "loops of a template are not counted",
+        "a body with a hundred thousand entries",
+        _TEMPLATE,
+        "            if self._steps < 0 or self._monotonic() > self._end:",
+        "            if self._monotonic() > self._end:",
+        "tests/servers/webhooks/test_template.py::test_loops_over_a_large_body_end",
     ),
 ]

@@ -1,0 +1,32 @@
+"""Routes of the daemon's listener that make messages and turns; loaded through the catalogue where configured."""
+
+from collections.abc import Callable, Sequence
+
+from goclaw.auth.access import Access
+from goclaw.auth.users import Users
+from goclaw.channels.base import Handler
+from goclaw.config.schema import Config
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
+from goclaw.engine.base import Engine
+from goclaw.engine.outbox import Outbox
+
+
+@record
+class RoutePorts:
+    """The services that such routes use."""
+
+    config: Config
+    clock: Clock
+    access: Access
+    users: Users
+    engine: Engine
+    outbox: Outbox
+
+
+@record
+class RoutePart:
+    """An entry of the catalogue."""
+
+    routes: Callable[[RoutePorts], Sequence[tuple[str, str, Handler]]]
+    """Returns method, path and handler of each route; raises ConfigError for what cannot be used."""
