@@ -46,7 +46,8 @@ async def open_channels(
 
 
 def _enabled(config: Config) -> Iterator[tuple[str, ChannelPart]]:
-    for name, path in {**catalog.CHANNELS, **third_party("channels")}.items():
+    of_sections = {name: path for name, path in catalog.CHANNELS_OF_SECTIONS.items() if getattr(config, name)}
+    for name, path in {**catalog.CHANNELS, **third_party("channels"), **of_sections}.items():
         part = load(path, ChannelPart)
         if part.enabled(config):
             yield name, part

@@ -9,6 +9,11 @@ CHANNELS = {
     "telegram": "goclaw.channels.telegram:CHANNEL",
 }
 
+CHANNELS_OF_SECTIONS = {
+    "notify": "goclaw.channels.notify:CHANNEL",
+}
+"""Channels that only send, by section of the configuration: loaded when it is not empty."""
+
 ACCOUNTS = {
     "telegram": "goclaw.channels.telegram.account:ACCOUNT",
 }

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from goclaw.auth.users import Users
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.config.policies import ADMIN
 from goclaw.config.schema import AlertSettings
+from goclaw.config.webhooks import NOTIFY
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Address, Delivery
@@ -97,6 +99,7 @@ class AlertDesk:
                 self._news.clear()
                 if due := [key for key in self._open if self._is_due(key)]:
                     text = self._announce(due)
+                    await self._notify(text, outbox, channels)
                     # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
                     tasks.create_task(self._reach_admin(text, outbox, channels), name="telling an administrator")
                     await self._clock.sleep(GATHER_SECONDS)
@@ -134,6 +137,17 @@ class AlertDesk:
             self._reported[key] = AlertState(self._clock.now())
         self._bus.notice(text)
         return text
+
+    async def _notify(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
+        """Have the targets of `alerts.notify` told; the outbox repeats what they do not take."""
+        for name in self._settings.notify:
+            delivery = Delivery(f"alert:{uuid.uuid4().hex}", Address(NOTIFY, name), text)
+            try:
+                await outbox.promise(delivery)
+            except StateError:
+                # The disk may be the very fault: then the message is sent without a trace on the disk.
+                with suppress(DeliveryError):  # the channel has logged it
+                    await channels[NOTIFY].deliver(delivery, Unrecorded())
 
     async def _reach_admin(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
         for address in self._addresses():

@@ -122,6 +122,10 @@ async def resolve_by_system(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(info[4][0]) for info in found))
 
 
+class UrlUnreachable(UrlRefused):
+    """The address is not refused as such: nothing is found there, or nothing answers, which may change."""
+
+
 @record
 class UrlGuard:
     """Decides what may be reached, and reaches it."""
@@ -148,13 +152,15 @@ class UrlGuard:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 found = [str(literal)] if literal else await self.resolve(name, port)
         except (OSError, UnicodeError):
-            raise UrlRefused(f"cannot be reached: {name[:100]} has no address") from None
+            raise UrlUnreachable(f"cannot be reached: {name[:100]} has no address") from None
         except TimeoutError:
-            raise UrlRefused(f"cannot be reached: the address of {name[:100]} could not be resolved in time") from None
+            raise UrlUnreachable(
+                f"cannot be reached: the address of {name[:100]} could not be resolved in time"
+            ) from None
         for text in found:
             self._check(name, text, port)
         if not found:
-            raise UrlRefused(f"cannot be reached: {name[:100]} has no address")
+            raise UrlUnreachable(f"cannot be reached: {name[:100]} has no address")
         return list(found)
 
     def check_url(self, url: URL) -> None:
@@ -184,7 +190,7 @@ class UrlGuard:
                     return await asyncio.open_connection(address, port)
             except (OSError, TimeoutError):
                 continue
-        raise UrlRefused(f"cannot be reached: {host[:100]} does not answer on port {port}")
+        raise UrlUnreachable(f"cannot be reached: {host[:100]} does not answer on port {port}")
 
     @asynccontextmanager
     async def client(self, seconds: float) -> AsyncIterator[aiohttp.ClientSession]:

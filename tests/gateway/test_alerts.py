@@ -43,6 +43,7 @@ class Office:
 
     folder: Path
     to: str | None = None
+    notify: tuple[str, ...] = ()
     users: Sequence[User] = (ANN,)
     channels: Sequence[str] = ("telegram",)
     clock: SteppedClock = field(default_factory=SteppedClock)
@@ -56,7 +57,13 @@ class Office:
             channels = {name: MemoryChannel(self.room, self.clock) for name in self.channels}
             async with open_outbox(database, channels, self.clock) as outbox:
                 await outbox.resume()
-                desk = AlertDesk(AlertSettings(to=self.to), Users(self.users), bus, Settings(database), self.clock)
+                desk = AlertDesk(
+                    AlertSettings(to=self.to, notify=self.notify),
+                    Users(self.users),
+                    bus,
+                    Settings(database),
+                    self.clock,
+                )
                 async with AsyncExitStack() as stack:
 
                     async def run() -> None:
@@ -212,6 +219,27 @@ async def test_the_configured_chat_hears_it_with_its_topic(office: Office) -> No
         desk.alerts.tell("disk", "full")
         address = (await office.room.heard()).delivery.address
         assert (address.channel, address.chat, address.thread) == ("telegram", "-100", "9")
+
+
+async def test_targets_of_notify_hear_it_besides(office: Office) -> None:
+    office.notify, office.channels = ("ops", "pager"), ("telegram", "notify")
+    async with office.open() as desk:
+        desk.alerts.tell("disk", "full")
+        heard = [(await office.room.heard()).delivery.address for _ in range(3)]
+        assert {(each.channel, each.chat) for each in heard} == {
+            ("telegram", "5"),
+            ("notify", "ops"),
+            ("notify", "pager"),
+        }
+
+
+async def test_a_target_hears_of_a_full_disk_too(office: Office) -> None:
+    office.notify, office.channels, office.users = ("ops",), ("notify",), ()
+    async with office.open() as desk:
+        await desk.settles()
+        desk.database.full = True
+        desk.alerts.tell("disk", "the disk is full")
+        assert "the disk is full" in await desk.heard()
 
 
 async def test_without_one_the_first_admin_hears_it_and_no_other_user(office: Office) -> None:

@@ -307,4 +307,28 @@ BUGS: list[Bug] = [
         "            if self._monotonic() > self._end:",
         "tests/servers/webhooks/test_template.py::test_loops_over_a_large_body_end",
     ),
+    bug(
+        "a URL that is told may be a private one",
+        "a name that leads to the metadata of a cloud",
+        "goclaw/channels/notify.py",
+        "if target.private else ())",
+        "if True else ())",
+        "tests/channels/test_notify.py::test_a_private_address_is_refused_unless_the_target_says_so",
+    ),
+    bug(
+        "what a URL does not take is given up at once",
+        "a service that is restarted",
+        "goclaw/channels/notify.py",
+        "closed=status not in PASSING)",
+        "closed=True)",
+        "tests/channels/test_notify.py::test_the_outbox_repeats_what_a_target_does_not_take",
+    ),
+    bug(
+        "the targets of alerts hear none",
+        "a fault at night",
+        "goclaw/gateway/alerts.py",
+        "        for name in self._settings.notify:",
+        "        for name in ():",
+        "tests/gateway/test_alerts.py::test_targets_of_notify_hear_it_besides",
+    ),
 ]

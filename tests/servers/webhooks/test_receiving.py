@@ -65,8 +65,7 @@ async def test_a_message_is_sent_word_for_word_without_a_model(tmp_path: Path) -
 async def test_a_call_that_is_repeated_does_nothing(
     tmp_path: Path, hook: dict[str, Any], headers: dict[str, str], body: dict[str, str], kind: str
 ) -> None:
-    made = {kind: "Sum up: {{ body.title }}"}
-    world = world_with(tmp_path, DONE, **made, **hook)
+    world = world_with(tmp_path, DONE, **{**hook, kind: "Sum up: {{ body.title }}"})
     async with world.running() as core, caller(world, core) as service:
         first = await service.call(body, **headers)
         again = await service.call(body, **headers)

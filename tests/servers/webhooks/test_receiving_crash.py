@@ -1,6 +1,7 @@
 """Kill the process at every write of a call, and let the caller repeat it: nothing is lost, and nothing doubled."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,8 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_a_call(tmp_path: Pa
     def made(name: str) -> World:
         folder = tmp_path / name
         folder.mkdir()
-        return world_with(folder, Answer("Done."), Answer("Done."), **{kind: "Read {{ body.title }}"})
+        settings: dict[str, Any] = {kind: "Read {{ body.title }}"}
+        return world_with(folder, Answer("Done."), Answer("Done."), **settings)
 
     expected = "Done." if kind == "task" else "Read A fix"
     _, writes = await live(made("whole"))
