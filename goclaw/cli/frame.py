@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "prompt-files": ("goclaw.cli.prompt_files:app", "Show and approve changes of AGENTS.md and its like."),
     "mcp": ("goclaw.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),
     "registry": ("goclaw.cli.registry:app", "Look into, fetch from, publish to and serve registries."),
+    "webhook": ("goclaw.cli.webhook:app", "List the webhooks of the configuration, and try one out."),
     "backup": ("goclaw.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.cli.backup:restore_app", "Get everything back from a backup."),
     "version": ("goclaw.cli.frame:version_app", "Print the version."),
