@@ -103,7 +103,7 @@ stop_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 @stop_app.command()
 def stop(context: typer.Context) -> None:
-    """End the daemon; what is unfinished goes on at the next start."""
+    """End the daemon; unfinished work resumes at the next start."""
     pid = asyncio.run(process.stop(load(context, packages=False).config))
     say(f"stopped (pid {pid})" if pid else "not running")
 

@@ -29,13 +29,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Show and approve changes of AGENTS.md and its like in shared workspaces.",
+    help="Show and approve changes of AGENTS.md and its like.",
 )
 
 
 @app.callback()
 def group() -> None:
-    """Show and approve changes of AGENTS.md and its like in shared workspaces."""
+    """Show and approve changes of AGENTS.md and its like."""
 
 
 @app.command("list")

@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Messages and tasks at a time: add, list, pause, run and remove them.",
+    help="Add, list, pause, run and remove messages and tasks at a time.",
 )
 
 REFUSALS = ("Not done: ", "Not allowed: ")
