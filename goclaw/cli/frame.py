@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "token": ("goclaw.cli.access:token_app", "Make, list and revoke tokens for terminals and programs."),
     "pair": ("goclaw.cli.access:pair_app", "Let in, or turn away, who asked the bot (pairing.enabled)."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),
-    "schedule": ("goclaw.cli.schedule:app", "Add, list, pause, run and remove messages and tasks at a time."),
+    "schedule": ("goclaw.cli.schedule:app", "Add, list, pause and run messages and tasks at a time."),
     "memory": ("goclaw.cli.memory:app", "Search what is remembered, and make its index anew."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.cli.model:agents_app", "List and describe agents."),

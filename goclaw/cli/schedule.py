@@ -20,7 +20,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Add, list, pause, run and remove messages and tasks at a time.",
+    help="Add, list, pause and run messages and tasks at a time.",
 )
 
 REFUSALS = ("Not done: ", "Not allowed: ")
