@@ -8,7 +8,7 @@ from goclaw.cli.hangups import outlive_hangups
 def main() -> None:
     """Run the command line; it is imported when signals are safe."""
     outlive_hangups(sys.argv)
-    from goclaw.cli.frame import main as run
+    from goclaw.cli.program import main as run
 
     run()
 

@@ -8,7 +8,7 @@ from tests.work.bounds import PYTHON, Row, excesses, goal_of, rows
 from tests.work.measure import ALL, IDLE, START, TURNS, Work, measure
 from tests.work.stage import system_calls, tracer
 
-LEFT_OUT_IDLE = frozenset({"httpx", "jinja2", "rich", "cryptography", "aiohttp.web"})
+LEFT_OUT_IDLE = frozenset({"httpx", "jinja2", "rich", "cryptography", "aiohttp.web", "typer", "shellingham"})
 """What takes megabytes, and an idle daemon never needs."""
 
 

@@ -13,7 +13,7 @@ import typer
 from goclaw.auth.tokens import add_token, read_tokens, revoke_token
 from goclaw.auth.users import User, Users, add_user, login_name
 from goclaw.auth.workplaces import place_of
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load, spelling
 from goclaw.config.schema import Config
 from goclaw.core.clock import RealClock

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load, options
 from goclaw.config.load import CONTAINER_SECRETS, load_config
 from goclaw.config.schema import Config

@@ -16,7 +16,7 @@ import typer
 from goclaw.auth.access import own_session
 from goclaw.auth.users import User, Users
 from goclaw.auth.workplaces import places_of
-from goclaw.cli.frame import say
+from goclaw.cli.base import say
 from goclaw.cli.options import load, spelling
 from goclaw.config.document import effective, example, markdown
 from goclaw.config.listening import hindrances

@@ -1,4 +1,4 @@
-"""Frame of the command line: the table of commands, the options before them, exit codes, and how errors read.
+"""Frame of the command line: the table of commands, the options before them, and how wrong usage reads.
 
 Only light modules are imported here; a command's module comes with its first call.
 """
@@ -6,27 +6,16 @@ Only light modules are imported here; a command's module comes with its first ca
 import gc
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from pkgutil import resolve_name
-from types import TracebackType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from goclaw import __version__
-from goclaw.core.records import record
-from goclaw.core.redact import mask, printable
-from goclaw.errors import ConfigError, GoclawError
-
-FAILED, USAGE, BAD_CONFIGURATION = 1, 2, 78
-"""Exit codes; 78 is EX_CONFIG of sysexits.h, which service managers can be told not to restart after."""
-
-MAX_LINES = 50
-"""Problems printed at most: with more than these it is the wrong file."""
+from goclaw.cli.base import COMPLETING, FAILED, Options, say
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
@@ -61,19 +50,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Every command: where its `typer.Typer` is, and its line in `goclaw --help`."""
 
-COMPLETING = "_GOCLAW_COMPLETE"
-"""Set by a shell that completes a command line: `eval "$(_GOCLAW_COMPLETE=source_zsh goclaw)"`."""
 START = "goclaw.cli.tui:home_app"
 """The target of `goclaw` without a command: start the daemon if none runs, then the terminal client."""
-
-
-@record
-class Options:
-    """Options given before the command; `options.options` finds them."""
-
-    config: Path | None = None
-    overrides: Mapping[str, str] = field(default_factory=dict)
-    debug: bool = False
 
 
 class LazyGroup(TyperGroup):
@@ -125,70 +103,15 @@ def root(
             command.invoke(inner)
 
 
-def main() -> None:
-    """Run the command line of this process and exit with its code."""
-    arguments = sys.argv[1:]
-    if "--debug" not in arguments:
-        sys.excepthook = report_crash
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # A terminal without UTF-8 gets question marks instead of an error, and so do we.
-        getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
-    sys.exit(run(arguments))
-
-
-def run(arguments: Sequence[str]) -> int:
-    """Run one command line; what went wrong is said on standard error, a line each. Returns the exit code."""
+def run_command(arguments: Sequence[str]) -> int:
+    """Run one command line; wrong usage is said on standard error. Returns the exit code."""
     try:
         result = typer.main.get_command(app).main(_hoisted(arguments), "goclaw", standalone_mode=False)
     except typer.TyperException as error:
         return _usage(error)
     except typer.Abort:
         return FAILED
-    except GoclawError as error:
-        return _report([error])
-    except BaseExceptionGroup as group:
-        expected, unexpected = group.split(GoclawError)
-        if unexpected or not expected:
-            raise
-        return _report(list(_leaves(expected)))
     return result if isinstance(result, int) else 0
-
-
-def say(line: str) -> None:
-    """Print one line on standard error, as every message of this program."""
-    print(f"goclaw: {printable(mask(line))}", file=sys.stderr)
-
-
-def show(text: str) -> None:
-    """Print what others wrote; a terminal must not obey it, a pipe gets it as it is."""
-    print(printable(text) if sys.stdout.isatty() else text)
-
-
-def report_crash(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print one line about a bug of ours, and where its traceback was written."""
-    if issubclass(kind, KeyboardInterrupt):
-        return
-    try:
-        folder = Path(os.environ.get("GOCLAW_STATE_DIR") or "~/.goclaw").expanduser() / "logs"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / "crash.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(mask("".join(traceback.format_exception(kind, error, trace))))
-        details = f"details in {folder / 'crash.log'}"
-    except (OSError, RuntimeError):
-        details = "run it again with --debug for details"
-    text = " ".join(str(error).split())
-    say(f"unexpected error: {kind.__name__}{f': {text}' if text else ''}; {details}")
-
-
-def _report(errors: Sequence[BaseException]) -> int:
-    for error in errors:
-        lines = error.problems if isinstance(error, ConfigError) else str(error).splitlines()
-        for line in lines[:MAX_LINES]:
-            say(line)
-        if len(lines) > MAX_LINES:
-            say(f"… and {len(lines) - MAX_LINES} more")
-    return BAD_CONFIGURATION if any(isinstance(error, ConfigError) for error in errors) else FAILED
 
 
 def _usage(error: typer.TyperException) -> int:
@@ -199,11 +122,6 @@ def _usage(error: typer.TyperException) -> int:
     else:
         say(f"{text} See `goclaw --help`.")
     return error.exit_code
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        yield from _leaves(error) if isinstance(error, BaseExceptionGroup) else (error,)
 
 
 def _overrides(settings: Sequence[str]) -> Iterator[tuple[str, str]]:

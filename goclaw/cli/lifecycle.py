@@ -4,7 +4,6 @@ Where `goclaw service install` put the daemon into systemd, systemd starts and r
 """
 
 import asyncio
-import gc
 import os
 from typing import Annotated, Any
 
@@ -13,9 +12,10 @@ import typer
 
 from goclaw.auth.users import login_name
 from goclaw.cli import process, systemd
-from goclaw.cli.frame import Options, say, show
+from goclaw.cli.base import Options, say, show
+from goclaw.cli.gateway import run_gateway
 from goclaw.cli.options import load, options
-from goclaw.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background, started
+from goclaw.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
 from goclaw.cli.systemd import UNIT_NAME, installed_unit, unit_text
 from goclaw.config.layers import LOCATION
 from goclaw.config.load import Loaded, load_config
@@ -29,14 +29,7 @@ gateway_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 @gateway_app.command()
 def gateway(context: typer.Context) -> None:
     """Run the daemon here, until Ctrl-C or SIGTERM."""
-    loaded = load(context)
-    # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
-    gc.disable()
-    # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
-    from goclaw.cli.daemon import serve
-    from goclaw.cli.loop import run_daemon
-
-    run_daemon(serve(loaded, started(loaded, options(context))))
+    run_gateway(options(context))
 
 
 start_app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -20,7 +20,7 @@ import typer
 from goclaw.auth.audit import FACT, audit_path, head_of, read_audit
 from goclaw.auth.audit_chain import BLANKED, Head
 from goclaw.auth.audit_verify import Verified, verify_audit
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.core.clock import RealClock
 from goclaw.store.settings import stored_fact

@@ -18,7 +18,7 @@ import typer
 from goclaw import __version__
 from goclaw.auth.audit import AuditEntry, open_audit
 from goclaw.auth.users import Users, login_name
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.cli.process import listens
 from goclaw.cli.tool import open_toolbox

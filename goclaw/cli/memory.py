@@ -7,7 +7,7 @@ import orjson
 import typer
 
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.cli.process import listens
 from goclaw.config.schema import Config

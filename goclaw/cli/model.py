@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from goclaw.agent.kinds import Kinds, agent_as_json, agent_details, agent_line, all_agents
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.config.agents import RouteSettings
 from goclaw.config.changing import set_key

@@ -9,14 +9,11 @@ import typer
 
 from goclaw.auth.config_lint import warnings
 from goclaw.auth.users import User
-from goclaw.cli.frame import Options, say
-from goclaw.config.load import Loaded, load_config
-from goclaw.config.schema import Config
-from goclaw.config.state import open_state
+from goclaw.cli.base import Options, say
+from goclaw.cli.loading import load_given
+from goclaw.config.load import Loaded
 from goclaw.core import catalog
 from goclaw.core.plugins import third_party
-from goclaw.errors import StateError
-from goclaw.ops.backup import swap
 
 if TYPE_CHECKING:
     from goclaw.tui.client import RemoteDaemon
@@ -29,23 +26,8 @@ def options(context: typer.Context) -> Options:
 
 
 def load(context: typer.Context, *, packages: bool = True) -> Loaded:
-    """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished.
-
-    Without `packages` no foreign code is loaded if the configuration can be used without it: commands that end or watch
-    the daemon must not hang in third-party code.
-
-    Raises:
-        ConfigError: it cannot be used.
-        StateError: a restore is going on.
-    """
-    given = options(context)
-    loaded = load_config(given.config, overrides=given.overrides, packages=packages)
-    if swap.pending(loaded.config.state_dir):
-        _finish_restore(loaded.config)
-        loaded = load_config(given.config, overrides=given.overrides, packages=packages)
-    for warning in (*loaded.warnings, *(f"{what}: {why}" for what, why in loaded.packaged.faults.items())):
-        say(f"warning: {warning}")
-    return loaded
+    """Load the configuration for this command line; see `loading.load_given`, for its errors, too."""
+    return load_given(options(context), packages=packages)
 
 
 def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
@@ -67,16 +49,6 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
         return arguments.faults(tool.arguments, given) if tool else ()
 
     return warnings(config, users, tools, {*catalog.COMMANDS, *third_party("commands")}, faults, third_party("agents"))
-
-
-def _finish_restore(config: Config) -> None:
-    with open_state(config):
-        try:
-            swap.finish(config.state_dir)
-        except OSError as error:
-            words = f"{error.filename}: {error.strerror}"
-            raise StateError(f"a restore was cut and cannot be finished: {words}. Mend that and try again") from error
-    say("finished a restore that had been cut")
 
 
 Url = Annotated[

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from goclaw.cli.frame import Options
+from goclaw.cli.base import Options
 from goclaw.config.keys import is_secret
 from goclaw.config.layers import COMMON_VARIABLES, key_kind
 from goclaw.config.load import Loaded

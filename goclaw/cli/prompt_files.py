@@ -15,7 +15,7 @@ from goclaw.approvals.prompt_files import diff_lines, record_answer
 from goclaw.auth.audit import open_audit
 from goclaw.auth.shared_workspaces import approved_files
 from goclaw.auth.users import Users, login_name
-from goclaw.cli.frame import say, show
+from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.config.schema import Config
 from goclaw.config.state import private_paths

@@ -18,7 +18,7 @@ import orjson
 import typer
 
 from goclaw.cli import registry_requests
-from goclaw.cli.frame import FAILED, say, show
+from goclaw.cli.base import FAILED, say, show
 from goclaw.cli.options import load
 from goclaw.cli.registry_requests import fetch, gaps, settings_of
 from goclaw.config.keys import closest

@@ -13,7 +13,7 @@ import typer
 
 from goclaw.auth.audit import AuditEntry, open_audit
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import FAILED, say, show
+from goclaw.cli.base import FAILED, say, show
 from goclaw.cli.options import load
 from goclaw.config.keys import what_helps
 from goclaw.config.locate import parse_json, parse_yaml

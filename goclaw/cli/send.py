@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import say
+from goclaw.cli.base import say
 from goclaw.cli.options import Insecure, TokenFile, Url, load, reach
 from goclaw.cli.process import listens
 from goclaw.config.packaged import Packaged

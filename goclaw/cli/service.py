@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from goclaw.cli import systemd
-from goclaw.cli.frame import say
+from goclaw.cli.base import say
 from goclaw.cli.options import load, options
 from goclaw.cli.process import variables
 from goclaw.cli.systemd import MARK, UNIT_NAME, installed_unit, unit_path, unit_text

@@ -15,7 +15,7 @@ import orjson
 import typer
 
 from goclaw.auth.users import Users
-from goclaw.cli.frame import show as show_text
+from goclaw.cli.base import show as show_text
 from goclaw.cli.options import load
 from goclaw.cli.transcript_formats import JsonLinesWriter, MarkdownWriter, PlainWriter, masked, when
 from goclaw.cli.transcripts import Entry, Kept, entries, known, open_source

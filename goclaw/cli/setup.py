@@ -16,7 +16,7 @@ import typer
 
 from goclaw.auth.users import Users, add_user
 from goclaw.cli import setup_steps
-from goclaw.cli.frame import Options, say
+from goclaw.cli.base import Options, say
 from goclaw.cli.options import options
 from goclaw.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
 from goclaw.config.changing import with_value

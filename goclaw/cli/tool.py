@@ -17,7 +17,7 @@ import typer
 from goclaw.app import Environment, open_environment
 from goclaw.auth.access import Access
 from goclaw.auth.users import Users, login_name, open_users
-from goclaw.cli.frame import show
+from goclaw.cli.base import show
 from goclaw.cli.options import load
 from goclaw.cli.process import listens
 from goclaw.config.keys import closest

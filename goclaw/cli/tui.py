@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import Options, say
+from goclaw.cli.base import Options, say
 from goclaw.cli.lifecycle import bring_up
 from goclaw.cli.options import Insecure, TokenFile, Url, load, options, reach
 from goclaw.cli.process import listens, started

@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from goclaw.cli.frame import main
+from goclaw.cli.program import main
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.toolkit.base import Tool

@@ -4,7 +4,7 @@ For tests of what happens when a time is over. What is patched is the product's 
 """
 
 from goclaw.app import running, status
-from goclaw.cli.frame import main
+from goclaw.cli.program import main
 from goclaw.health import heartbeat
 from goclaw.memory import service
 

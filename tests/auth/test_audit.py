@@ -12,7 +12,7 @@ import pytest
 
 from goclaw.auth.audit import MAX_DETAIL, Audit, AuditEntry, audit_path, open_audit, read_audit
 from goclaw.auth.users import User
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
 from goclaw.core.events import Actor

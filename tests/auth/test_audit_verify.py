@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.auth.audit_chain import ChainedFiles, Head, digest_of
 from goclaw.auth.audit_verify import verify_audit
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from tests.tables import table
 
 pytestmark = [pytest.mark.promise("P-audit")]

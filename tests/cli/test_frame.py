@@ -11,7 +11,8 @@ import pytest
 
 from goclaw import __version__
 from goclaw.cli import frame
-from goclaw.cli.frame import COMMANDS, load_command, run
+from goclaw.cli.frame import COMMANDS, load_command
+from goclaw.cli.program import run
 from goclaw.errors import ConfigError, GoclawError, StateError
 from tests import house
 from tests.forked import run_goclaw
@@ -50,7 +51,7 @@ def test_help_lists_every_command_of_the_contract_with_a_line_each(goclaw: Run) 
 
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys\nfrom goclaw.cli.frame import run\nrun(['--help'])\n"
+        "import sys\nfrom goclaw.cli.program import run\nrun(['--help'])\n"
         "heavy = {'pydantic', 'asyncio', 'yaml', 'structlog', 'aiohttp', 'sqlalchemy', 'rich', 'textual'}\n"
         "sys.exit(f'imported: {heavy & set(sys.modules)}' if heavy & set(sys.modules) else 0)"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from tests.cli.fake_systemd import FakeSystemd
 
 Capture = pytest.CaptureFixture[str]

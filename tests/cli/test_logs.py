@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 
 PATIENCE = 20.0
 

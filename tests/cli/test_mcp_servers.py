@@ -8,7 +8,7 @@ import pytest
 
 from goclaw.auth.audit import read_audit
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 
 MISBEHAVING = Path(__file__).parents[1] / "mcp" / "misbehaving.py"
 

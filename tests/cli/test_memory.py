@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.app import open_app
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.schema import Config
 from goclaw.core.messages import UserMessage
 from goclaw.core.wire import AskMemory, MemoryFrame

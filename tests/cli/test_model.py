@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
 from goclaw.cli.model import completions
+from goclaw.cli.program import run
 from goclaw.config.load import load_config
 from tests import house
 from tests.llm.fake_provider import FakeProvider, fake_provider, lines, refusal

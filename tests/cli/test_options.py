@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from tests.plugin import install, packages
 
 __all__ = ["packages"]

@@ -9,7 +9,7 @@ import pytest
 from goclaw.auth.audit import read_audit
 from goclaw.auth.shared_workspaces import approved_files
 from goclaw.auth.users import Users, login_name
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.load import load_config
 from goclaw.core.clock import RealClock
 from goclaw.workspace import ApprovedFiles

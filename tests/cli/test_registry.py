@@ -11,7 +11,7 @@ import yaml
 from goclaw.auth.audit import read_audit
 from goclaw.auth.users import login_name
 from goclaw.cli import frame
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.registries.base import digest
 from goclaw.registries.catalog_store import FILE, CatalogRow, CatalogStore
 from tests.acceptance.waiting import clock

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.cli.systemd import MARK
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.schema import Config
 from goclaw.core.messages import UserMessage
 from goclaw.store.database import open_database
@@ -138,7 +138,7 @@ def test_thousands_of_rows_pass_through_a_small_memory(state: Path, tmp_path: Pa
 
     tell(state, much)
     program = (
-        "import re, sys; from goclaw.cli.frame import run; code = run(sys.argv[1:]);"
+        "import re, sys; from goclaw.cli.program import run; code = run(sys.argv[1:]);"
         "print(re.search(r'VmHWM:\\s*(\\d+) kB', open('/proc/self/status').read())[1], file=sys.stderr); sys.exit(code)"
     )
     for format_ in ("jsonl", "markdown"):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.core import catalog
 from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import BuiltIn

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from goclaw.app import open_app
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.schema import Config
 from goclaw.core.events import LOCAL, Actor, Address, Inbound
 from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage

@@ -153,6 +153,22 @@ BUGS: list[Bug] = [
         "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
+        "the daemon is started by the library that reads command lines",
+        "class memory: a megabyte and a half that is used once",
+        "goclaw/cli/program.py",
+        "        if given is None:\n",
+        "        if given is None or given:\n",
+        "tests/cli/test_program.py::test_the_daemon_has_no_library_for_command_lines",
+    ),
+    bug(
+        "a mistake on the daemon's command line is passed over",
+        "class cli: a setting that a person believes is set",
+        "goclaw/cli/program.py",
+        "            if not value or",
+        "            if",
+        "tests/cli/test_program.py::test_help_mistakes_and_other_commands_are_left_to_the_library",
+    ),
+    bug(
         "the templates of all tools are checked at each start",
         "class memory: three megabytes for an engine that only calls need",
         "goclaw/toolkit/base.py",

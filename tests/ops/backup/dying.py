@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.ops.backup.swap import pending
 from tests.ops.backup.support import Home, tree
 

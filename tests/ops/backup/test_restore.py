@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.state import open_state
 from goclaw.errors import ConfigError, StateError
 from goclaw.ops.backup.restore import RestoreSelection, restore

@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.auth.tokens import add_token, revoke_token
 from goclaw.auth.users import Users
-from goclaw.cli.frame import run
+from goclaw.cli.program import run
 from goclaw.config.load import Loaded, load_config
 from goclaw.ops.doctor.base import Finding
 from goclaw.ops.doctor.security import check_security, weak_spots

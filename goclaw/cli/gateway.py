@@ -1,0 +1,24 @@
+"""`goclaw gateway`: the configuration, and then the daemon."""
+
+import gc
+
+from goclaw.cli.base import Options
+from goclaw.cli.loading import load_given
+from goclaw.cli.process import started
+
+
+def run_gateway(given: Options) -> None:
+    """Run the daemon in this process, until Ctrl-C or SIGTERM.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        StateError: the state folder cannot be used.
+    """
+    # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
+    gc.disable()
+    loaded = load_given(given)
+    # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
+    from goclaw.cli.daemon import serve
+    from goclaw.cli.loop import run_daemon
+
+    run_daemon(serve(loaded, started(loaded, given)))
