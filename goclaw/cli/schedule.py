@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from goclaw.auth.users import login_name
-from goclaw.cli.frame import show
+from goclaw.cli.base import show
 from goclaw.cli.options import load
 from goclaw.errors import StateError
 

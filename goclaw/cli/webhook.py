@@ -11,7 +11,7 @@ import orjson
 import typer
 from multidict import CIMultiDict
 
-from goclaw.cli.frame import FAILED, say, show
+from goclaw.cli.base import FAILED, say, show
 from goclaw.cli.options import load
 from goclaw.config.keys import what_helps
 from goclaw.config.listening import EVERYWHERE, in_url

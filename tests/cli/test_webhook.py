@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from goclaw.cli.frame import BAD_CONFIGURATION, FAILED, run
+from goclaw.cli.base import BAD_CONFIGURATION, FAILED
+from goclaw.cli.program import run
 
 SECRET = "s3cret-" * 5
 HOOKS = {
