@@ -110,7 +110,7 @@ async def test_a_hangup_while_the_daemon_starts_ends_nothing(home: Installation,
     await home.spawn()
     process = home.process
     assert process is not None
-    await eventually(lambda: re.search(r"\| +typer\n", home.output))
+    await eventually(lambda: re.search(r"\| +goclaw\.cli\.program\n", home.output))
     assert "goclaw.cli.serving" not in home.output
     process.send_signal(signal.SIGHUP)
     await eventually(lambda: process.returncode is not None or RUNNING in home.output, START_SECONDS)

@@ -52,6 +52,7 @@ MOST_BYTES = {
     "ask_user": 1131,
     "todo_write": 738,
     "agent": 1363,
+    "schedule": 1537,
     "command": 537,
     "config": 688,
     "exit_plan_mode": 427,
