@@ -28,7 +28,7 @@ from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
 from goclaw.auth.workplaces import in_words
 from goclaw.channels.base import Handler
-from goclaw.config.listening import CLIENTS, is_loopback, listens
+from goclaw.config.listening import CLIENTS, is_loopback, listens, route_parts, wants_tokens
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.events import LOCAL, Actor, Delivery, Notice
@@ -46,7 +46,6 @@ from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.configured import follow_configuration
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.scheduler import Scheduler
-from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
@@ -58,6 +57,7 @@ from goclaw.turns.status import greeting
 from goclaw.workspace import PathCompleter
 
 if TYPE_CHECKING:
+    from goclaw.servers.admission import Admission
     from goclaw.servers.terminals import RemoteTerminals
 
 log = logging.getLogger(__name__)
@@ -147,9 +147,10 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
     if listens(config) or (foundation.routes.added and config.http.enabled is not False):
         from goclaw.servers.http import open_http  # its library takes 2 MB
 
-        remote_terminals = await _remote_terminals(stack, app, gateway) if config.http.clients else None
-        if config.webhooks:
-            foundation.routes.added.extend(await _webhooks(app))
+        admission = await _admission(stack, app)
+        remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
+        for name in route_parts(config):
+            foundation.routes.added.extend(await _routes_of(name, app, gateway, admission))
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
@@ -173,26 +174,49 @@ async def _tools(app: App) -> None:
         log.warning("%s", short)
 
 
-async def _remote_terminals(stack: AsyncExitStack, app: App, gateway: Gateway) -> "RemoteTerminals":
-    """Open the entry for terminals over TCP, on the listener that opens next."""
+async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
+    """Open the access tokens, for the routes of the listener that opens next."""
+    from goclaw.servers.admission import Admission
+    from goclaw.servers.terminals import REMOTE_ENTRY
+
+    foundation, config = app.foundation, app.foundation.config
+    tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
+    if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
+        log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
+    return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)
+
+
+def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "RemoteTerminals":
+    """Add the entry for terminals over TCP to the listener that opens next."""
     from goclaw.servers.terminals import RemoteTerminals
 
     foundation = app.foundation
-    tokens = await stack.enter_async_context(open_tokens(foundation.config.tokens_path, foundation.clock))
-    if not tokens.any() and not is_loopback(foundation.config.http.host):
-        log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     # What is missing here, and what would mend it, is for the owner and not for guests.
     model = partial(_first_line, app)
-    remote_terminals = RemoteTerminals(gateway, tokens, foundation.clock, foundation.environment.audit, model)
+    remote_terminals = RemoteTerminals(gateway, admission, foundation.clock, foundation.environment.audit, model)
     foundation.routes.add("GET", CLIENTS, remote_terminals.receive)
     return remote_terminals
 
 
-async def _webhooks(app: App) -> Sequence[tuple[str, str, Handler]]:
-    """Return the routes of the configured webhooks; their template engine is loaded in a thread."""
+async def _routes_of(
+    name: str, app: App, gateway: Gateway, admission: "Admission"
+) -> Sequence[tuple[str, str, Handler]]:
+    """Return the routes of a part of the catalogue; its libraries are loaded in a thread."""
+    from goclaw.servers.routes import RoutePart, RoutePorts
+
     foundation = app.foundation
-    part = await asyncio.to_thread(load_large, catalog.ROUTES["webhooks"], RoutePart)
-    ports = RoutePorts(foundation.config, foundation.clock, foundation.access, foundation.users, app.engine, app.outbox)
+    part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
+    ports = RoutePorts(
+        foundation.config,
+        foundation.clock,
+        foundation.access,
+        foundation.users,
+        app.engine,
+        app.outbox,
+        gateway,
+        admission,
+        foundation.environment.audit,
+    )
     return part.routes(ports)
 
 

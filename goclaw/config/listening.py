@@ -18,6 +18,8 @@ PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. Their answers need no credential."""
 CLIENTS = "/ws"
 """Path for terminals, with `http.clients`."""
+FOR_TOKENS = ("clients",)
+"""The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
 TELEGRAM_PORTS = (443, 80, 88, 8443)
@@ -47,8 +49,20 @@ def uses_webhook(config: Config) -> bool:
 
 def listens(config: Config) -> bool:
     """Whether the listener opens."""
-    wanted = uses_webhook(config) or config.http.clients or bool(config.webhooks)
+    wanted = uses_webhook(config) or wants_tokens(config) or bool(config.webhooks)
     return config.http.enabled or (config.http.enabled is None and wanted)
+
+
+def wants_tokens(config: Config) -> bool:
+    """Whether the listener has anything for holders of access tokens."""
+    return any(getattr(config.http, key) for key in FOR_TOKENS)
+
+
+def route_parts(config: Config) -> Iterator[str]:
+    """Yield the names of the parts (`ROUTES` of the catalogue) that the configuration wants on the listener."""
+    yield from (key for key in FOR_TOKENS if key != "clients" and getattr(config.http, key))
+    if config.webhooks:
+        yield "webhooks"
 
 
 def credentials(config: Config) -> Iterator[str]:
@@ -59,7 +73,7 @@ def credentials(config: Config) -> Iterator[str]:
     """
     if uses_webhook(config):
         yield "the secret of telegram.webhook"
-    if config.http.clients:
+    if wants_tokens(config):
         yield "an access token"
     if config.webhooks:
         yield "the secret of each of `webhooks`"
@@ -87,8 +101,9 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
             "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
             "`telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put a reverse proxy before it",
         )
-    if config.http.clients and config.http.enabled is False:
-        yield ("http", "enabled"), "should be true, or not be set: `http.clients` needs the listener"
+    for key in FOR_TOKENS:
+        if getattr(config.http, key) and config.http.enabled is False:
+            yield ("http", "enabled"), f"should be true, or not be set: `http.{key}` needs the listener"
     if config.webhooks and config.http.enabled is False:
         yield ("http", "enabled"), "should be true, or not be set: `webhooks` need the listener"
     if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):

@@ -118,7 +118,7 @@ SERVERS = {
 ROUTES = {
     "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",
 }
-"""Routes of the HTTP listener by section of the configuration: loaded when it is not empty."""
+"""Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""
 
 REGISTRIES = {
     "syncing": "goclaw.registries.syncing:SYNCING",

@@ -1,8 +1,9 @@
-"""Routes of the daemon's listener that make messages and turns; loaded through the catalogue where configured."""
+"""Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
 
 from collections.abc import Callable, Sequence
 
 from goclaw.auth.access import Access
+from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
 from goclaw.channels.base import Handler
 from goclaw.config.schema import Config
@@ -10,6 +11,8 @@ from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.engine.outbox import Outbox
+from goclaw.servers.admission import Admission
+from goclaw.servers.serving import ServingGateway
 
 
 @record
@@ -22,6 +25,10 @@ class RoutePorts:
     users: Users
     engine: Engine
     outbox: Outbox
+    gateway: ServingGateway
+    admission: Admission
+    """Authenticates programs by their access tokens."""
+    audit: Callable[[AuditEntry], None]
 
 
 @record

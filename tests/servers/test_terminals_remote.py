@@ -22,9 +22,10 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import AcceptKind, Notice, TextStreamed, TurnFinished
 from goclaw.core.wire import PATH, AskOlder, AskRows, AskSessions, Older, Rows, SessionsReply
 from goclaw.health.readiness import Readiness
+from goclaw.servers.admission import Admission, FailureLimits, Failures
 from goclaw.servers.connections import network_of
 from goclaw.servers.http import open_http
-from goclaw.servers.terminals import Failures, RemoteTerminals, TerminalLimits
+from goclaw.servers.terminals import REMOTE_ENTRY, RemoteTerminals, TerminalLimits
 from goclaw.tui.client import Client, DaemonRefusal, NotOpen, RemoteDaemon, attach
 from tests.harness import PATIENCE, Answer, Core, World
 
@@ -70,15 +71,21 @@ class House:
 
 @asynccontextmanager
 async def house(
-    folder: Path, answers: Any = (), bounds: TerminalLimits | None = None, proxies: str = "", **config: Any
+    folder: Path,
+    answers: Any = (),
+    bounds: TerminalLimits | None = None,
+    proxies: str = "",
+    failures: FailureLimits | None = None,
+    **config: Any,
 ) -> AsyncIterator[House]:
     users = [User(ANN), User(BOB), User("tui:boss", roles=frozenset({"admin"}))]
     world = World(folder, answers, users=users, **config)
     path = folder / "access-tokens.json"
     async with world.running() as core, asyncio.timeout(PATIENCE), open_tokens(path, world.clock) as tokens:
         made = House(core, world, tokens, 0, path)
+        admission = Admission(tokens, world.clock, made.audited.append, REMOTE_ENTRY, failures)
         door = RemoteTerminals(
-            core.gateway, tokens, world.clock, made.audited.append, lambda: "Model: scripted.", bounds
+            core.gateway, admission, world.clock, made.audited.append, lambda: "Model: scripted.", bounds
         )
         routes = Routes()
         routes.add("GET", PATH, door.receive)
@@ -372,7 +379,7 @@ async def test_too_many_connections_of_one_token_or_address_are_refused(tmp_path
 async def test_who_guesses_is_told_to_wait_and_does_not_fill_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with house(tmp_path, bounds=TerminalLimits(failures=3)) as here:
+    async with house(tmp_path, failures=FailureLimits(failures=3)) as here:
         token = await here.token("laptop", ANN)
         got = [await here.status(Authorization=f"Bearer guess-{number}") for number in range(20)]
         assert got == [401] * 3 + [429] * 17
@@ -384,7 +391,7 @@ async def test_who_guesses_is_told_to_wait_and_does_not_fill_the_log(
 
 @pytest.mark.promise("P-token")
 def test_what_is_remembered_of_failures_is_bounded() -> None:
-    failures = Failures(TerminalLimits(addresses=10), SteppedClock())
+    failures = Failures(FailureLimits(addresses=10), SteppedClock())
     for number in range(1_000):
         failures.note(f"10.0.{number // 250}.{number % 250}")
     assert len(failures._failed) == 10

@@ -1,6 +1,6 @@
 """Authentication and limits of MCP over HTTP: an access token is required, foreign pages are refused, sizes bounded.
 
-All before a body is read, by the same rules as for terminals (`servers.http`, `servers.terminals`), on the
+All before a body is read, by the same rules as for terminals (`servers.http`, `servers.admission`), on the
 library's kind of application (ASGI). A token only identifies its user; users.json has the rights. Connections of a
 removed token are cut within two seconds.
 """
@@ -26,10 +26,10 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
+from goclaw.servers.admission import Admission, NotAdmitted, token_in
 from goclaw.servers.connections import network_of
 from goclaw.servers.http import HEADERS, MAX_LOGGED, names_us
 from goclaw.servers.mcp.backend import ENTRY
-from goclaw.servers.terminals import BEARER, CHALLENGE, Failures, TerminalLimits
 
 log = logging.getLogger(__name__)
 
@@ -79,10 +79,8 @@ class RequestGuard:
         self._settings = settings
         self._tokens = tokens
         self._clock = clock
-        self._audit = audit
         self._caps = caps or GuardLimits()
-        self._bounds = TerminalLimits()
-        self._failures = Failures(self._bounds, clock)
+        self._admission = Admission(tokens, clock, audit, ENTRY)
         self._names = settings.names
         self._open: Counter[str] = Counter()
         self._requests: dict[asyncio.Task[Any], tuple[str, Token]] = {}
@@ -129,28 +127,15 @@ class RequestGuard:
             raise _Refused(HTTPStatus.FORBIDDEN)
         if scope["query_string"]:
             raise _Refused(HTTPStatus.BAD_REQUEST)  # a token in it would be in logs and histories
-        shown = _values(headers, b"authorization")
-        found = BEARER.fullmatch(shown[0]) if len(shown) == 1 else None
-        name = await self._tokens.find_new(found[1] if found else "")
-        token = self._tokens.get(name)
-        if token is None:
-            raise self._unknown(network_of((scope.get("client") or ("",))[0]))
+        shown, address = token_in(_values(headers, b"authorization")), (scope.get("client") or ("",))[0]
+        try:
+            name, token = await self._admission.admit(shown, network_of(address))
+        except NotAdmitted as refusal:
+            raise _Refused(refusal.status, refusal.headers) from None
         for length in _values(headers, b"content-length"):
             if not _LENGTH.fullmatch(length.encode()) or int(length) > self._caps.body_bytes:
                 raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         return name, token
-
-    def _unknown(self, address: str) -> _Refused:
-        times, seconds = self._failures.note(address)
-        if times in (1, self._bounds.failures + 1):
-            # Not each: a million attempts write no million lines.
-            log.warning("an MCP client at %s has no valid access token (try %d in a minute)", address, times)
-            self._audit(
-                AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
-            )
-        if times > self._bounds.failures:
-            return _Refused(HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(int(seconds) + 1)})
-        return _Refused(HTTPStatus.UNAUTHORIZED, CHALLENGE)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, name: str, token: Token) -> int:
         """Pass the request on as its user's, for as long as its token is valid."""

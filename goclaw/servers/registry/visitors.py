@@ -1,11 +1,10 @@
 """Callers of the registry and their rights: any valid token reads; admins and publishers also publish.
 
 A token identifies its user (`goclaw.auth.tokens`), users.json and `registry_server.publishers` have the rights, at
-every request. The rules are those of terminals over TCP (`servers.terminals`). A refusal is an HTTP status and a text
+every request. The rules are those of terminals over TCP (`servers.admission`). A refusal is an HTTP status and a text
 as JSON, which holds nothing of the request.
 """
 
-import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -20,11 +19,9 @@ from goclaw.config.registries import RegistryServerSettings
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
+from goclaw.servers.admission import Admission, FailureLimits, Failures, NotAdmitted, shown_token
 from goclaw.servers.connections import network_of
 from goclaw.servers.http import HEADERS
-from goclaw.servers.terminals import CHALLENGE, Failures, TerminalLimits, shown_token
-
-log = logging.getLogger(__name__)
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 _WORDS: Mapping[int, str] = {
@@ -94,11 +91,8 @@ class Visitors:
     ) -> None:
         self._settings = settings
         self._users = users
-        self._tokens = tokens
-        self._audit = audit
-        self._bounds = TerminalLimits()
-        self._failures = Failures(self._bounds, clock)
-        self._refused = Failures(self._bounds, clock)
+        self._admission = Admission(tokens, clock, audit, ENTRY)
+        self._refused = Failures(FailureLimits(), clock)
         """Addresses whose changes were refused, each with its user: behind a proxy all callers have one address."""
 
     async def reader(self, request: web.Request) -> None:
@@ -109,10 +103,10 @@ class Visitors:
     async def known(self, request: web.Request) -> RegistryUser:
         """Return the caller. Raises `RequestRefused` if the user is not listed in users.json."""
         address = network_of(request.remote or "")
-        name = await self._tokens.find_new(shown_token(request))
-        token = self._tokens.get(name)
-        if token is None:
-            raise self._unknown(address)
+        try:
+            name, token = await self._admission.admit(shown_token(request), address)
+        except NotAdmitted as refusal:
+            raise RequestRefused(refusal.status, str(refusal), refusal.headers) from None
         user = self._users.get(token.user)
         if user is None:
             raise RequestRefused(HTTPStatus.FORBIDDEN, "the user of this token is not in users.json any more")
@@ -132,19 +126,3 @@ class Visitors:
     def refused(self, visitor: RegistryUser) -> None:
         """Count a change that was refused."""
         self._refused.note(f"{visitor.address} {visitor.user}")
-
-    def _unknown(self, address: str) -> RequestRefused:
-        times, seconds = self._failures.note(address)
-        if times in (1, self._bounds.failures + 1):
-            # Not each: a million attempts write no million lines.
-            log.warning(
-                "somebody at %s has no valid access token for the registry (try %d in a minute)", address, times
-            )
-            self._audit(
-                AuditEntry("client.attach", address, Actor("", ENTRY), allowed=False, rule="no valid access token")
-            )
-        if times > self._bounds.failures:
-            words = "too many tries without a valid access token; wait a minute"
-            return RequestRefused(HTTPStatus.TOO_MANY_REQUESTS, words, {"Retry-After": str(int(seconds) + 1)})
-        words = "a valid access token is wanted: `goclaw token add` makes one where the registry runs"
-        return RequestRefused(HTTPStatus.UNAUTHORIZED, words, CHALLENGE)

@@ -8,9 +8,9 @@ import orjson
 import pytest
 
 from goclaw.auth.tokens import revoke_token
+from goclaw.servers.admission import FailureLimits
 from goclaw.servers.http import ListenerLimits
 from goclaw.servers.registry import api as pages_module
-from goclaw.servers.terminals import TerminalLimits
 from tests.servers.registry.house import House, address_of, document, open_house
 
 HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, connections=3)
@@ -75,7 +75,7 @@ async def test_a_token_that_is_revoked_while_the_body_comes_publishes_nothing(tm
 
 @pytest.mark.promise("P-token")
 async def test_refused_changes_are_limited_for_a_minute_and_hold_up_nobody_else(tmp_path: Path) -> None:
-    most = TerminalLimits().failures
+    most = FailureLimits().failures
     async with open_house(tmp_path) as house:
         assert [await house.publish("eve", document()) for _ in range(most + 1)] == [403] * most + [429]
         entries = len(house.audit)

@@ -10,14 +10,18 @@ from typing import Any
 
 import aiohttp
 
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens
 from goclaw.auth.users import User
 from goclaw.channels.base import Routes
 from goclaw.config.webhooks import IncomingWebhook
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.health.readiness import Readiness
+from goclaw.servers.admission import Admission
 from goclaw.servers.http import ListenerLimits, open_http
 from goclaw.servers.routes import RoutePart, RoutePorts
+from goclaw.servers.terminals import REMOTE_ENTRY
 from goclaw.servers.webhooks.credentials import signed
 from goclaw.toolkit.base import Tool
 from tests.harness import Answer, Core, World
@@ -86,7 +90,14 @@ async def caller(world: World, core: Core, caps: ListenerLimits | None = None) -
     part = load(catalog.ROUTES["webhooks"], RoutePart)
     outbox, access = core.sessions.ports.outbox, core.sessions.access
     routes = Routes()
-    ports = RoutePorts(world.config, world.clock, access, world.users, core.engine, outbox)
+    audited: list[AuditEntry] = []
+    tokens = Tokens(world.config.tokens_path, world.clock)
+    admission = Admission(tokens, world.clock, audited.append, REMOTE_ENTRY)
+    ports = RoutePorts(
+        *(world.config, world.clock, access, world.users, core.engine, outbox, core.gateway),
+        admission,
+        audited.append,
+    )
     routes.added.extend(part.routes(ports))
 
     async def ready() -> Readiness:
