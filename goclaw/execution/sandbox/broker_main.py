@@ -16,6 +16,7 @@ A process whose parent ends is handed to the nearest ancestor that asked for orp
 first process of a namespace), so from such an ancestor on nothing can leave the tree of `descendants`.
 """
 
+import _thread
 import ctypes
 import json
 import os
@@ -55,8 +56,6 @@ _TICK = 0.02
 """Seconds between two counts of the commands' processes."""
 _REAP_EVERY = 100
 """Milliseconds between two collections of ended orphans."""
-_ANSWERS_AT_ONCE = 100
-"""Metadata calls that are made before ended orphans are collected again."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 _LAST_CAPABILITY = 63
 _CAPABILITY_VERSION = 0x20080522  # linux/capability.h, version 3: two words per set
@@ -242,15 +241,8 @@ def _watch(
     waiting = select.poll()
     for descriptor in (os.pidfd_open(pid), watched, channel.fileno(), *((calls.listener,) if calls else ())):
         waiting.register(descriptor, select.POLLIN)
-    answered = 0
     while True:
-        found = waiting.poll(_REAP_EVERY)
-        if calls and found == [(calls.listener, select.POLLIN)] and answered < _ANSWERS_AT_ONCE:
-            calls.answer()
-            answered += 1
-            continue
-        answered = 0
-        ready = dict(found)
+        ready = dict(waiting.poll(_REAP_EVERY))
         exits, _ = reap_all()
         if pid in exits:
             return exits[pid]
@@ -265,6 +257,22 @@ def _watch(
             # The kernel counts what is done for the command here, links that are followed for one, as ours.
             _tell(channel, {"note": f"more than {cpu_seconds} s of processor time for calls that are made for it"})
             return 128 + signal.SIGKILL
+        if calls and calls.listener in ready:
+            try:
+                # A thread that waits for nothing but calls spares each call a poll of all descriptors.
+                _thread.start_new_thread(_serve, (calls, pid))
+                waiting.unregister(calls.listener)
+            except RuntimeError:  # no thread to be had
+                calls.answer()
+
+
+def _serve(calls: MetadataCalls, pid: int) -> None:
+    """Answer the calls of a command, which is killed if that fails: it would wait for ever."""
+    try:
+        calls.serve()
+    except BaseException:
+        kill(pid)
+        raise
 
 
 def _used() -> float:

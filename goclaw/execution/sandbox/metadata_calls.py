@@ -15,6 +15,7 @@ import fcntl
 import os
 import platform
 import re
+import select
 import stat
 import struct
 from collections.abc import Callable, Sequence
@@ -28,6 +29,8 @@ _SAME_PROCESSOR = 1  # SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP, Linux 6.6
 _NOTIFICATION = struct.Struct(
     "=QIIiIQ6Q"
 )  # id, thread, flags; struct seccomp_data: number, architecture, place, arguments
+_UNSET = bytes(_NOTIFICATION.size)
+_IDENTITY = struct.Struct("=Q")
 _ANSWER = struct.Struct("=QqiI")  # id, value, negative error, flags
 
 _OPENAT2, _FCHMODAT2 = 437, 452
@@ -45,6 +48,7 @@ _OWN_DESCRIPTOR = re.compile(rb"/+(?:proc/+(?:self|thread-self)|dev)/+fd/+(\d{1,
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _buffer = ctypes.create_string_buffer(_VALUE_MAX)
+_copied = memoryview(_buffer).cast("B")
 _ours = (ctypes.c_size_t * 2)(ctypes.addressof(_buffer), 0)
 _theirs = (ctypes.c_size_t * 2)()
 _how_following = (ctypes.c_uint64 * 3)(_FIND, 0, _NO_MAGIC_LINKS)
@@ -52,11 +56,16 @@ _how_not_following = (ctypes.c_uint64 * 3)(_FIND | os.O_NOFOLLOW, 0, _NO_MAGIC_L
 _size_of_how = ctypes.c_size_t(ctypes.sizeof(_how_following))
 
 
-class _Waiting(NamedTuple):
-    """A call whose caller waits for its answer."""
+class _Caller:
+    """A thread that waits for the answer to a call with these arguments; kept for its next call."""
 
-    thread: int
-    arguments: Sequence[int]
+    __slots__ = ("_descriptors", "_opened_one", "arguments", "thread")
+
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
+        self.arguments: Sequence[int] = ()
+        self._opened_one = False
+        self._descriptors: int | None = None
 
     def signed(self, index: int) -> int:
         """An argument that the kernel takes as `int`."""
@@ -67,14 +76,14 @@ class _Waiting(NamedTuple):
 
     def memory(self, address: int, length: int) -> bytes:
         """Copy from the caller's memory. It may change at once: what is used must be read once."""
-        _ours[1] = length
-        _theirs[:] = [address, length]
+        _theirs[0] = address
+        _ours[1] = _theirs[1] = length
         read = _libc.process_vm_readv(self.thread, _ours, 1, _theirs, 1, 0)
         if read < 0:
             raise OSError(ctypes.get_errno(), "the caller's memory cannot be read")
         if read != length:
             raise OSError(errno.EFAULT, "no such memory")
-        return ctypes.string_at(_buffer, length)
+        return bytes(_copied[:length])
 
     def text(self, address: int, most: int, too_long: int) -> bytes:
         """Copy a text that ends with a zero byte; one that has none among `most` bytes is the error `too_long`."""
@@ -89,16 +98,32 @@ class _Waiting(NamedTuple):
 
     def opened(self, descriptor: int) -> int:
         """Open the file of one of the caller's descriptors, or its folder for AT_FDCWD."""
-        place = "cwd" if descriptor == _HERE else f"fd/{descriptor}"
+        if descriptor == _HERE:
+            return os.open(f"/proc/{self.thread}/cwd", _FIND)
+        if self._descriptors is not None:
+            try:
+                return os.open(b"%d" % descriptor, _FIND, dir_fd=self._descriptors)
+            except OSError:
+                # No such descriptor; or the thread has ended, and another one has its number: never its folder.
+                self.forget()
         try:
-            return os.open(f"/proc/{self.thread}/{place}", _FIND)
+            if self._opened_one:
+                self._descriptors = os.open(f"/proc/{self.thread}/fd", _FIND)
+            self._opened_one = True
+            return os.open(f"/proc/{self.thread}/fd/{descriptor}", _FIND)
         except FileNotFoundError:
             raise OSError(errno.EBADF, "no such descriptor") from None
+
+    def forget(self) -> None:
+        """Close the folder of its descriptors, which is kept open from the second one on."""
+        if self._descriptors is not None:
+            os.close(self._descriptors)
+        self._descriptors = None
 
 
 _Change = Callable[[int], None]
 """Makes the change to the file of a descriptor, which is open for nothing else."""
-_Read = Callable[[_Waiting], _Change]
+_Read = Callable[[_Caller], _Change]
 """Reads from a call the change that it asks for."""
 
 
@@ -116,7 +141,7 @@ class _Call(NamedTuple):
 
 
 def _mode(index: int) -> _Read:
-    def read(call: _Waiting) -> _Change:
+    def read(call: _Caller) -> _Change:
         mode = call.unsigned(index) & 0o7777
         if mode & (stat.S_ISUID | stat.S_ISGID):
             raise PermissionError(errno.EPERM, "no bits that give rights")
@@ -132,43 +157,48 @@ def _mode(index: int) -> _Read:
 
 
 def _owner(index: int) -> _Read:
-    def read(call: _Waiting) -> _Change:
+    def read(call: _Caller) -> _Change:
         user, group = call.signed(index), call.signed(index + 1)
         return lambda file: _made(_libc.fchownat(file, b"", user, group, _EMPTY_PATH))
 
     return read
 
 
-def _times(index: int, layout: str, unit: int) -> _Read:
-    """Of a call whose argument `index` points to two times in `layout`, of which the second half counts `unit` ns."""
-    size = struct.calcsize(layout)
+def _times(index: int, size: int = 32, timespecs: Callable[[bytes], bytes] = bytes) -> _Read:
+    """Of a call whose argument `index` points to two times of `size` bytes, of which `timespecs` makes other two."""
 
-    def read(call: _Waiting) -> _Change:
-        times = None
-        if call.arguments[index]:
-            found = struct.unpack(layout, call.memory(call.arguments[index], size))
-            seconds, fractions = (found[::2], found[1::2]) if unit else (found, (0, 0))
-            if unit > 1 and not all(0 <= fraction < 1_000_000 for fraction in fractions):
-                raise OSError(errno.EINVAL, "no time")
-            times = struct.pack("=4q", seconds[0], fractions[0] * unit, seconds[1], fractions[1] * unit)
-
+    def read(call: _Caller) -> _Change:
+        address = call.arguments[index]
+        times = timespecs(call.memory(address, size)) if address else None
         return lambda file: _made(_libc.utimensat(file, b"", times, _EMPTY_PATH))
 
     return read
 
 
-def _attribute_set(call: _Waiting) -> _Change:
+def _from_seconds(times: bytes) -> bytes:
+    accessed, modified = struct.unpack("=2q", times)
+    return struct.pack("=4q", accessed, 0, modified, 0)
+
+
+def _from_microseconds(times: bytes) -> bytes:
+    accessed, a_fraction, modified, m_fraction = struct.unpack("=4q", times)
+    if not (0 <= a_fraction < 1_000_000 and 0 <= m_fraction < 1_000_000):
+        raise OSError(errno.EINVAL, "no time")
+    return struct.pack("=4q", accessed, 1000 * a_fraction, modified, 1000 * m_fraction)
+
+
+def _attribute_set(call: _Caller) -> _Change:
     return _attribute(call, call.arguments[1], call.arguments[2], call.arguments[3], call.signed(4))
 
 
-def _attribute_set_at(call: _Waiting) -> _Change:
+def _attribute_set_at(call: _Caller) -> _Change:
     if call.arguments[5] != _XATTR_ARGS.size:
         raise OSError(errno.EINVAL if call.arguments[5] < _XATTR_ARGS.size else errno.E2BIG, "unknown arguments")
     value, size, flags = _XATTR_ARGS.unpack(call.memory(call.arguments[4], _XATTR_ARGS.size))
     return _attribute(call, call.arguments[3], value, size, flags)
 
 
-def _attribute(call: _Waiting, name_at: int, value_at: int, size: int, flags: int) -> _Change:
+def _attribute(call: _Caller, name_at: int, value_at: int, size: int, flags: int) -> _Change:
     if size > _VALUE_MAX:
         raise OSError(errno.E2BIG, "too large")
     name = call.text(name_at, _NAME_MAX, errno.ERANGE)
@@ -177,14 +207,14 @@ def _attribute(call: _Waiting, name_at: int, value_at: int, size: int, flags: in
 
 
 def _attribute_removed(index: int) -> _Read:
-    def read(call: _Waiting) -> _Change:
+    def read(call: _Caller) -> _Change:
         name = call.text(call.arguments[index], _NAME_MAX, errno.ERANGE)
         return lambda file: os.removexattr(f"{_OURS}{file}", name)
 
     return read
 
 
-def _flags(call: _Waiting) -> _Change:
+def _flags(call: _Caller) -> _Change:
     command = call.unsigned(1)
     flags = call.memory(call.arguments[2], _FSXATTR if command == seccomp.FS_IOC_FSSETXATTR else 4)
 
@@ -200,7 +230,7 @@ def _flags(call: _Waiting) -> _Change:
     return change
 
 
-def _file_attributes(call: _Waiting) -> _Change:
+def _file_attributes(call: _Caller) -> _Change:
     size = call.arguments[3]
     if size not in _FILE_ATTR:
         raise OSError(errno.EINVAL if size < _FILE_ATTR.start else errno.E2BIG, "unknown attributes")
@@ -227,10 +257,10 @@ _CALLS = {
     "lchown": _Call(_owner(1), path=0, follows=False),
     "fchown": _Call(_owner(1), descriptor=0),
     "fchownat": _Call(_owner(2), descriptor=0, path=1, flags=4),
-    "utime": _Call(_times(1, "=2q", 0), path=0),
-    "utimes": _Call(_times(1, "=4q", 1000), path=0),
-    "futimesat": _Call(_times(2, "=4q", 1000), descriptor=0, path=1, may_lack_path=True),
-    "utimensat": _Call(_times(2, "=4q", 1), descriptor=0, path=1, flags=3, may_lack_path=True),
+    "utime": _Call(_times(1, 16, _from_seconds), path=0),
+    "utimes": _Call(_times(1, 32, _from_microseconds), path=0),
+    "futimesat": _Call(_times(2, 32, _from_microseconds), descriptor=0, path=1, may_lack_path=True),
+    "utimensat": _Call(_times(2), descriptor=0, path=1, flags=3, may_lack_path=True),
     "setxattr": _Call(_attribute_set, path=0),
     "lsetxattr": _Call(_attribute_set, path=0, follows=False),
     "fsetxattr": _Call(_attribute_set, descriptor=0),
@@ -259,7 +289,8 @@ class MetadataCalls:
 
     def __init__(self, listener: int, folders: Sequence[str]) -> None:
         self.listener = listener
-        self._folders = [os.fsencode(folder) for folder in folders]
+        self._folders = tuple(os.fsencode(folder) + b"/" for folder in folders)
+        self._caller = _Caller(0)
         column = 0 if platform.machine() == "x86_64" else 1
         calls = {seccomp.METADATA[name][column]: call for name, call in _CALLS.items()}
         self._calls = {**calls, seccomp.IOCTL[column]: _Call(_flags, descriptor=0)}
@@ -268,33 +299,43 @@ class MetadataCalls:
         except OSError:
             pass  # an older kernel: an answer takes a little longer to arrive
 
-    def answer(self) -> None:
-        """Make one call that waits, or refuse it; returns at once when its caller is gone.
+    def serve(self) -> None:
+        """Answer calls until no process is left that could make one."""
+        deserted = select.poll()
+        deserted.register(self.listener, 0)
+        while self.answer() or not deserted.poll(0):
+            pass
 
-        Blocks when no call waits: look for one with `poll` first.
-        """
+    def answer(self) -> bool:
+        """Wait for one call and make it, or refuse it; return False when its caller is gone."""
         try:
-            received = fcntl.ioctl(self.listener, _RECEIVE, bytes(_NOTIFICATION.size))
+            received = fcntl.ioctl(self.listener, _RECEIVE, _UNSET)
         except OSError:
-            return  # killed before it was read
+            return False  # killed before it was read
         identity, thread, _, number, _, _, *arguments = _NOTIFICATION.unpack(received)
+        caller = self._caller
+        if caller.thread != thread:
+            caller.forget()
+            caller = self._caller = _Caller(thread)
+        caller.arguments = arguments
         failure = 0
         try:
-            self._make(identity, self._calls[number], _Waiting(thread, arguments))
+            self._make(identity, self._calls[number], caller)
         except OSError as error:
             # Where openat2 is refused to us, nothing is.
             failure = errno.EPERM if error.errno in (None, errno.ENOSYS) else error.errno
         try:
             fcntl.ioctl(self.listener, _SEND, _ANSWER.pack(identity, 0, -failure, 0))
         except OSError:
-            pass  # killed meanwhile
+            return False  # killed meanwhile
+        return True
 
-    def _make(self, identity: int, call: _Call, waiting: _Waiting) -> None:
-        change = call.read(waiting)
-        file = _file_of(call, waiting)
+    def _make(self, identity: int, call: _Call, caller: _Caller) -> None:
+        change = call.read(caller)
+        file = _file_of(call, caller)
         try:
             # As long as it waits its thread's number is nobody else's: what was read above was the caller's.
-            fcntl.ioctl(self.listener, _STILL_VALID, struct.pack("=Q", identity))
+            fcntl.ioctl(self.listener, _STILL_VALID, _IDENTITY.pack(identity))
             if not self._inside(os.readlink(b"%d" % file, dir_fd=_own_descriptors())):
                 raise PermissionError(errno.EPERM, "outside")
             change(file)
@@ -303,44 +344,44 @@ class MetadataCalls:
 
     def _inside(self, path: bytes) -> bool:
         """Whether a file is in one of the folders, by the path that the kernel has for it now, free of links."""
-        return any(path == folder or path.startswith(folder + b"/") for folder in self._folders)
+        return (path + b"/").startswith(self._folders)
 
 
-def _file_of(call: _Call, waiting: _Waiting) -> int:
+def _file_of(call: _Call, caller: _Caller) -> int:
     """Open the file of a call for nothing but to name it: links lead where they lead for the caller."""
-    descriptor = _HERE if call.descriptor is None else waiting.signed(call.descriptor)
-    flags = 0 if call.flags is None else waiting.unsigned(call.flags)
+    descriptor = _HERE if call.descriptor is None else caller.signed(call.descriptor)
+    flags = 0 if call.flags is None else caller.unsigned(call.flags)
     if flags & ~(_NO_FOLLOW | _EMPTY_PATH):
         raise OSError(errno.EINVAL, "unknown flags")
     if call.path is None:
-        return _only(waiting, descriptor)
-    at = waiting.arguments[call.path]
+        return _only(caller, descriptor)
+    at = caller.arguments[call.path]
     if not at and call.may_lack_path:
-        return _only(waiting, descriptor)
-    path = waiting.text(at, _PATH_MAX, errno.ENAMETOOLONG)
+        return _only(caller, descriptor)
+    path = caller.text(at, _PATH_MAX, errno.ENAMETOOLONG)
     if not path:
         if flags & _EMPTY_PATH:
-            return waiting.opened(descriptor)
+            return caller.opened(descriptor)
         raise FileNotFoundError(errno.ENOENT, "no path")
-    return _resolved(waiting, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
+    return _resolved(caller, descriptor, path, follow=call.follows and not flags & _NO_FOLLOW)
 
 
-def _only(waiting: _Waiting, descriptor: int) -> int:
+def _only(caller: _Caller, descriptor: int) -> int:
     """Open the file of a descriptor; unlike `_at`, AT_FDCWD is refused."""
     if descriptor < 0:
         raise OSError(errno.EBADF, "no descriptor")
-    return waiting.opened(descriptor)
+    return caller.opened(descriptor)
 
 
-def _resolved(waiting: _Waiting, descriptor: int, path: bytes, *, follow: bool) -> int:
+def _resolved(caller: _Caller, descriptor: int, path: bytes, *, follow: bool) -> int:
     own = _OWN_DESCRIPTOR.fullmatch(path)
     if own and (follow or own[2]):
         descriptor, path = int(own[1]), own[2] or b""
         if not path:
-            return waiting.opened(descriptor)
+            return caller.opened(descriptor)
     if path.startswith(b"/"):
         return _openat2(_HERE, path, follow=follow)
-    folder = waiting.opened(descriptor)
+    folder = caller.opened(descriptor)
     try:
         return _openat2(folder, path, follow=follow)
     finally:
