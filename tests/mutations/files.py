@@ -22,6 +22,22 @@ BUGS: list[Bug] = [
         "tests/execution/sandbox/test_layout.py::test_a_folder_with_something_hidden_is_shown_but_for_that",
     ),
     bug(
+        "root's tar in bubblewrap gives files away, which fails",
+        "issue 21: tar keeps working inside",
+        "goclaw/execution/sandbox/bubblewrap.py",
+        '"TMPDIR": "/tmp", **contained_root()}',
+        '"TMPDIR": "/tmp"}',
+        "tests/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
+    ),
+    bug(
+        "root's tar in the broker gives files away, which fails",
+        "issue 21: tar keeps working inside",
+        "goclaw/execution/sandbox/broker.py",
+        "        usual = contained_root() if self._contained else {}\n",
+        "        usual: dict[str, str] = {}\n",
+        "tests/execution/sandbox/test_layout.py::test_an_archive_of_other_users_is_unpacked",
+    ),
+    bug(
         "commands in bubblewrap see the machine's configuration as it was when the daemon started",
         "issue 20: a copy that is cached by nothing",
         _COPY,

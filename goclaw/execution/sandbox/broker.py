@@ -27,7 +27,7 @@ from goclaw.execution.sandbox import landlock, seccomp
 from goclaw.execution.sandbox.base import Policy, Process, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker_main import PACKET, REQUEST
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading
-from goclaw.execution.sandbox.layout import DEVICES, readable, refuse_system, visible
+from goclaw.execution.sandbox.layout import DEVICES, contained_root, readable, refuse_system, visible
 from goclaw.execution.sandbox.scratch import scratch_folder, sweep
 
 log = logging.getLogger(__name__)
@@ -194,9 +194,10 @@ class Broker:
 
     def _request(self, command: SandboxCommand, policy: Policy, scratch: Path) -> dict[str, Any]:
         limits = policy.limits
+        usual = contained_root() if self._contained else {}
         request: dict[str, Any] = {
             "argv": command.argv,
-            "env": {"HOME": str(scratch), "TMPDIR": str(scratch), **command.env},
+            "env": {"HOME": str(scratch), "TMPDIR": str(scratch), **usual, **command.env},
             "cwd": str(command.cwd),
             "limits": [limits.cpu_seconds, limits.memory_bytes, limits.processes, limits.file_bytes],
             "contained": self._contained,

@@ -25,7 +25,7 @@ from goclaw.execution.sandbox.base import Limits, Policy, Process, SandboxComman
 from goclaw.execution.sandbox.broker_main import be_nice, limits_of
 from goclaw.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
 from goclaw.execution.sandbox.descriptors import StdinWriter, chunks, closing, file_of, input_of, reading, until_ended
-from goclaw.execution.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, refuse_system
+from goclaw.execution.sandbox.layout import CONFIGURATION, NETWORK_CONFIGURATION, SYSTEM, contained_root, refuse_system
 from goclaw.execution.sandbox.own_devices import binds, own_devices
 from goclaw.execution.sandbox.scratch import sweep
 
@@ -254,7 +254,8 @@ class Bubblewrap:
             yield "--share-net"
         yield "--clearenv"
         ways = proxy_port.VARIABLES if policy.network == "proxy" else {}
-        for name, value in {"HOME": "/tmp", "TMPDIR": "/tmp", **command.env, **ways}.items():  # noqa: S108 -- a fresh tmpfs
+        usual = {"HOME": "/tmp", "TMPDIR": "/tmp", **contained_root()}  # noqa: S108 -- a fresh tmpfs
+        for name, value in {**usual, **command.env, **ways}.items():
             yield from ("--setenv", name, value)
         yield from _mounts(policy, configuration, self._devices)
         yield from ("--chdir", str(command.cwd))

@@ -70,6 +70,16 @@ def environment(own: Mapping[str, str] = os.environ) -> dict[str, str]:
     return {"PATH": _SEARCH_PATH, "LANG": "C.UTF-8", **_NO_TERMINAL, **passed_on}
 
 
+def contained_root(user: int | None = None) -> dict[str, str]:
+    """Return the variables for root's programs in a sandbox, which takes root's powers; none for other users.
+
+    GNU tar, as root, gives each file to the user of the archive, which fails without those powers. For every other user
+    it has this option by itself. One in the command line wins, and so does the variable in a command's own environment.
+    """
+    root = (os.geteuid() if user is None else user) == 0
+    return {"TAR_OPTIONS": "--no-same-owner"} if root else {}
+
+
 def readable(network: bool) -> tuple[str, ...]:
     """Return the paths that a command may read and run."""
     return SYSTEM + CONFIGURATION + (NETWORK_CONFIGURATION if network else ())

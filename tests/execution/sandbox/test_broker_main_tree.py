@@ -96,7 +96,7 @@ async def test_the_environment_is_what_was_given(sandbox: Sandbox, tmp_path: Pat
 
     names = {line.partition("=")[0] for line in output.splitlines() if "=" in line}
     assert "COLOUR=blue and\nred" in output
-    assert names <= {"COLOUR", "HOME", "TMPDIR", "PWD"}
+    assert names <= {"COLOUR", "HOME", "TMPDIR", "PWD", "TAR_OPTIONS"}
 
 
 async def test_the_workspace_is_written_and_a_scratch_folder_is_there(sandbox: Sandbox, tmp_path: Path) -> None:

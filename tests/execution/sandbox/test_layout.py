@@ -1,10 +1,13 @@
-"""Of what commands may see, the hidden folders are left out, whatever name leads to them."""
+"""Of what commands may see, the hidden folders are left out, whatever name leads to them; root's variables."""
 
+import os
+import tarfile
 from pathlib import Path
 
 import pytest
 
-from goclaw.execution.sandbox.layout import visible
+from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
+from goclaw.execution.sandbox.layout import contained_root, visible
 
 
 @pytest.fixture
@@ -33,3 +36,31 @@ def test_a_folder_with_something_hidden_is_shown_but_for_that(system: Path) -> N
 
 def test_what_is_not_there_is_left_out_and_the_rest_keeps_its_name(system: Path) -> None:
     assert shown(system, "bin", "lib64", "etc", hidden="usr/lib/goclaw/none") == {"bin", "etc"}
+
+
+@pytest.mark.sandbox
+async def test_an_archive_of_other_users_is_unpacked(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Root without its powers can give files to none of them; GNU tar would try, and fail. Modes it keeps as ever."""
+    with tarfile.open(tmp_path / "theirs.tar", "w") as archive:
+        entry = tarfile.TarInfo("file")
+        entry.uid = entry.gid = 12345
+        entry.mode, entry.mtime = 0o666, 1
+        archive.addfile(entry)
+    line = "umask 022 && tar xf theirs.tar && stat -c '%a %Y' file"
+    command = SandboxCommand(("/bin/sh", "-ec", line), tmp_path, {"PATH": "/usr/bin:/bin"})
+    async with sandbox.run(command, Policy(tmp_path)) as process:
+        output = b"".join([chunk async for chunk in process.output]).decode()
+        assert await process.wait() == 0, output
+    assert output == ("666 1\n" if os.geteuid() == 0 else "644 1\n")
+
+
+@pytest.mark.parametrize(("user", "names"), [(0, {"TAR_OPTIONS"}), (1000, set())])
+def test_only_root_needs_other_variables(user: int, names: set[str]) -> None:
+    assert contained_root(user).keys() == names
+
+
+async def test_a_command_s_own_options_of_tar_win(sandbox: Sandbox, tmp_path: Path) -> None:
+    command = SandboxCommand(("/usr/bin/env",), tmp_path, {"TAR_OPTIONS": "--verbose"})
+    async with sandbox.run(command, Policy(tmp_path)) as process:
+        output = b"".join([chunk async for chunk in process.output]).decode()
+    assert "TAR_OPTIONS=--verbose\n" in output
