@@ -10,25 +10,33 @@ from tests.work.stage import system_calls, tracer
 
 LEFT_OUT_IDLE = frozenset({"httpx", "jinja2", "rich", "cryptography", "aiohttp.web", "typer", "shellingham"})
 """What takes megabytes, and an idle daemon never needs."""
+MORE_ATTEMPTS = 2
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_turns_and_idling_do_no_more_than_the_table_says() -> None:
     """One test: the scenarios share a daemon, whose start is dear under a tracer."""
-    found = await measure(TURNS)
-    assert not LEFT_OUT_IDLE & found[IDLE].places["modules"].keys()
-    above = list(excesses(found, rows()))
-    if above:
-        # On a busy machine an answer may come in parts, and be shown in parts; what a change costs is there again.
-        above = list(excesses(await measure(TURNS), rows()))
-    assert not above, "\n".join(["see `python -m tests.work --help`", *above])
+    above = await _excesses()
+    for _ in range(MORE_ATTEMPTS):
+        if above:
+            # On a busy machine an answer may come in parts, and be shown in parts; what a change costs is there again.
+            again = await _excesses()
+            above = {count: again[count] for count in above.keys() & again.keys()}
+    assert not above, "\n".join(["see `python -m tests.work --help`", *above.values()])
     if not tracer():
         pytest.skip("all other counts hold, but system calls were not counted: no strace, or no ptrace here")
     if sys.version_info[:2] != PYTHON:
         pytest.skip(
             "all other counts hold, but calls, modules and system calls are those of Python {}.{}".format(*PYTHON)
         )
+
+
+async def _excesses() -> dict[str, str]:
+    """Measure the turns; return the excess of each count (`plain calls`) that is above its bound, in words."""
+    found = await measure(TURNS)
+    assert not LEFT_OUT_IDLE & found[IDLE].places["modules"].keys()
+    return {text.partition(":")[0]: text for text in excesses(found, rows())}
 
 
 def test_every_scenario_has_its_counts_and_its_goals() -> None:
