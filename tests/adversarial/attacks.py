@@ -38,8 +38,8 @@ _PROGRAM = "a program"
 class Attack:
     """One row. `tool` is called with `given`; without a tool, `says` is written to the bot.
 
-    In texts `<state>`, `<home>`, `<outside>`, `<config>`, `<port>`, `<question>`, `<vera>` stand for what they are
-    called while it runs. `program` is Python that a command runs; see `tests.execution.sandbox.probes`.
+    In texts `<state>`, `<home>`, `<outside>`, `<config>`, `<port>`, `<question>`, `<schedule>`, `<vera>` stand for what
+    they are called while it runs. `program` is Python that a command runs; see `tests.execution.sandbox.probes`.
     """
 
     name: str
@@ -133,6 +133,35 @@ OTHERS = [
     call("send a file by a link", "message", action="send", text="x", media_path="way-out/users.json"),
     call("read another person's task", "task_output", task_id="<task>"),
     call("end another person's task", "task_stop", task_id="<task>"),
+]
+
+ORDER = "canary-order-to-all-yellow-elephant"
+"""What must reach no prompt of another person."""
+PROMPT_FILES = [
+    call("give orders to all by a tool", "write", Outcome.HELD, path="AGENTS.md", content=ORDER),
+    command("give orders to all by a command", f"echo {ORDER} >> SOUL.md", Outcome.HELD),
+]
+
+_REMIND = {"action": "add", "at": "20m", "message": "stolen"}
+SCHEDULES = [
+    call("list another person's schedules", "schedule", Outcome.HELD, action="list"),
+    *(
+        call(f"{action} another person's schedule", "schedule", action=action, name="<schedule>")
+        for action in ("pause", "resume", "run", "remove")
+    ),
+    call("send to another chat later", "schedule", Outcome.ASKED, **_REMIND, to="telegram:<vera>"),
+    call("schedule without the right", "schedule", Outcome.REFUSED, GUEST, **_REMIND),
+    said("list another person's schedules by a command", "/schedule list", Outcome.HELD),
+    said("run another person's schedule by a command", "/schedule run <schedule>"),
+    said("remove another person's schedule by a command", "/schedule remove <schedule>"),
+    said("read another person's schedule by its runs", "/schedule runs <schedule>"),
+    said(
+        "send to another chat later as a guest",
+        "/schedule add x --at 20m --message stolen --to telegram:<vera>",
+        who=GUEST,
+    ),
+    said("schedule as another person", "/schedule add x --at 20m --message stolen --user telegram:<vera>"),
+    said("schedule without being listed", "/remind 20m stolen", who=STRANGER),
 ]
 
 RIGHTS = [
@@ -229,7 +258,7 @@ PROGRAMS = [
     for name, probe in PROBES.items()
 ]
 
-ATTACKS = [*PROGRAMS, *COMMANDS, *FILES, *OTHERS, *RIGHTS, *NETWORK]
+ATTACKS = [*PROGRAMS, *COMMANDS, *FILES, *OTHERS, *PROMPT_FILES, *SCHEDULES, *RIGHTS, *NETWORK]
 
 
 def table() -> str:

@@ -38,6 +38,7 @@ async def test_every_attack_ends_as_the_table_says(tier: str, user: str) -> None
         expected = {attack.name: attack.expected(tier, user) for attack in ATTACKS}
         assert [f"{name}: {end}: {text}" for name, (end, text) in ended.items() if end != expected[name]] == []
         assert ended.keys() == expected.keys()
+        await stage.begin_another_turn()
         assert stage.harm() == []
         assert await stage.is_still_asked()
 

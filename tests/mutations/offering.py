@@ -6,6 +6,14 @@ _SCHEMAS = "goclaw/llm/tool_calls.py"
 
 BUGS: list[Bug] = [
     bug(
+        "prompt files give orders as they are on the disk",
+        "issue 21: the table of attacks",
+        "goclaw/workspace/approved_files.py",
+        "        used = {name: text for name in PROMPT_FILES if (text := kept.text(name))}\n",
+        "        used = dict(texts)\n",
+        "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
+    ),
+    bug(
         "/tools tells people of tools that are not listed there",
         "class words: a sentence for the model before a person",
         "goclaw/gateway/commands/agents.py",

@@ -18,6 +18,14 @@ _CALLS = "tests/servers/webhooks/test_receiving.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a schedule is run, paused and removed by everybody who knows its name",
+        "issue 21: the table of attacks",
+        "goclaw/schedules/requests.py",
+        "        if stored is None or (stored.job.actor.key != actor.key and not self._oversees(actor)):\n",
+        "        if stored is None:\n",
+        "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
+    ),
+    bug(
         "a run is recorded after what it starts",
         "kill -9 between the two",
         _SCHEDULER,
