@@ -3,8 +3,10 @@
 import gc
 
 from goclaw.cli.base import Options
-from goclaw.cli.loading import load_given
-from goclaw.cli.process import started
+from goclaw.core.extras import certificates_for_checks, undocumented
+
+MANUALS = ("aiohttp", "asyncio", "attr", "pydantic", "pydantic_core")
+"""Packages that come without their docstrings: 0.5 MB. SQLAlchemy and Telegram's library are imported later."""
 
 
 def run_gateway(given: Options) -> None:
@@ -16,9 +18,13 @@ def run_gateway(given: Options) -> None:
     """
     # Nothing that a start makes is garbage; looking for some takes a seventh of it. `serve` switches it on again.
     gc.disable()
-    loaded = load_given(given)
-    # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
-    from goclaw.cli.daemon import serve
-    from goclaw.cli.loop import run_daemon
+    with undocumented(*MANUALS), certificates_for_checks():
+        from goclaw.cli.loading import load_given
+        from goclaw.cli.process import started
+
+        loaded = load_given(given)
+        # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
+        from goclaw.cli.daemon import serve
+        from goclaw.cli.loop import run_daemon
 
     run_daemon(serve(loaded, started(loaded, given)))

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.core.test_extras import CERTIFICATE
+
 PROGRAM = """
 import sys
 
@@ -62,6 +64,37 @@ def test_the_daemon_imports_libraries_without_extras_that_it_never_uses(tmp_path
     environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (["telegram", "None None None", "BaseRequest"], "")
+
+
+STARTED = """
+import gc, ssl
+
+from goclaw.cli.base import Options
+from goclaw.cli.gateway import run_gateway
+from goclaw.errors import StateError
+
+try:
+    run_gateway(Options())
+except StateError as error:
+    print("state" in str(error))
+import aiohttp, asyncio, attr, pydantic, pydantic_core
+known = (aiohttp.ClientSession.get, asyncio.Queue.put, attr.define, pydantic.BaseModel.copy, pydantic_core.ErrorDetails)
+print(*(each.__doc__ for each in known))
+print(*(each.cert_store_stats()["x509"] for each in gc.get_objects() if type(each) is ssl.SSLContext))
+"""
+
+
+def test_the_daemon_has_no_manuals_and_each_certificate_once(tmp_path: Path) -> None:
+    (tmp_path / "system.pem").write_text(CERTIFICATE)
+    (tmp_path / ".goclaw").write_text("no folder: the daemon ends before it begins")
+    environment = {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "SSL_CERT_FILE": str(tmp_path / "system.pem"),
+    }
+    command = [sys.executable, "-c", STARTED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["True", "None None None None None", "1 0"], "")
 
 
 BEFORE_THE_FIRST_POLL = """

@@ -1,12 +1,13 @@
 """A library is imported as if an extra of it were not installed."""
 
+import ssl
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from goclaw.core.extras import standing_in, undocumented, without
+from goclaw.core.extras import certificates_for_checks, standing_in, undocumented, without
 
 
 def test_a_hidden_module_cannot_be_imported_inside_the_block_and_can_be_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,3 +89,36 @@ def test_other_modules_and_later_imports_keep_their_docstrings(documented: str) 
     with undocumented(documented):
         pass
     assert import_module(documented).Outer.__doc__ == "Class."
+
+
+CERTIFICATE = """\
+-----BEGIN CERTIFICATE-----
+MIIBdTCCARugAwIBAgIUKgSfxIDFw5O1dbLE9R6RkpNjkgwwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjMyMzI2NDNaGA8yMTI2MTAzMDIzMjY0
+M1owDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABN6B
+oR85B/t3pK3hs5tw6KXl+yxVOxYzPPSDm09F5/F8WXQyAz0DzRbXXJvR5gDdE0MM
+tN2vFW301Hd/CsVDaRWjUzBRMB0GA1UdDgQWBBQ3Hd6MjG1zUmIF6qsLwe2bgHjc
+vzAfBgNVHSMEGDAWgBQ3Hd6MjG1zUmIF6qsLwe2bgHjcvzAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0gAMEUCIHRpmEr6H9epb9ZUSxo7q9atTPCGO5oaV3gq
+eiTCjBKrAiEAiUHmNcOWakEkHXidrE3mAN69mtWs5iHHQk96vrr08/A=
+-----END CERTIFICATE-----
+"""
+
+
+def test_a_context_that_checks_no_certificate_loads_none_inside_the_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "system.pem").write_text(CERTIFICATE)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "system.pem"))
+
+    def loaded(*, checks: bool) -> int:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = checks
+        context.verify_mode = ssl.CERT_REQUIRED if checks else ssl.CERT_NONE
+        context.set_default_verify_paths()
+        return context.cert_store_stats()["x509"]
+
+    with certificates_for_checks():
+        assert (loaded(checks=True), loaded(checks=False)) == (1, 0)
+        assert ssl.create_default_context().cert_store_stats()["x509"] == 1
+    assert loaded(checks=False) == 1
