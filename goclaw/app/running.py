@@ -44,8 +44,8 @@ from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, 
 from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.configured import follow_configuration
+from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.requests import Schedules
-from goclaw.schedules.scheduler import Scheduler
 from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
@@ -102,19 +102,19 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         )
     )
     stack.push_async_callback(wind_down, app, gateway)
-    await _run_parts(stack, app, gateway, schedules.scheduler)
+    await _run_parts(stack, app, gateway, schedules)
     if not alone:
         # A run that began in the moment of a command would be cut off by its end.
         due = keep_running("schedules", schedules.scheduler.run, foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
-        await _listen(stack, app, gateway)
+        await _listen(stack, app, gateway, schedules)
 
 
 def _schedules(app: App) -> Schedules:
     return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
 
 
-async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, scheduler: Scheduler) -> None:
+async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
     """Run the channels and everything that works beside turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
@@ -134,14 +134,14 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await once(app.models.resolve(), "looking for models")
     await keep("owed summaries", sessions.summary_retries.run)
     await keep("checkpoints", sessions.maintenance.run)
-    await once(_prune(app), "pruning")
+    await once(_prune(app, schedules), "pruning")
     await keep("removing old media", sweep.run)
     await keep("looking for stuck turns", app.stuck.run)
-    await keep("looking at the clock", ClockChange(foundation.database, clock, scheduler).run)
+    await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
 
 
-async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
+async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
     if listens(config) or (foundation.routes.added and config.http.enabled is not False):
@@ -150,7 +150,7 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway) -> None:
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         for name in route_parts(config):
-            foundation.routes.added.extend(await _routes_of(name, app, gateway, admission))
+            foundation.routes.added.extend(await _routes_of(name, app, gateway, admission, schedules.quiet))
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
@@ -199,7 +199,7 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
 
 
 async def _routes_of(
-    name: str, app: App, gateway: Gateway, admission: "Admission"
+    name: str, app: App, gateway: Gateway, admission: "Admission", quiet: QuietHours
 ) -> Sequence[tuple[str, str, Handler]]:
     """Return the routes of a part of the catalogue; its libraries are loaded in a thread."""
     from goclaw.servers.routes import RoutePart, RoutePorts
@@ -212,7 +212,7 @@ async def _routes_of(
         foundation.access,
         foundation.users,
         app.engine,
-        app.outbox,
+        quiet,
         gateway,
         admission,
         foundation.environment.audit,
@@ -285,7 +285,7 @@ def _rights(app: App, actor: Actor, session: str) -> str:
     return f"Role: {foundation.access.role(actor)}\nWorkspace: {workspace}\nTools: {tools}"
 
 
-async def _prune(app: App) -> None:
+async def _prune(app: App, schedules: Schedules) -> None:
     """Delete expired records once a day."""
     while True:
         try:
@@ -296,6 +296,7 @@ async def _prune(app: App) -> None:
             await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()
+            await schedules.prune()
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.foundation.clock.sleep(PRUNE_SECONDS)

@@ -9,6 +9,7 @@ from goclaw.engine.base import Engine
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.schedules.heartbeat import Heartbeat
 from goclaw.schedules.orders import carried_out_for_agent
+from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.scheduler import Scheduler
@@ -19,6 +20,7 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder
 def build_schedules(sessions: SessionParts, database: Database, *, users: Users, engine: Engine) -> Schedules:
     """Return the schedules, to whom turns report. Their loop is `Schedules.scheduler.run`."""
     ports, access, rows = sessions.ports, sessions.access, ScheduleRows(database)
+    quiet = QuietHours(database, users, ports.config.quiet_hours, ports.outbox, ports.clock)
     heartbeat = Heartbeat(
         ports.config.heartbeat,
         rows,
@@ -26,10 +28,11 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         ports.environment,
         engine.running,
         engine.submit,
-        ports.outbox,
+        quiet,
         ports.clock,
     )
-    scheduler = Scheduler(rows, access, engine.submit, ports.outbox, ports.clock, heartbeat.prepared)
+    scheduler = Scheduler(rows, access, engine.submit, quiet, ports.clock, heartbeat.prepared)
+    ports.unattended.let_through = quiet.let_through
     ports.unattended.ended, ports.unattended.say = scheduler.ended, partial(_say, engine)
     schedules = Schedules(
         rows,
@@ -42,6 +45,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         lambda actor: [kind.name for kind in sessions.agents_for.listed(actor)],
         ports.settings,
         heartbeat,
+        quiet,
     )
     ports.schedule_port.carry_out = partial(_carry_out, schedules)
     return schedules

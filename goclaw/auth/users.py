@@ -20,6 +20,7 @@ from goclaw.config.values import Workplace, absolute
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK
 from goclaw.core.files import FileLook, decode, only_writer, read_bytes, replace_file, shown_path
+from goclaw.core.hours import hours
 from goclaw.core.records import record
 from goclaw.core.selection import malformed
 from goclaw.core.supervise import background
@@ -29,6 +30,8 @@ from goclaw.errors import ConfigError
 MAX_FILE_BYTES = 4_000_000
 MAX_SESSION = 200
 """Characters of a session's key."""
+NO_HOURS = "none"
+"""In place of hours: none, whatever is configured for all."""
 LOOK_SECONDS = 0.8
 """Between two looks at the file. Reading it costs microseconds and sees every way of replacing a file, also in
 containers and on network folders, where change notifications are lost."""
@@ -56,6 +59,8 @@ class User:
     """Whether the user may speak in groups, where the bot may: not who was let in by pairing."""
     timezone: str = ""
     """IANA name of the user's time zone; empty: the machine's."""
+    quiet_hours: str = ""
+    """Hours of the day (`goclaw.core.hours`) in which nothing comes unasked; `none`, or empty: as configured."""
 
 
 class Users:
@@ -161,6 +166,7 @@ class _Entry(BaseModel):
     workspace: str = ""
     groups: bool = True
     timezone: str = ""
+    quietHours: str = ""
 
 
 class _File(BaseModel):
@@ -290,7 +296,7 @@ def _refusals(located: Located) -> Iterator[tuple[Loc, str]]:
             yield loc, problem
         if not isinstance(entry, dict):
             continue
-        for field in ("session", "workspace", "timezone"):
+        for field in ("session", "workspace", "timezone", "quietHours"):
             if isinstance(value := entry.get(field), str) and (problem := _text_problem(field, value)):
                 yield (*loc, field), problem
         if isinstance(tools := entry.get("allowedTools"), list):
@@ -312,6 +318,8 @@ def _text_problem(field: str, value: str) -> str | None:
             absolute(Path(value))
         elif field == "timezone":
             zone_named(value)
+        elif field == "quietHours" and value != NO_HOURS:
+            hours(value)
     except ValueError as error:
         return str(error)
     return None
@@ -327,6 +335,7 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
         workspace=_workspace(entry.workspace, base.absolute()),
         groups=entry.groups,
         timezone=entry.timezone,
+        quiet_hours=entry.quietHours,
     )
 
 

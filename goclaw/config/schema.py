@@ -12,7 +12,7 @@ from pydantic import Field, field_validator
 
 from goclaw.config.agents import AgentsSettings
 from goclaw.config.exports import Publication, publications
-from goclaw.config.heartbeat import HeartbeatSettings
+from goclaw.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpClientSettings, McpSettings
 from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
@@ -379,6 +379,11 @@ class Config(Sections):
     )
     channels: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Settings of channels that come from plugins, by name."
+    )
+    quiet_hours: DayHours | None = Field(
+        None,
+        description="Hours of the day in which chats get nothing that was not asked for (results of tasks, heartbeats, "
+        "scheduled messages): it comes after. `quietHours` in users.json replaces it; not set: none.",
     )
     log_level: Level = Field("INFO", description="Env: LOG_LEVEL.")
 

@@ -18,9 +18,9 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import NOTHING_TO_SAY, Actor, Inbound, Unattended
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
-from goclaw.engine.outbox import Outbox
 from goclaw.errors import DiskError, StateError
 from goclaw.schedules.jobs import DAY_SECONDS, Job, Skipped, StoredJob, TaskOptions
+from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.recurrence import Beat
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.saying import Submit, say_in_chat
@@ -74,7 +74,7 @@ class Heartbeat:
     running: Callable[[str], str | None]
     """Returns the turn that runs in a session (`Engine.running`)."""
     submit: Submit
-    outbox: Outbox
+    quiet: QuietHours
     clock: Clock
 
     def job(self, inbound: Inbound) -> Job:
@@ -167,4 +167,4 @@ class Heartbeat:
         text = f"The heartbeat has used up its budget of today (${most:,.2f}); it goes on tomorrow."
         unattended = Unattended(stored.id, job.name, now)
         said = Inbound(identity, job.actor, job.session, text, job.address, now, unattended=unattended)
-        await say_in_chat(said, self.submit, self.outbox)
+        await say_in_chat(said, self.submit, self.quiet.way(job.actor.key, job.address))

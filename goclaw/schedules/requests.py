@@ -22,7 +22,8 @@ from goclaw.errors import AccessDenied, ConfigError, StateError
 from goclaw.schedules.drafting import draft
 from goclaw.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.schedules.jobs import Job, Run, StoredJob
-from goclaw.schedules.rows import NameTaken, ScheduleRows
+from goclaw.schedules.quiet_hours import QuietHours
+from goclaw.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
 from goclaw.schedules.scheduler import Scheduler
 from goclaw.schedules.times import name_of, shown
 from goclaw.sessions.models import Models
@@ -56,6 +57,7 @@ class Schedules:
     """Returns the agents that may answer a person."""
     facts: Settings
     heartbeat: Heartbeat
+    quiet: QuietHours
 
     def zone(self, actor: Actor) -> tzinfo:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
@@ -193,6 +195,12 @@ class Schedules:
         await self.rows.remove(stored)
         self.scheduler.changed()
         return stored
+
+    async def prune(self) -> None:
+        """Forget runs, finished jobs and messages that were held, after a month."""
+        now = self.clock.now()
+        await self.rows.prune(now)
+        await self.quiet.prune(now - KEEP_SECONDS)
 
     def _check(self, job: Job) -> None:
         if job.name and not _NAME.fullmatch(job.name):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from goclaw.core.events import LOCAL, Delivery, Inbound
 from goclaw.engine.base import TurnKind
-from goclaw.engine.outbox import Outbox
+from goclaw.schedules.quiet_hours import Way
 from goclaw.store.database import BoundStatement
 
 
@@ -17,8 +17,10 @@ class Submit(Protocol):
     ) -> Awaitable[bool]: ...
 
 
-async def say_in_chat(inbound: Inbound, submit: Submit, outbox: Outbox, also: Sequence[BoundStatement] = ()) -> bool:
+async def say_in_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:
     """Send the text of `inbound` to its address, in one transaction with other statements. False: it was sent before.
+
+    `way`: the outbox, or what `QuietHours.way` returns.
 
     The text is part of the conversation, too: terminals read it there, and the agent knows what was said.
 
@@ -27,7 +29,7 @@ async def say_in_chat(inbound: Inbound, submit: Submit, outbox: Outbox, also: Se
     """
     delivery = Delivery(inbound.id, inbound.address, inbound.text, session=inbound.session)
     promised = [] if inbound.address.channel == LOCAL else [delivery]
-    if not await submit(inbound, "say", also=[*also, *map(outbox.row, promised)]):
+    if not await submit(inbound, "say", also=[*also, *map(way.row, promised)]):
         return False
-    outbox.take(promised)
+    way.take(promised)
     return True

@@ -16,9 +16,9 @@ from goclaw.auth.access import Access
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Actor, Delivery, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.core.records import record
-from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import Job, RunState, Skipped, StoredJob
+from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.recurrence import zone_of
 from goclaw.schedules.rows import ScheduleRows
 from goclaw.schedules.saying import Submit, say_in_chat
@@ -62,12 +62,13 @@ class Scheduler:
     """Starts what is due. `run` is its life; all else may be called meanwhile."""
 
     def __init__(
-        self, rows: ScheduleRows, access: Access, submit: Submit, outbox: Outbox, clock: Clock, prepare: Prepare
+        self, rows: ScheduleRows, access: Access, submit: Submit, quiet: QuietHours, clock: Clock, prepare: Prepare
     ) -> None:
         self._rows = rows
         self._access = access
         self._submit = submit
-        self._outbox = outbox
+        self._quiet = quiet
+        quiet.changed = self.changed
         self._clock = clock
         self._prepare = prepare
         self._changed = asyncio.Event()
@@ -96,8 +97,9 @@ class Scheduler:
         while True:
             self._changed.clear()
             try:
+                held_until = await self._quiet.release()
                 await self._start_due()
-                self._next = await self._rows.earliest()
+                self._next = min(filter(None, (await self._rows.earliest(), held_until)), default=None)
             except StateError as error:
                 log.warning("schedules wait for the disk: %s", error)
                 await self._clock.sleep(RETRY_SECONDS)
@@ -112,6 +114,7 @@ class Scheduler:
             if stored.state == "active" and stored.next is not None and stored.next > now:
                 moments[stored.id] = await self._unused(stored, stored.job.when.after(now)) or stored.next
         await self._rows.set_next(moments)
+        await self._quiet.clock_was_set()
         self.changed()
 
     async def start(self, stored: StoredJob, by: Actor) -> str:
@@ -127,8 +130,10 @@ class Scheduler:
         prepared = await self._prepare(stored)
         if isinstance(prepared, Skipped):
             raise StateError(prepared.why)
+        # A person asked for it now: quiet hours do not hold it back.
         return await self._begin(
-            replace(stored, job=prepared), _Occurrence(now, stored.next, 0, late=False, skip=False)
+            replace(stored, job=replace(prepared, personal=True)),
+            _Occurrence(now, stored.next, 0, late=False, skip=False),
         )
 
     async def ended(self, inbound: Inbound, outcome: Outcome, text: str, cost: float | None) -> str | None:
@@ -278,7 +283,8 @@ class Scheduler:
         if stored.job.address.channel != LOCAL:
             words = f"The schedule {stored.job.name} is stopped: {why}."
             identity = f"schedule:{stored.id}:{int(stored.next or 0)}:stopped"
-            await self._outbox.promise(Delivery(identity, stored.job.address, words, session=stored.job.session))
+            told = Delivery(identity, stored.job.address, words, session=stored.job.session)
+            await self._quiet.promise(told, stored.job.actor.key)
 
     async def _begin(self, stored: StoredJob, occurrence: _Occurrence) -> str:
         """Commit a run with what it starts, and start that."""
@@ -291,7 +297,8 @@ class Scheduler:
             await self._submit(inbound, also=(run, self._move(stored, occurrence, identity)))
             return identity
         run = self._rows.run(stored, occurrence.due, identity, "done", now, _missed(occurrence))
-        await say_in_chat(inbound, self._submit, self._outbox, [run, self._move(stored, occurrence)])
+        way = self._quiet.way(job.actor.key, job.address, asked=job.personal)
+        await say_in_chat(inbound, self._submit, way, [run, self._move(stored, occurrence)])
         return identity
 
     def _move(self, stored: StoredJob, occurrence: _Occurrence, running: str = "") -> BoundStatement:
@@ -313,6 +320,7 @@ class Scheduler:
             tools=task.tools,
             budget=task.budget,
             seconds=task.seconds,
+            asked=job.personal,
         )
         return Inbound(
             identity,

@@ -10,7 +10,7 @@ from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
-from goclaw.engine.outbox import Outbox
+from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.servers.admission import Admission
 from goclaw.servers.serving import ServingGateway
 
@@ -24,7 +24,7 @@ class RoutePorts:
     access: Access
     users: Users
     engine: Engine
-    outbox: Outbox
+    quiet: QuietHours
     gateway: ServingGateway
     admission: Admission
     """Authenticates programs by their access tokens."""

@@ -27,6 +27,7 @@ from goclaw.store.schema import (
     checkpoints,
     compactions,
     deliveries,
+    held_messages,
     inbox,
     messages,
     session_settings,
@@ -63,6 +64,7 @@ FORGET_SUMMARIES = [
 ]
 _FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
 _TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
+_FORGET_HELD = Statement(delete(held_messages).where(held_messages.c.session == bindparam("of_session")))
 _FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
 _FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
 _NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
@@ -203,6 +205,7 @@ class Forgetting:
             *(statement(of_session=session) for statement in FORGET_SUMMARIES),
             _FORGET_SETTINGS(of_session=session),
             _FORGET_TASKS(of_session=session),
+            _FORGET_HELD(of_session=session),
             _FORGET_SESSION(of_session=session),
             _NAMELESS_USAGE(of_session=session),
             # Their ids stay, so that nothing is taken or sent twice.

@@ -252,6 +252,21 @@ schedule_runs = Table(
     Index("schedule_runs_by_turn", "turn"),
 )
 
+held_messages = Table(
+    "held_messages",
+    metadata,
+    Column("seq", ROW_ID, primary_key=True, autoincrement=True, doc="Order of arrival."),
+    Column("id", String, nullable=False, doc="The id of the delivery."),
+    Column("session", String, nullable=False),
+    Column("person", String, nullable=False, doc="Actor key of the person for whom it was made."),
+    Column("chat", String, nullable=False, doc="Channel, chat and thread."),
+    Column("body", Text, nullable=False, doc="The Delivery."),
+    Column("held_at", Float, nullable=False),
+    Column("until", Float, doc="When quiet hours end; empty: it has gone."),
+    UniqueConstraint("id", name="held_messages_id"),
+    Index("held_messages_by_until", "until", sqlite_where=text("until IS NOT NULL")),
+)
+
 
 _TO_2 = """
 ALTER TABLE compactions ADD COLUMN pays INTEGER;
@@ -315,6 +330,12 @@ CREATE TABLE schedule_runs (
     CONSTRAINT schedule_runs_once UNIQUE (job, due)
 );
 CREATE INDEX schedule_runs_by_turn ON schedule_runs (turn);
+CREATE TABLE held_messages (
+    seq INTEGER NOT NULL PRIMARY KEY, id VARCHAR NOT NULL, session VARCHAR NOT NULL, person VARCHAR NOT NULL,
+    chat VARCHAR NOT NULL, body TEXT NOT NULL, held_at FLOAT NOT NULL, until FLOAT,
+    CONSTRAINT held_messages_id UNIQUE (id)
+);
+CREATE INDEX held_messages_by_until ON held_messages (until) WHERE until IS NOT NULL;
 """
 MIGRATIONS: Sequence[str] = (_TO_2, _TO_3, _TO_4, _TO_5)
 """SQL scripts: the first brings version 1 to version 2, and so on. A table is spelt out: it says what it was then."""

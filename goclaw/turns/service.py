@@ -83,7 +83,10 @@ class Sessions:
             if inbound.unattended and turn.kind != "say":
                 text = await self._unattended_result(turn, session, outcome, text)
             told = self._told(turn, outcome, text)
-            await turn.end([*_answer_to(turn, told), *self._files(turn, session, outcome)])
+            deliveries: Sequence[Delivery] = [*_answer_to(turn, told), *self._files(turn, session, outcome)]
+            if inbound.unattended:
+                deliveries = await self.context.ports.unattended.let_through(inbound, deliveries)
+            await turn.end(deliveries)
             self._publish_end(turn, outcome, text, told)
             _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
             if entries := session.window.entries:
@@ -118,7 +121,10 @@ class Sessions:
             text = await self.context.ports.unattended.told(turn.inbound, Outcome.FAILED, FAILED, (), 0.0)
         told = self._told(turn, Outcome.FAILED, text)
         self._publish_end(turn, Outcome.FAILED, FAILED, told)
-        return _answer_to(turn, told)
+        deliveries = _answer_to(turn, told)
+        if turn.inbound.unattended:
+            deliveries = await self.context.ports.unattended.let_through(turn.inbound, deliveries)
+        return deliveries
 
     async def _answer(self, turn: Turn, session: Session) -> tuple[Outcome, str]:
         """Return the agent's answer, or the sentence that stands in its place."""

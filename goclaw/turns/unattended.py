@@ -8,7 +8,7 @@ own is said in the session that it was made in.
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from goclaw.core.events import LOCAL, NOTHING_TO_SAY, Inbound, Outcome, root_session
+from goclaw.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
 
 SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
@@ -22,6 +22,10 @@ async def _no_lane(inbound: Inbound) -> None:
     return None
 
 
+async def _all_of_them(inbound: Inbound, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+    return deliveries
+
+
 class UnattendedPort:
     """Reaches what made an unattended turn; `app` binds it."""
 
@@ -30,6 +34,8 @@ class UnattendedPort:
         """Records how the turn ended and what it cost; returns what is told besides, None: nothing is told at all."""
         self.say: Callable[[Inbound], Awaitable[None]] = _no_lane
         """Has the text of an `Inbound` said in its session."""
+        self.let_through: Callable[[Inbound, Sequence[Delivery]], Awaitable[Sequence[Delivery]]] = _all_of_them
+        """Returns what of a turn's deliveries goes now; the rest comes after the person's quiet hours."""
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
         """Return what the person is told of a turn that ended; empty: nothing, or it is said in another session."""

@@ -53,6 +53,7 @@ BROKEN = [
     (entry('"roles": [true]'), "3:15", ["roles[0]", "text"]),
     (entry('"name": 5'), "3:5", ["name", "text", "quotes"]),
     (entry('"session": ""'), "3:5", ["session", "leave the key out"]),
+    (entry('"quietHours": "night"'), "3:5", ["quietHours", "write hours like 08:00-22:00 or 22:00-07:00"]),
     (entry('"session": "a/agent:b"'), "3:5", ["session", "`/agent:`"]),
     (entry('"workspace": 5'), "3:5", ["workspace", "text"]),
     (entry('"name": NaN'), "1:1", ["NaN"]),

@@ -9,6 +9,8 @@ _COMMANDS = "tests/gateway/commands/test_schedules.py"
 _TOOL = "tests/tools/test_schedule.py"
 _HEARTBEAT = "goclaw/schedules/heartbeat.py"
 _BEATS = "tests/schedules/test_heartbeat.py"
+_QUIET = "goclaw/schedules/quiet_hours.py"
+_QUIETS = "tests/schedules/test_quiet_hours.py"
 _UNATTENDED = "goclaw/approvals/approvals.py"
 _RECEIVING = "goclaw/servers/webhooks/receiving.py"
 _CREDENTIALS = "goclaw/servers/webhooks/credentials.py"
@@ -346,5 +348,54 @@ BUGS: list[Bug] = [
         "    given.update(signed(hook, raw, RealClock().now()))\n",
         "",
         "tests/acceptance/test_incoming_webhook.py::test_a_call_that_was_answered_is_done_once_over_a_kill",
+    ),
+    bug(
+        "what was held is released and promised in two transactions",
+        "kill -9 between the two",
+        _QUIET,
+        "                await self._database.write(*map(self._outbox.row, promised), *gone, durable=True)",
+        "                await self._database.write(*gone, durable=True)\n"
+        "                await self._database.write(*map(self._outbox.row, promised), durable=True)",
+        f"{_QUIETS}::test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_held",
+    ),
+    bug(
+        "a turn that is taken up after the quiet hours sends once more what was held",
+        "a crash between the held result and the end of its turn",
+        _QUIET,
+        "        fresh = [each for each in deliveries if not await self._database.read(_KNOWN(of=each.id))]",
+        "        fresh = deliveries",
+        f"{_QUIETS}::test_a_kill_at_any_write_neither_loses_nor_doubles_what_was_held",
+    ),
+    bug(
+        "a reminder waits for the end of the quiet hours",
+        "a person who set its very time",
+        _SCHEDULER,
+        "        way = self._quiet.way(job.actor.key, job.address, asked=job.personal)",
+        "        way = self._quiet.way(job.actor.key, job.address)",
+        f"{_QUIETS}::test_what_a_person_asked_for_is_never_held",
+    ),
+    bug(
+        "a clock that was years ahead holds a message for years",
+        "a machine without a battery for its clock",
+        _SCHEDULER,
+        "        await self._quiet.clock_was_set()",
+        "        pass",
+        f"{_QUIETS}::test_a_clock_that_was_ahead_holds_nothing_for_years",
+    ),
+    bug(
+        "what was held outlives /forget",
+        "a result of the night in a conversation that is gone",
+        "goclaw/store/forgetting.py",
+        "            _FORGET_HELD(of_session=session),",
+        "",
+        f"{_QUIETS}::test_what_is_held_is_forgotten_with_its_conversation",
+    ),
+    bug(
+        "what a webhook says breaks the quiet hours",
+        "a build that fails at night",
+        _RECEIVING,
+        "            way = self._ports.quiet.way(inbound.actor.key, inbound.address)",
+        "            way = self._ports.quiet.way(inbound.actor.key, inbound.address, asked=True)",
+        f"{_CALLS}::test_what_it_makes_waits_for_the_end_of_quiet_hours",
     ),
 ]

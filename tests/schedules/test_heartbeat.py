@@ -22,7 +22,7 @@ ORDERS = "# Look after\n\n- Is the oven off?"
 
 
 def awake(folder: Path, *answers: Answer, orders: str = ORDERS, **options: Any) -> World:
-    """A world where Ann has written HEARTBEAT.md; the clock shows 14:06:40 UTC."""
+    """A world where Ann has written HEARTBEAT.md; the clock shows 15:06:40 UTC."""
     world = World(folder, answers, users=[User(ANN.key, timezone="UTC")], **options)
     (world.root / FILE).write_text(orders)
     return world

@@ -129,6 +129,8 @@ class Unattended:
     """US dollars that the turn may cost; None: the agent's limit."""
     seconds: float | None = None
     """Time that the turn may take; None: the agent's limit."""
+    asked: bool = False
+    """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
 
 
 NOTHING_TO_SAY = "HEARTBEAT_OK"

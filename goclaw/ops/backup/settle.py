@@ -20,7 +20,7 @@ from goclaw.core.events import Inbound
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Statement, insert_into
-from goclaw.store.schema import daemon_facts, deliveries, inbox, messages, sessions, steps
+from goclaw.store.schema import daemon_facts, deliveries, held_messages, inbox, messages, sessions, steps
 from goclaw.store.transcripts import Origin, rows_of
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
@@ -38,6 +38,7 @@ _DROP = Statement(
     .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
     .values(state="failed", error=bindparam("reason"))
 )
+_DROP_HELD = Statement(update(held_messages).where(held_messages.c.until.is_not(None)).values(until=None))
 _TAKEN = Statement(select(inbox))
 _HIGHEST = Statement(select(func.coalesce(func.max(messages.c.id), 0)))
 _MARK = insert_into(messages, "id", "session", "turn", "step", "role", "text", "created_at")
@@ -73,7 +74,7 @@ def settle(path: Path, made_at: float, now: float) -> Settled:
                 _run(connection, statement)
         _run(connection, _END(at=now))
         _run(connection, _FORGET_STEPS())
-        dropped = _run(connection, _DROP(reason=words)).rowcount
+        dropped = _run(connection, _DROP(reason=words)).rowcount + _run(connection, _DROP_HELD()).rowcount
         # The files of the audit log are in no backup: it is that of this machine which goes on.
         _run(connection, _FORGET_AUDIT(name=FACT))
     return Settled(len(turns), dropped)

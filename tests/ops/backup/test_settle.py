@@ -38,6 +38,15 @@ def test_no_delivery_is_under_way_any_more(home: Home, state: str, after: str) -
     assert (error is not None and "restored from a backup" in error) == (after == "failed")
 
 
+def test_nothing_waits_for_the_end_of_quiet_hours_any_more(home: Home) -> None:
+    held = (
+        "INSERT INTO held_messages (id, session, person, chat, body, held_at, until) VALUES ('a', '', '', '', '', 1, 2)"
+    )
+    home.write(BoundStatement(held, {}))
+    assert settle(home.database, MADE, MADE + 60).deliveries == 1
+    assert home.rows("SELECT until FROM held_messages") == [(None,)]
+
+
 def test_a_compaction_that_was_asked_for_leaves_no_words(home: Home) -> None:
     before = home.texts()
     home.write(taken_in(1, "", "new"), BoundStatement("UPDATE inbox SET kind = 'compact'", {}))

@@ -88,13 +88,20 @@ class Caller:
 async def caller(world: World, core: Core, caps: ListenerLimits | None = None) -> AsyncIterator[Caller]:
     """Serve the webhooks of the world's configuration."""
     part = load(catalog.ROUTES["webhooks"], RoutePart)
-    outbox, access = core.sessions.ports.outbox, core.sessions.access
     routes = Routes()
     audited: list[AuditEntry] = []
     tokens = Tokens(world.config.tokens_path, world.clock)
     admission = Admission(tokens, world.clock, audited.append, REMOTE_ENTRY)
     ports = RoutePorts(
-        *(world.config, world.clock, access, world.users, core.engine, outbox, core.gateway),
+        *(
+            world.config,
+            world.clock,
+            core.sessions.access,
+            world.users,
+            core.engine,
+            core.schedules.quiet,
+            core.gateway,
+        ),
         admission,
         audited.append,
     )

@@ -51,6 +51,16 @@ async def test_a_message_is_sent_word_for_word_without_a_model(tmp_path: Path) -
         assert isinstance(told, UserMessage) and [each.origin for each in told.foreign] == ["webhook ci"]
 
 
+@pytest.mark.parametrize("hook", [{"message": "Build {{ body.n }} failed."}, {}])
+async def test_what_it_makes_waits_for_the_end_of_quiet_hours(tmp_path: Path, hook: dict[str, Any]) -> None:
+    world = world_with(tmp_path, Answer("Looks bad."), **hook)
+    world.config = world.config.model_copy(update={"quiet_hours": "00:00-24:00"})
+    async with world.running() as core, caller(world, core) as service:
+        assert (await service.call({"n": 7, "title": "A fix"})).status == 202
+        await core.settled()
+        assert world.texts() == []
+
+
 @pytest.mark.parametrize("kind", ["task", "message"])
 @pytest.mark.parametrize(
     ("hook", "headers", "body"),
