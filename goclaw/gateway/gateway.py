@@ -44,6 +44,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.errors import AccessDenied, StateError, ToolError
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQueries, MemoryQuery
+from goclaw.schedules.overview import overview
 from goclaw.sessions.overheard import Overheard
 from goclaw.specs import MCP
 from goclaw.store.blobs import Blobs
@@ -223,6 +224,7 @@ class Gateway:
         details = await self.ports.details(session)
         if not self.oversees(actor):
             details = details.without_others()
+        details = details.with_schedules(await overview(self.ports.schedules, actor))
         status = await self.ports.inspection.status(session, details, actor)
         health = self.ports.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}

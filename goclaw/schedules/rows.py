@@ -64,6 +64,14 @@ _CHANGE = Statement(
 _REMOVE = Statement(delete(schedules).where(schedules.c.id == bindparam("of")))
 _REMOVE_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job == bindparam("of")))
 _RUN = insert_into(schedule_runs, "job", "due", "state", "turn", "began_at", "ended_at", "text", ignore_conflict=True)
+_OPEN_OF_PERSON = (schedules.c.person == bindparam("of_person"), schedules.c.state != "done")
+_COUNT_OPEN = Statement(select(func.count()).where(*_OPEN_OF_PERSON))
+_NEXT_OF_PERSON = Statement(
+    select(schedules)
+    .where(*_OPEN_OF_PERSON)
+    .order_by(schedules.c.next.is_(None), schedules.c.next, schedules.c.id)
+    .limit(bindparam("count"))
+)
 _SPENT = Statement(
     select(func.coalesce(func.sum(schedule_runs.c.cost), 0.0)).where(
         schedule_runs.c.job == bindparam("of"), schedule_runs.c.began_at >= bindparam("since")
@@ -234,6 +242,19 @@ class ScheduleRows:
     async def latest_runs(self) -> dict[int, Run]:
         """Return the latest run of each job that had one, by the job's id."""
         return {row["job"]: _run(row) for row in await self._database.read(_LATEST_RUNS())}
+
+    async def count_open(self, person: str) -> int:
+        """Return how many jobs of a person are not done."""
+        return int((await self._database.read(_COUNT_OPEN(of_person=person)))[0][0])
+
+    async def next_of(self, person: str, count: int) -> list[StoredJob]:
+        """Return the jobs of a person that are due next, then those that wait for no time; none that is done."""
+        rows = await self._database.read(_NEXT_OF_PERSON(of_person=person, count=count))
+        return [_stored(row) for row in rows]
+
+    async def last_run(self, job: int) -> Run | None:
+        """Return the latest run of a job."""
+        return next(iter(await self.runs(job, 1)), None)
 
     async def last_id(self) -> int:
         """Return the highest id of a job; 0: there is none."""

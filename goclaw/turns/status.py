@@ -27,6 +27,7 @@ from goclaw.errors import ConfigError, StateError
 from goclaw.execution.sandbox.base import NONE, Sandbox
 from goclaw.llm.base import ChatModel, Looking
 from goclaw.memory.memory_queries import COUNTS, SEARCHED
+from goclaw.schedules.overview import Overview
 from goclaw.sessions.models import Models
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Session
@@ -66,6 +67,8 @@ class Details:
     """State of the memory, in a block of its own: name and text."""
     calm: frozenset[str] = frozenset()
     """Names of `lines` that say no more than that all is well."""
+    schedules: Sequence[tuple[str, str]] = ()
+    """The schedules of the person who asks, in a block of their own: name and text."""
 
     def without_others(self) -> "Details":
         """Return the details without other people's conversations and the daemon's faults."""
@@ -78,7 +81,12 @@ class Details:
         }
         lines = {name: line for name, line in self.lines.items() if name not in FOR_ADMINS}
         memory = [(name, text) for name, text in self.memory if name != SEARCHED]
-        return Details(lines, numbers, memory, self.calm)
+        return replace(self, lines=lines, numbers=numbers, memory=memory)
+
+    def with_schedules(self, found: Overview) -> "Details":
+        """Return the details with what is due for the person who asks."""
+        numbers = {**self.numbers, "schedules": {"count": found.count, "next": list(found.numbers)}}
+        return replace(self, numbers=numbers, schedules=found.lines)
 
     def without_calm(self) -> "Details":
         """Return the same without lines that say no more than that all is well: a chat has little room."""
@@ -139,6 +147,8 @@ class SessionStatus:
         ]
         if self.details.memory:
             blocks.append(["Memory", *(f"  {name}: {text}" for name, text in self.details.memory)])
+        if self.details.schedules:
+            blocks.append(["Schedules", *(f"  {name}: {text}" for name, text in self.details.schedules)])
         if self.agents:
             blocks.append(["Agents at work", *(f"  {line}" for line in self.agents)])
         return "\n\n".join("\n".join(block) for block in blocks)

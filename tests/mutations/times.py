@@ -398,4 +398,28 @@ BUGS: list[Bug] = [
         "            way = self._ports.quiet.way(inbound.actor.key, inbound.address, asked=True)",
         f"{_CALLS}::test_what_it_makes_waits_for_the_end_of_quiet_hours",
     ),
+    bug(
+        "a status names all schedules of a person",
+        "a chat that holds 4,096 characters",
+        "goclaw/schedules/overview.py",
+        "    return await schedules.rows.next_of(actor.key, SHOWN) if count else ()",
+        "    return await schedules.rows.next_of(actor.key, count) if count else ()",
+        "tests/schedules/test_overview.py::test_the_next_five_are_named_and_the_others_counted",
+    ),
+    bug(
+        "a status in a group names what its person has planned",
+        "others who read along",
+        "goclaw/gateway/commands/status.py",
+        "    if context.inbound.address.reply_to is None:  # in a group others read along",
+        "    if True:",
+        "tests/schedules/test_overview.py::test_those_of_others_are_left_out_and_so_are_all_in_a_group",
+    ),
+    bug(
+        "the doctor passes over a schedule that was stopped",
+        "a person who misses a message weeks later",
+        "goclaw/ops/doctor/schedules.py",
+        '    if row["state"] == "stopped":',
+        "    if False:",
+        "tests/ops/doctor/test_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
+    ),
 ]

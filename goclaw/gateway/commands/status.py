@@ -12,6 +12,7 @@ from goclaw.errors import StateError
 from goclaw.gateway.commands.base import Command, CommandContext, Reply
 from goclaw.memory import memory_queries
 from goclaw.memory.base import DISABLED
+from goclaw.schedules.overview import overview
 from goclaw.store.spending import Spent
 from goclaw.turns.costs import dollars
 
@@ -21,6 +22,8 @@ async def _status(context: CommandContext) -> Reply:
     details = (await ports.details(context.session)).without_calm()
     if not ports.access.authorize(context.actor, "command.admin", "status").allowed:
         details = details.without_others()
+    if context.inbound.address.reply_to is None:  # in a group others read along
+        details = details.with_schedules(await overview(ports.schedules, context.actor))
     status = await ports.inspection.status(context.session, details, context.actor)
     return Reply(status.text(ports.compactor.health, ports.clock), aligned=True)
 

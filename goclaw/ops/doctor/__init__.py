@@ -12,6 +12,7 @@ from goclaw.errors import GoclawError
 from goclaw.execution.sandbox.select import TierReport, probe
 from goclaw.ops.doctor.base import Finding
 from goclaw.ops.doctor.providers import ASK_SECONDS, check_embedder, check_model, check_telegram, check_web_search
+from goclaw.ops.doctor.schedules import check_schedules
 from goclaw.ops.doctor.security import check_security
 from goclaw.ops.doctor.servers import check_listener, check_mcp, check_publishing, check_registries
 from goclaw.ops.doctor.state import check_database, check_disk, check_state
@@ -44,6 +45,7 @@ async def examine(
         "users": _users,
         "security": check_security,
         "database": _database,
+        "schedules": _schedules,
         "disk": _disk,
         "exec": _exec,
         "hooks": check_hooks,
@@ -117,6 +119,10 @@ def _own_workspaces(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 
 async def _database(loaded: Loaded) -> list[Finding]:
     return await asyncio.to_thread(check_database, loaded.config)
+
+
+async def _schedules(loaded: Loaded) -> list[Finding]:
+    return await asyncio.to_thread(check_schedules, loaded.config)
 
 
 async def _disk(loaded: Loaded) -> list[Finding]:
