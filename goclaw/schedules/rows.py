@@ -116,7 +116,10 @@ _PRUNE_RUNS = Statement(
 )
 _PRUNE_DONE = Statement(
     delete(schedules).where(
-        schedules.c.state == "done", schedules.c.running == "", schedules.c.made_at < bindparam("before")
+        schedules.c.state == "done",
+        schedules.c.running == "",
+        schedules.c.made_at < bindparam("before"),
+        schedules.c.id.not_in(select(schedule_runs.c.job)),
     )
 )
 
@@ -269,7 +272,7 @@ class ScheduleRows:
         await self._database.write(_REMOVE(of=stored.id), _REMOVE_RUNS(of=stored.id), durable=True)
 
     async def prune(self, now: float) -> None:
-        """Forget runs and finished jobs after a month."""
+        """Forget runs after a month, and jobs that are done with the last of theirs."""
         await self._database.write(_PRUNE_RUNS(before=now - KEEP_SECONDS), _PRUNE_DONE(before=now - KEEP_SECONDS))
 
 

@@ -422,4 +422,12 @@ BUGS: list[Bug] = [
         "    if False:",
         "tests/ops/doctor/test_schedules.py::test_stopped_ones_and_those_that_fail_in_a_row_are_named_with_a_remedy",
     ),
+    bug(
+        "runs of schedules are kept for ever",
+        "a job of every minute over years",
+        "goclaw/app/running.py",
+        "            await schedules.prune()",
+        "            pass",
+        "tests/app/test_running_pruning.py::test_runs_done_schedules_and_messages_that_were_held_go_after_a_month",
+    ),
 ]
