@@ -234,6 +234,7 @@ schedules = Table(
     UniqueConstraint("name", name="schedules_name"),
     Index("schedules_by_next", "next", sqlite_where=text("next IS NOT NULL")),
     Index("schedules_by_person", "person"),
+    sqlite_autoincrement=True,  # ids of runs begin with the job's: one of a job that is gone must not come again
 )
 
 schedule_runs = Table(
@@ -318,7 +319,7 @@ MATERIAL_KEY = "material_key"
 _SEED = f"INSERT INTO daemon_facts (name, value) VALUES ('{MATERIAL_KEY}', '\"' || lower(hex(randomblob(32))) || '\"')"  # noqa: S608  # our name
 _TO_5 = """
 CREATE TABLE schedules (
-    id INTEGER NOT NULL PRIMARY KEY, name VARCHAR NOT NULL, person VARCHAR NOT NULL, body TEXT NOT NULL,
+    id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, name VARCHAR NOT NULL, person VARCHAR NOT NULL, body TEXT NOT NULL,
     state VARCHAR NOT NULL, next FLOAT, running VARCHAR NOT NULL DEFAULT '', failures INTEGER NOT NULL DEFAULT '0',
     note TEXT NOT NULL DEFAULT '', made_at FLOAT NOT NULL, CONSTRAINT schedules_name UNIQUE (name)
 );

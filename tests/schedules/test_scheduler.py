@@ -175,6 +175,19 @@ async def test_a_clock_that_was_years_ahead_does_not_silence_a_job(world: World)
         assert len(world.texts()) == before + 1
 
 
+async def test_a_job_is_not_taken_for_a_removed_one_that_ran_at_the_same_time_by_the_clock(world: World) -> None:
+    async with world.running() as core:
+        removed = await once(core, world, HOUR)
+        await pass_time(core, world, HOUR)
+        await core.schedules.remove(HERE, "tea")
+        world.clock.jump(-HOUR)
+        await core.schedules.scheduler.clock_was_set()
+        again = await once(core, world, HOUR)
+        assert again.next == removed.next
+        await pass_time(core, world, HOUR)
+        assert world.texts() == ["Drink tea."] * 2
+
+
 async def test_two_runs_of_a_job_never_overlap(tmp_path: Path) -> None:
     gate = asyncio.Event()
 
