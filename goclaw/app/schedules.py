@@ -46,6 +46,7 @@ def build_schedules(sessions: SessionParts, database: Database, *, users: Users,
         ports.settings,
         heartbeat,
         quiet,
+        ports.config.notify,
     )
     ports.schedule_port.carry_out = partial(_carry_out, schedules)
     return schedules

@@ -48,7 +48,7 @@ def add(
     cron: Annotated[str, typer.Option(help="Five fields, as in `30 8 * * 1-5`.")] = "",
     message: Annotated[str, typer.Option(help="Said word for word.")] = "",
     task: Annotated[str, typer.Option(help="What an agent is told to do; its answer is sent.")] = "",
-    to: Annotated[str, typer.Option(help="Where the message or answer goes: telegram:<id>.")] = "",
+    to: Annotated[str, typer.Option(help="Where the message or answer goes: telegram:<id>, or notify:<name>.")] = "",
     session: Annotated[str, typer.Option(help="A task's conversation (fresh, same or a key); a message's.")] = "",
     user: User = "",
     agent: Annotated[str, typer.Option(help="Who answers a task.")] = "",

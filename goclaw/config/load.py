@@ -222,7 +222,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield ("telegram", "enabled"), "needs `telegram.token` (from @BotFather), or the variable TELEGRAM_BOT_TOKEN"
     yield from listening.contradictions(config)
     yield from hooks.contradictions(config.hooks)
-    yield from schedules.contradictions(config.schedules)
+    yield from schedules.contradictions(config.schedules, config.notify)
     yield from webhooks.contradictions(config.webhooks, config.notify, config.alerts.notify)
     yield from contradictions.of_embedder(config)
     yield from contradictions.of_registries(config)

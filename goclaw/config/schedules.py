@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from goclaw.config.keys import Loc
 from goclaw.config.section import Section
-from goclaw.config.values import ChatName, Duration, ModelName, Selection
+from goclaw.config.values import Duration, ModelName, Selection
+from goclaw.config.webhooks import NotifyTarget, ResultTarget, of_target
 from goclaw.core.timezones import zone_named
 
 MIN_EVERY = 60.0
@@ -84,8 +85,10 @@ class ScheduleSettings(Section):
         examples=["Tell me what is new in the project"],
         description="What an agent is told to do; its answer is sent.",
     )
-    to: ChatName | None = Field(
-        None, description="Where it is sent: `telegram:<chat id>`; not set: to the user's own chat or session."
+    to: ResultTarget | None = Field(
+        None,
+        description="Where it is sent: `telegram:<chat id>`, `telegram:<chat id>:<topic>` or `notify:<name>`; not set: "
+        "to the user's own chat or session.",
     )
     user: str = Field("", description="Whose it is, as in users.json, and with whose rights; empty: the owner's.")
     timezone: Annotated[str, AfterValidator(_check_zone)] | None = Field(
@@ -107,10 +110,15 @@ class ScheduleSettings(Section):
 ConfiguredSchedules = dict[Annotated[str, AfterValidator(_check_name)], ScheduleSettings]
 
 
-def contradictions(schedules: Mapping[str, ScheduleSettings]) -> Iterator[tuple[Loc, str]]:
+def contradictions(
+    schedules: Mapping[str, ScheduleSettings], targets: Mapping[str, NotifyTarget]
+) -> Iterator[tuple[Loc, str]]:
     """Yield contradictions between valid values: the place, and what is wrong."""
     for name, settings in schedules.items():
         loc: Loc = ("schedules", name)
+        yield from (
+            (("schedules", name, *inner), why) for inner, why in of_target(settings.to, targets, ask=settings.ask)
+        )
         if sum(each is not None for each in (settings.at, settings.every, settings.cron)) != 1:
             yield loc, "should have one of `at`, `every` and `cron`"
         if bool(settings.message) == bool(settings.task):

@@ -187,9 +187,15 @@ def _of_webhook(hook: IncomingWebhook, targets: Mapping[str, NotifyTarget]) -> I
         yield (), "should have either `message` or `task`"
     if hook.message is not None and (odd := [key for key in _OPTIONS if key in hook.model_fields_set]):
         yield (odd[0],), "is about a task, and this is a message; leave it out"
-    if hook.to and hook.to.startswith(f"{NOTIFY}:"):
-        name = hook.to.partition(":")[2]
-        if name not in targets:
-            yield ("to",), f"unknown target `{name}` (notify){what_helps(name, targets)}"
-        if hook.ask:
-            yield ("ask",), f"needs a chat where a person answers; `to` is `{hook.to}`"
+    yield from of_target(hook.to, targets, ask=hook.ask)
+
+
+def of_target(to: str | None, targets: Mapping[str, NotifyTarget], *, ask: bool) -> Iterator[tuple[Loc, str]]:
+    """Yield what contradicts `to` (a `ResultTarget`) beside it: the key, and what is wrong."""
+    if to is None or not to.startswith(f"{NOTIFY}:"):
+        return
+    name = to.partition(":")[2]
+    if name not in targets:
+        yield ("to",), f"unknown target `{name}` (notify){what_helps(name, targets)}"
+    if ask:
+        yield ("ask",), f"needs a chat where a person answers; `to` is `{to}`"

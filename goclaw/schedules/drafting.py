@@ -63,6 +63,7 @@ def draft(name: str, wanted: ScheduleRequest, inbound: Inbound, now: float, zone
         _task(wanted) if is_task else TaskOptions(),
         catch_up,
         personal=not is_task and bool(wanted.at),
+        elsewhere=bool(wanted.to) and f"{address.channel}:{address.chat}" != inbound.actor.key,
         origin=inbound.id,
     )
 
@@ -75,8 +76,8 @@ def chat_named(text: str) -> Address:
     """
     found = _CHAT.fullmatch(text)
     if found is None:
-        raise StateError(f"`{text[:60]}` is no chat: write telegram:<chat id>, as in telegram:123456")
-    known = {**catalog.CHANNELS, **third_party("channels")}
+        raise StateError(f"`{text[:60]}` is no chat: write telegram:<chat id>, as in telegram:123456, or notify:<name>")
+    known = {**catalog.CHANNELS, **third_party("channels"), **catalog.CHANNELS_OF_SECTIONS}
     if found["channel"] not in known:
         raise StateError(f"there is no channel {found['channel']}: {', '.join(sorted(known))}")
     return Address(found["channel"], found["chat"], found["thread"])

@@ -63,6 +63,8 @@ class Job:
     """Seconds after its due time within which a missed run is caught up."""
     personal: bool = False
     """Whether its maker set the very time of it: quiet hours do not hold it back."""
+    elsewhere: bool = False
+    """Whether its maker named another chat than that in which it was made, which takes a right at each run."""
     configured: bool = False
     """Whether it comes from `schedules` of the configuration, which alone can change it."""
     origin: str = ""
@@ -114,3 +116,8 @@ class Run:
 
 
 JOB: Codec[Job] = Codec(Job)
+
+
+def turn_of(job: int, due: float) -> str:
+    """Return the id of the turn or delivery of a run: it follows from job and due time, so that none is made twice."""
+    return f"schedule:{job}:{due:.3f}"

@@ -14,8 +14,9 @@ from pathlib import Path
 from goclaw.auth.access import Access
 from goclaw.auth.users import Users, set_timezone
 from goclaw.config.keys import what_helps
+from goclaw.config.webhooks import NOTIFY
 from goclaw.core.clock import Clock
-from goclaw.core.events import LOCAL, Actor, Address, Inbound
+from goclaw.core.events import Actor, Address, Inbound
 from goclaw.core.records import record
 from goclaw.core.timezones import machine_zone, zone_named
 from goclaw.errors import AccessDenied, ConfigError, StateError
@@ -24,14 +25,13 @@ from goclaw.schedules.heartbeat import PREFIX, Heartbeat
 from goclaw.schedules.jobs import Job, Run, StoredJob
 from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.rows import KEEP_SECONDS, NameTaken, ScheduleRows
-from goclaw.schedules.scheduler import Scheduler
+from goclaw.schedules.saying import home_of
+from goclaw.schedules.scheduler import TOOL, Scheduler, rights_needed
 from goclaw.schedules.times import name_of, shown
 from goclaw.sessions.models import Models
 from goclaw.store.settings import Settings
 from goclaw.toolkit.schedule_orders import ScheduleRequest
 
-TOOL = "schedule"
-"""The tool that a person must have, to make jobs and for their runs."""
 MAX_JOBS = 1_000
 """Jobs of one person."""
 MAX_TEXT = 20_000
@@ -58,6 +58,8 @@ class Schedules:
     facts: Settings
     heartbeat: Heartbeat
     quiet: QuietHours
+    targets: Collection[str]
+    """The names of `notify` in the configuration."""
 
     def zone(self, actor: Actor) -> tzinfo:
         """Return the time zone of a person: `timezone` in users.json, else the machine's."""
@@ -65,9 +67,7 @@ class Schedules:
 
     def home(self, actor: Actor) -> tuple[str, Address]:
         """Return the session that a person has of their own, and the chat in which they read it."""
-        session = self.access.session_for(actor, actor.key)
-        channel, _, chat = actor.key.partition(":")
-        return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
+        return home_of(actor, self.access)
 
     async def zone_hint(self, actor: Actor) -> str:
         """Return a sentence about the zone that is assumed for a person who has set none: once, later it is empty."""
@@ -105,8 +105,9 @@ class Schedules:
             await self._check_model(inbound.actor, job.task.model)
         if job.task.agent and job.task.agent not in (known := self.agents(inbound.actor)):
             raise StateError(f"there is no agent {job.task.agent[:40]} for you{what_helps(job.task.agent, known)}")
-        if wanted.to:
-            self.may_send_to(inbound.actor, job.address)
+        if job.address.channel == NOTIFY:
+            self._check_target(job)
+        elif wanted.to:
             there = self.access.session_for(job.actor, f"{job.address.channel}:{job.address.chat}")
             if self.access.authorize(job.actor, "session.write", there).allowed:
                 job = replace(job, session=there)
@@ -211,12 +212,8 @@ class Schedules:
             raise StateError("the text is empty")
         if len(job.text) > MAX_TEXT:
             raise StateError(f"the text has {len(job.text):,} characters, {MAX_TEXT:,} are allowed")
-        self._demand(job.actor, "tool.use", TOOL)
-        self._demand(job.actor, "session.write", job.session)
-        if job.kind == "task" and job.task.session not in ("fresh", "same"):
-            self._demand(job.actor, "session.write", job.task.session)
-        if job.kind == "task" and job.task.agent:
-            self._demand(job.actor, "agent.use", job.task.agent)
+        for action, object_ in rights_needed(job):
+            self._demand(job.actor, action, object_)
 
     async def _check_model(self, actor: Actor, wanted: str) -> None:
         """Check a model as `/model` does: one that is not configured uses another person's money, or machine."""
@@ -225,11 +222,13 @@ class Schedules:
         if wanted not in configured and not self.access.authorize(actor, "command.admin", "model").allowed:
             raise StateError(f"only admins may name a model that is not configured{what_helps(wanted, configured)}")
 
-    def may_send_to(self, actor: Actor, address: Address) -> None:
-        """Check that a person may have results sent to a chat that is not their own. Raises AccessDenied."""
-        chat = f"{address.channel}:{address.chat}"
-        if chat != actor.key:
-            self._demand(actor, "message.other", chat)
+    def _check_target(self, job: Job) -> None:
+        """Check that there is the URL that a job names, and that no answer is waited for there."""
+        name = job.address.chat
+        if name not in self.targets:
+            raise StateError(f"there is no notify.{name[:40]} in the configuration{what_helps(name, self.targets)}")
+        if job.task.ask:
+            raise StateError(f"ask needs a chat where a person answers, and notify:{name} is a URL")
 
     def _demand(self, actor: Actor, action: str, object_: str) -> None:
         decision = self.access.authorize(actor, action, object_)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from sqlite3 import Row
 
-from sqlalchemy import and_, bindparam, delete, func, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from goclaw.errors import StateError
-from goclaw.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob
+from goclaw.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, turn_of
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.schema import inbox, schedule_runs, schedules
 
@@ -78,7 +78,13 @@ _SPENT = Statement(
     )
 )
 _RUN_EXISTS = Statement(
-    select(func.count()).where(schedule_runs.c.job == bindparam("of"), schedule_runs.c.due == bindparam("of_due"))
+    select(
+        or_(
+            exists().where(schedule_runs.c.job == bindparam("of"), schedule_runs.c.due == bindparam("of_due")),
+            # A state that was restored from a backup has the messages that were taken since, and not the runs.
+            exists().where(inbox.c.id == bindparam("of_turn")),
+        )
+    )
 )
 _RUN_ENDED = Statement(
     update(schedule_runs)
@@ -202,13 +208,17 @@ class ScheduleRows:
     async def set_state(self, stored: StoredJob, state: JobState, next_due: float | None, note: str = "") -> None:
         await self._database.write(_SET(of=stored.id, new_next=next_due, new_state=state, new_note=note), durable=True)
 
+    def stop(self, stored: StoredJob, note: str) -> BoundStatement:
+        """Return the UPDATE that stops a job, with the reason for people."""
+        return _SET(of=stored.id, new_next=None, new_state="stopped", new_note=note)
+
     async def set_next(self, moments: Mapping[int, float | None]) -> None:
         """Set when jobs are due, as far as they are active."""
         await self._database.write(*(_SET_NEXT(of=job, new_next=moment) for job, moment in moments.items()))
 
     async def has_run(self, job: int, due: float) -> bool:
         """Whether there is a run of this due time."""
-        return bool((await self._database.read(_RUN_EXISTS(of=job, of_due=due)))[0][0])
+        return bool((await self._database.read(_RUN_EXISTS(of=job, of_due=due, of_turn=turn_of(job, due))))[0][0])
 
     async def end_run(
         self,

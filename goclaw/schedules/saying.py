@@ -3,7 +3,8 @@
 from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
-from goclaw.core.events import LOCAL, Delivery, Inbound
+from goclaw.auth.access import Access
+from goclaw.core.events import LOCAL, Actor, Address, Delivery, Inbound
 from goclaw.engine.base import TurnKind
 from goclaw.schedules.quiet_hours import Way
 from goclaw.store.database import BoundStatement
@@ -15,6 +16,13 @@ class Submit(Protocol):
     def __call__(
         self, inbound: Inbound, kind: TurnKind = ..., *, also: Sequence[BoundStatement] = ...
     ) -> Awaitable[bool]: ...
+
+
+def home_of(actor: Actor, access: Access) -> tuple[str, Address]:
+    """Return the session that a person has of their own, and the chat in which they read it."""
+    session = access.session_for(actor, actor.key)
+    channel, _, chat = actor.key.partition(":")
+    return session, Address(LOCAL, session) if channel == "tui" else Address(channel, chat)
 
 
 async def say_in_chat(inbound: Inbound, submit: Submit, way: Way, also: Sequence[BoundStatement] = ()) -> bool:

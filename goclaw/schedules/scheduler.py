@@ -9,19 +9,20 @@ follow from the job and the due time. So a crash at any point leaves a run that 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 
 from goclaw.auth.access import Access
+from goclaw.config.webhooks import NOTIFY
 from goclaw.core.clock import Clock
-from goclaw.core.events import LOCAL, Actor, Delivery, Inbound, Outcome, Unattended, session_of_agent
+from goclaw.core.events import Actor, Inbound, Outcome, Unattended, session_of_agent
 from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.schedules.jobs import Job, RunState, Skipped, StoredJob
+from goclaw.schedules.jobs import Job, RunState, Skipped, StoredJob, turn_of
 from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.recurrence import zone_of
 from goclaw.schedules.rows import ScheduleRows
-from goclaw.schedules.saying import Submit, say_in_chat
+from goclaw.schedules.saying import Submit, home_of, say_in_chat
 from goclaw.schedules.times import shown_shortly
 from goclaw.store.database import BoundStatement
 
@@ -37,6 +38,8 @@ MAX_CAUGHT_UP = 100
 """Missed runs of one job that are caught up at most: an interval of a minute has a thousand a day."""
 MAX_TEXT = 500
 """Characters of a run's text that are kept."""
+TOOL = "schedule"
+"""The tool that a person must have, to make jobs and for their runs."""
 RETRY_SECONDS = 10.0
 """Pause before the disk is tried again."""
 
@@ -266,30 +269,29 @@ class Scheduler:
 
     def _refusal(self, job: Job) -> str:
         """Return why the maker may not have this run any more; empty: the maker may."""
-        access = self._access
-        wanted = [("tool.use", "schedule"), ("session.write", job.session)]
-        if job.kind == "task" and job.task.session not in ("fresh", "same"):
-            wanted.append(("session.write", job.task.session))
-        for action, object_ in [] if job.configured else wanted:
-            decision = access.authorize(job.actor, action, object_)
+        for action, object_ in [] if job.configured else rights_needed(job):
+            decision = self._access.authorize(job.actor, action, object_)
             if not decision.allowed:
                 return f"{job.actor.key} may not run it any more ({decision.rule})"
         return ""
 
     async def _stop(self, stored: StoredJob, why: str) -> None:
-        """Stop a job for good, and say so where its results went."""
+        """Stop a job for good, and say so where its results went, or to its maker if that is another chat."""
         log.warning("schedule %s is stopped: %s", stored.job.name, why)
-        await self._rows.set_state(stored, "stopped", None, why)
-        if stored.job.address.channel != LOCAL:
-            words = f"The schedule {stored.job.name} is stopped: {why}."
-            identity = f"schedule:{stored.id}:{int(stored.next or 0)}:stopped"
-            told = Delivery(identity, stored.job.address, words, session=stored.job.session)
-            await self._quiet.promise(told, stored.job.actor.key)
+        job, now = stored.job, self._clock.now()
+        session, address = home_of(job.actor, self._access) if job.elsewhere else (job.session, job.address)
+        words = f"The schedule {job.name} is stopped: {why}."
+        unattended = Unattended(stored.id, job.name, now)
+        told = Inbound(
+            f"schedule:{stored.id}:{now:.3f}:stopped", job.actor, session, words, address, now, unattended=unattended
+        )
+        way = self._quiet.way(job.actor.key, address)
+        await say_in_chat(told, self._submit, way, [self._rows.stop(stored, why)])
 
     async def _begin(self, stored: StoredJob, occurrence: _Occurrence) -> str:
         """Commit a run with what it starts, and start that."""
         job, now = stored.job, self._clock.now()
-        identity = f"schedule:{stored.id}:{occurrence.due:.3f}"
+        identity = turn_of(stored.id, occurrence.due)
         inbound = self._inbound(stored, occurrence, identity, now)
         log.info("schedule %s begins", job.name, extra={"turn": identity, "late": round(now - occurrence.due)})
         if job.kind == "task":
@@ -342,6 +344,20 @@ class Scheduler:
 
     def _lateness(self, job: Job, due: float, now: float) -> str:
         return f"due {shown_shortly(due, zone_of(job.when), now)}; GoClaw was not running then"
+
+
+def rights_needed(job: Job) -> Iterator[tuple[str, str]]:
+    """Yield what the maker of a job must be allowed: actions, with what they act on."""
+    yield "tool.use", TOOL
+    yield "session.write", job.session
+    if job.kind == "task" and job.task.session not in ("fresh", "same"):
+        yield "session.write", job.task.session
+    if job.kind == "task" and job.task.agent:
+        yield "agent.use", job.task.agent
+    if job.elsewhere:
+        yield "message.other", f"{job.address.channel}:{job.address.chat}"
+    if job.address.channel == NOTIFY:
+        yield "command.admin", TOOL
 
 
 def _missed(occurrence: _Occurrence) -> str:

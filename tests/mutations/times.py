@@ -438,4 +438,28 @@ BUGS: list[Bug] = [
         "    sqlite_autoincrement=False,",
         f"{_RUNS}::test_a_job_is_not_taken_for_a_removed_one_that_ran_at_the_same_time_by_the_clock",
     ),
+    bug(
+        "any person may have results posted to a URL of the configuration",
+        "a guest who fills the operator's incident channel",
+        _SCHEDULER,
+        "    if job.address.channel == NOTIFY:",
+        "    if False:",
+        f"{_COMMANDS}::test_only_an_admin_names_a_url_of_the_configuration",
+    ),
+    bug(
+        "a schedule writes on to another chat after the right to it is gone",
+        "a person who may not write to the team any more",
+        _SCHEDULER,
+        "    if job.elsewhere:",
+        "    if False:",
+        f"{_RUNS}::test_a_maker_who_may_not_write_to_another_chat_any_more_hears_of_it_in_their_own",
+    ),
+    bug(
+        "a restored state sends again what was sent since the backup",
+        "a backup of yesterday, and a reminder of this morning",
+        "goclaw/schedules/rows.py",
+        '            exists().where(inbox.c.id == bindparam("of_turn")),',
+        '            exists().where(inbox.c.id == bindparam("of_turn"), inbox.c.id == ""),',
+        f"{_RUNS}::test_what_ran_before_a_backup_was_restored_does_not_run_again_and_the_job_goes_on",
+    ),
 ]

@@ -50,6 +50,16 @@ async def test_a_schedule_that_stays_keeps_its_next_time_and_a_changed_time_is_c
         assert later.next == world.clock.now() + 2 * HOUR
 
 
+async def test_its_result_may_go_to_a_url(world: World) -> None:
+    async with world.running() as core:
+        await follow(core, {"tea": TEA | {"user": "memory:ann", "to": "notify:ops"}})
+        (tea,) = await core.schedules.of(HERE)
+        assert tea.job.address == Address("notify", "ops")
+        await pass_time(core, world, HOUR)
+        (run,) = await core.schedules.runs(HERE, "tea")
+        assert run.state == "done", "the configuration says so, and Ann need not be an admin"
+
+
 async def test_only_the_file_changes_it(world: World) -> None:
     async with world.running() as core:
         await follow(core, {"tea": TEA})

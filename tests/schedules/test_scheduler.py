@@ -11,10 +11,11 @@ from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.errors import AccessDenied, StateError
 from goclaw.schedules.jobs import TaskOptions
 from goclaw.schedules.recurrence import Cron
+from goclaw.schedules.rows import KEEP_SECONDS
 from goclaw.specs import Confirmation
 from tests.harness import HERE, Answer, Core, World
 from tests.parts import Trail, acting
-from tests.schedules.jobs import DAY, HOUR, asleep, hourly, job, once, pass_time
+from tests.schedules.jobs import DAY, HOUR, Kind, asleep, hourly, job, once, pass_time
 
 
 @pytest.fixture
@@ -249,6 +250,53 @@ async def test_a_job_whose_maker_lost_the_right_stops_and_says_so(tmp_path: Path
         assert stored.state == "stopped" and "allowedTools" in stored.note
         (text,) = world.texts()
         assert text.startswith("The schedule tea is stopped: memory:ann may not run it any more")
+
+
+async def test_a_maker_who_may_not_write_to_another_chat_any_more_hears_of_it_in_their_own(tmp_path: Path) -> None:
+    ann = Actor("memory:ann", "memory")
+    world = World(tmp_path, [], users=[User("memory:ann")], roles={"alone": {"other_chats": False}})
+    async with world.running() as core:
+        await hourly(core, world, actor=ann, session="memory:ann", address=Address("memory", "ben"), elsewhere=True)
+        await asleep(core)
+        world.users._users = {"memory:ann": User("memory:ann", roles=frozenset({"alone"}))}
+        await pass_time(core, world, HOUR)
+        (stored,) = await core.schedules.of(HERE)
+        assert stored.state == "stopped" and "other_chats" in stored.note
+
+        (heard,) = world.room.all
+        assert heard.delivery.address == Address("memory", "ann") and heard.delivery.text.startswith("The schedule tea")
+
+
+async def test_a_url_gets_nothing_once_its_maker_is_no_admin(tmp_path: Path) -> None:
+    ann = Actor("memory:ann", "memory")
+    world = World(tmp_path, [], users=[User("memory:ann", roles=frozenset({"user"}))])
+    async with world.running() as core:
+        to_url = job(Cron("0 * * * *", "UTC"), actor=ann, session="memory:ann", address=Address("notify", "ops"))
+        with pytest.raises(AccessDenied):
+            await core.schedules.add(to_url)
+        await core.schedules.rows.add(to_url, world.clock.now() + 60, 0.0)
+        await core.schedules.pause(HERE, "tea")
+        await core.schedules.resume(HERE, "tea")
+        await pass_time(core, world, HOUR)
+        assert [stored.state for stored in await core.schedules.of(HERE)] == ["stopped"]
+
+
+@pytest.mark.parametrize("kind", ["message", "task"])
+async def test_what_ran_before_a_backup_was_restored_does_not_run_again_and_the_job_goes_on(
+    world: World, kind: Kind
+) -> None:
+    async with world.running() as core:
+        due = (await hourly(core, world, kind)).next
+        await pass_time(core, world, HOUR)
+        (stored,) = await core.schedules.of(HERE)
+        # A restored state has the messages that were taken since, and no runs (`ops.backup.settle`).
+        await core.schedules.rows.prune(world.clock.now() + 2 * KEEP_SECONDS)
+        await core.schedules.rows.set_next({stored.id: due})
+        core.schedules.scheduler.changed()
+        await pass_time(core, world, 1)
+        assert len(world.texts()) == 1 and await states(core) == []
+        await pass_time(core, world, HOUR)
+        assert len(world.texts()) == 2
 
 
 async def test_a_run_that_fails_in_an_unforeseen_way_frees_its_job(

@@ -90,6 +90,21 @@ async def test_a_message_to_another_chat_follows_the_rule_for_these(tmp_path: Pa
         assert (await ask(core, f"{told}here")).startswith("t is set")
 
 
+async def test_only_an_admin_names_a_url_of_the_configuration(tmp_path: Path) -> None:
+    boss = Actor("memory:boss", "memory")
+    users = [User(ANN.key), User(boss.key, roles=frozenset({"admin"}))]
+    world = World(tmp_path, users=users, notify={"ops": {"url": "https://hooks.example.org/in"}})
+    async with world.running() as core:
+        told = "/schedule add t --at 20m --task x --to notify:ops"
+        assert (await ask(core, told)).startswith("Not allowed: ")
+        mistyped = await ask(core, f"{told}s", boss)
+        assert mistyped == "Not done: there is no notify.opss in the configuration; did you mean `ops`?."
+        assert (await ask(core, f"{told} --ask", boss)).startswith("Not done: ask needs a chat where a person answers")
+        assert (await ask(core, told, boss)).startswith("t is set")
+        (stored,) = await core.schedules.of(boss)
+        assert (stored.job.address, stored.job.session) == (Address("notify", "ops"), "memory:here")
+
+
 async def test_a_reminder_that_is_redelivered_after_a_crash_is_set_once(world: World) -> None:
     inbound = Inbound("m1", ANN, "memory:here", "/remind 20m tea", Address("memory", "here"), world.clock.now())
     async with world.running() as core:
