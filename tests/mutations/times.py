@@ -462,4 +462,12 @@ BUGS: list[Bug] = [
         '            exists().where(inbox.c.id == bindparam("of_turn"), inbox.c.id == ""),',
         f"{_RUNS}::test_what_ran_before_a_backup_was_restored_does_not_run_again_and_the_job_goes_on",
     ),
+    bug(
+        "each look goes through all jobs",
+        "a daemon with ten thousand reminders",
+        "goclaw/schedules/rows.py",
+        '    .where(schedules.c.next.is_not(None), schedules.c.next <= bindparam("now"), schedules.c.running == "")',
+        '    .where(func.coalesce(schedules.c.next, 1e12) <= bindparam("now"), schedules.c.running == "")',
+        "tests/schedules/test_scheduler_load.py::test_ten_thousand_jobs_cost_what_ten_do",
+    ),
 ]
