@@ -1,6 +1,6 @@
 """What people and agents ask of schedules, with the rights of the person who asks.
 
-A person sees and changes their own jobs, an admin those of all. A job from the configuration is changed there alone.
+A person sees and changes their own jobs, an admin those of all. A job from the configuration is removed there alone.
 """
 
 import asyncio
@@ -165,7 +165,7 @@ class Schedules:
 
     async def pause(self, actor: Actor, name: str) -> StoredJob:
         """Keep a job from running until it is resumed."""
-        stored = await self._own(actor, name)
+        stored = await self._found(actor, name)
         if stored.state != "active":
             raise StateError(f"{name} is {stored.state} already")
         await self.rows.set_state(stored, "paused", None)
@@ -174,7 +174,7 @@ class Schedules:
 
     async def resume(self, actor: Actor, name: str) -> float:
         """Have a paused or stopped job go on; return when it is due."""
-        stored = await self._own(actor, name)
+        stored = await self._found(actor, name)
         if stored.state == "active":
             raise StateError(f"{name} is active")
         next_due = stored.job.when.after(self.clock.now())

@@ -30,6 +30,8 @@ from goclaw.store.schema import (
     held_messages,
     inbox,
     messages,
+    schedule_runs,
+    schedules,
     session_settings,
     sessions,
     tasks,
@@ -65,6 +67,12 @@ FORGET_SUMMARIES = [
 _FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
 _TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
 _FORGET_HELD = Statement(delete(held_messages).where(held_messages.c.session == bindparam("of_session")))
+_made_here = func.json_extract(schedules.c.body, "$.session") == bindparam("of_session")
+_is_configured = func.coalesce(func.json_extract(schedules.c.body, "$.configured"), 0) == 1
+_FORGET_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job.in_(select(schedules.c.id).where(_made_here))))
+# One of the configuration is there again at the next start, with nothing that was said here.
+_FORGET_SCHEDULES = Statement(delete(schedules).where(_made_here, ~_is_configured))
+_SCHEDULES = Statement(select(func.count()).where(_made_here, ~_is_configured, schedules.c.state != "done"))
 _FORGET_SETTINGS = Statement(delete(session_settings).where(session_settings.c.session == bindparam("of_session")))
 _FORGET_SESSION = Statement(delete(sessions).where(sessions.c.key == bindparam("of_session")))
 _NAMELESS_USAGE = Statement(update(usage).where(usage.c.session == bindparam("of_session")).values(session="", turn=""))
@@ -167,6 +175,8 @@ class Extent:
 
     rows: int
     first_at: float | None
+    schedules: int
+    """Schedules that were made there and are not done."""
 
 
 class Forgetting:
@@ -179,7 +189,8 @@ class Forgetting:
     async def extent(self, session: str) -> Extent:
         """Return what a person should know before it is deleted."""
         row = (await self._database.read(_EXTENT(of_session=session)))[0]
-        return Extent(int(row[0]), row[1])
+        made = (await self._database.read(_SCHEDULES(of_session=session)))[0][0]
+        return Extent(int(row[0]), row[1], int(made))
 
     async def agents_of(self, session: str) -> Sequence[str]:
         """Return the sessions of the agents that worked for a session, however deep."""
@@ -206,6 +217,8 @@ class Forgetting:
             _FORGET_SETTINGS(of_session=session),
             _FORGET_TASKS(of_session=session),
             _FORGET_HELD(of_session=session),
+            _FORGET_RUNS(of_session=session),
+            _FORGET_SCHEDULES(of_session=session),
             _FORGET_SESSION(of_session=session),
             _NAMELESS_USAGE(of_session=session),
             # Their ids stay, so that nothing is taken or sent twice.

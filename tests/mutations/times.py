@@ -470,4 +470,46 @@ BUGS: list[Bug] = [
         '    .where(func.coalesce(schedules.c.next, 1e12) <= bindparam("now"), schedules.c.running == "")',
         "tests/schedules/test_scheduler_load.py::test_ten_thousand_jobs_cost_what_ten_do",
     ),
+    bug(
+        "schedules outlive the conversation that they were made in",
+        "words of a forgotten conversation that come again every day",
+        "goclaw/store/forgetting.py",
+        "            _FORGET_SCHEDULES(of_session=session),\n",
+        "",
+        "tests/gateway/commands/test_conversation_forget.py::"
+        "test_schedules_that_were_made_there_go_with_their_runs_and_no_others",
+    ),
+    bug(
+        "a webhook's task asks although its configuration has no ask, and the other way round",
+        "a turn that waits for ever, or a question that is never put",
+        _RECEIVING,
+        "            ask=hook.ask,",
+        "            ask=not hook.ask,",
+        f"{_CALLS}::test_a_task_with_ask_puts_its_question_to_the_chat_and_waits",
+    ),
+    bug(
+        "a webhook's task has no budget of its own",
+        "a service that calls every minute",
+        _RECEIVING,
+        "            budget=hook.budget,",
+        "            budget=None,",
+        f"{_CALLS}::test_a_task_stops_at_its_budget",
+    ),
+    bug(
+        "a webhook's agent is not the one of its configuration",
+        "a critic that answers as the assistant",
+        _RECEIVING,
+        "            agent=hook.agent,",
+        '            agent="",',
+        f"{_CALLS}::test_a_task_has_the_agent_and_the_model_that_the_configuration_names",
+    ),
+    bug(
+        "a paused schedule of the configuration runs when its time is changed there",
+        "an operator on holiday",
+        "goclaw/schedules/configured.py",
+        '    if job.when != stored.job.when and state != "paused":',
+        "    if job.when != stored.job.when:",
+        "tests/schedules/test_configured.py::"
+        "test_one_that_is_paused_stays_so_when_its_time_changes_and_goes_on_at_the_new_one",
+    ),
 ]

@@ -50,6 +50,18 @@ async def test_a_schedule_that_stays_keeps_its_next_time_and_a_changed_time_is_c
         assert later.next == world.clock.now() + 2 * HOUR
 
 
+async def test_one_that_is_paused_stays_so_when_its_time_changes_and_goes_on_at_the_new_one(world: World) -> None:
+    async with world.running() as core:
+        await follow(core, {"tea": TEA})
+        await core.schedules.pause(HERE, "tea")
+        await follow(core, {"tea": TEA | {"every": "2h"}})
+        (stored,) = await core.schedules.of(HERE)
+        assert (stored.state, stored.next) == ("paused", None)
+        await pass_time(core, world, 3 * HOUR)
+        assert world.texts() == []
+        assert await core.schedules.resume(HERE, "tea") == world.clock.now() + HOUR, "two hours each, since the change"
+
+
 async def test_its_result_may_go_to_a_url(world: World) -> None:
     async with world.running() as core:
         await follow(core, {"tea": TEA | {"user": "memory:ann", "to": "notify:ops"}})

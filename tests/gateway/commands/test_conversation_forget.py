@@ -13,6 +13,7 @@ from goclaw.store.forgetting import Forgetting
 from tests.harness import HERE, PATIENCE, Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting
+from tests.schedules.jobs import HOUR, hourly, pass_time
 
 ANNA, BEN, BOSS = (Actor(f"telegram:{number}", "telegram") for number in (5, 6, 7))
 USERS = [User("telegram:5"), User("telegram:6"), User("telegram:7", roles=frozenset({"admin"}))]
@@ -31,6 +32,23 @@ async def said(core: Core, *texts: str, **options: object) -> None:
     for text in texts:
         await core.say(text, **options)
         await core.settled()
+
+
+@pytest.mark.promise("P-forgotten")
+async def test_schedules_that_were_made_there_go_with_their_runs_and_no_others(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    async with world.running() as core:
+        await hourly(core, world, text="The secret of here.")
+        await hourly(core, world, name="there", session="memory:there")
+        await hourly(core, world, name="kept", configured=True)
+        await pass_time(core, world, HOUR)
+        assert ", 1 schedule(s) that were made here," in await core.command("/forget")
+        assert (await core.command(f"/forget {await code_of(core)}")).startswith("Forgotten: ")
+        assert sorted(stored.job.name for stored in await core.schedules.of(HERE)) == ["kept", "there"]
+        count = {name: len(await core.schedules.runs(HERE, name)) for name in ("kept", "there")}
+        assert count == {"kept": 0, "there": 1}
+        await pass_time(core, world, HOUR)
+        assert world.texts().count("The secret of here.") == 1
 
 
 @pytest.mark.promise("P-forgotten")

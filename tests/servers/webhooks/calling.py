@@ -33,12 +33,18 @@ TASK = {"task": "Sum up: {{ body.title }}"}
 
 
 def world_with(
-    folder: Path, *answers: Answer, users: tuple[User, ...] = (ANN,), given: Sequence[Tool] = (), **hook: Any
+    folder: Path,
+    *answers: Answer,
+    users: tuple[User, ...] = (ANN,),
+    given: Sequence[Tool] = (),
+    also: Mapping[str, Any] | None = None,
+    **hook: Any,
 ) -> World:
-    """A world whose configuration has the webhook `ci` of Ann: a task, unless `hook` has a message."""
+    """A world whose configuration has the webhook `ci` of Ann (a task, unless `hook` has a message) and `also`."""
     kind = {} if "message" in hook else TASK
     settings = {"secret": SECRET, "user": ANN.key, **kind, **hook}
-    return World(folder, answers, users=users, tools=given, http={"port": 0}, webhooks={"ci": settings})
+    rest = also or {}
+    return World(folder, answers, users=users, tools=given, http={"port": 0}, webhooks={"ci": settings}, **rest)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What a call of a service makes: a message or a task, once, with the rights of one person."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,11 @@ from goclaw.auth.users import User
 from goclaw.core.events import NOTHING_TO_SAY
 from goclaw.core.messages import AssistantMessage, ToolCall, UserMessage
 from goclaw.errors import ConfigError
+from goclaw.llm.base import Usage
+from goclaw.llm.scripted import ScriptedModel
 from goclaw.servers.webhooks.receiving import WINDOW_SECONDS
 from goclaw.specs import Confirmation
-from tests.harness import Answer
+from tests.harness import PATIENCE, Answer, before_the_next_look
 from tests.parts import Trail, acting
 from tests.servers.webhooks.calling import ANN, caller, world_with
 from tests.sessions.looking import said
@@ -177,6 +180,44 @@ async def test_a_task_may_go_on_in_another_session(tmp_path: Path, session: str,
         await core.settled()
         assert len(await core.messages()) == count
         assert len(await core.messages("memory:other")) == 2 - count
+
+
+async def test_a_task_with_ask_puts_its_question_to_the_chat_and_waits(tmp_path: Path) -> None:
+    trail = Trail("done")
+    answers = Answer(calls=(ToolCall("c", "risky", {}),), when="Sum up"), Answer("It ran.", when="done")
+    risky = acting("risky", trail.leave, confirm=Confirmation("Risky", "May it run?"))
+    world = world_with(tmp_path, *answers, given=[risky], ask=True)
+    async with world.running() as core, caller(world, core) as service:
+        await service.call(BODY)
+        async with asyncio.timeout(PATIENCE):
+            while not any("May it run?" in text for text in world.texts()):
+                await before_the_next_look()
+        assert trail.times == 0, "nobody has said yes"
+
+
+async def test_a_task_has_the_agent_and_the_model_that_the_configuration_names(tmp_path: Path) -> None:
+    agents = {"kinds": {"critic": {"description": "Criticises", "prompt": "You criticise."}}}
+    world = world_with(tmp_path, DONE, agent="critic", also={"agents": agents})
+    async with world.running() as core, caller(world, core) as service:
+        await service.call(BODY)
+        await core.settled()
+    assert "You criticise." in str(world.script.requests[0])
+
+
+async def test_a_task_stops_at_its_budget(tmp_path: Path) -> None:
+    spec = "openai-chat:of-the-test"
+    prices = {"options": {spec: {"price_input": 10, "price_output": 20, "context_window": 100_000}}}
+    used = Usage(input=20_000, output=5_000)
+    more = Answer(calls=(ToolCall("c", "leave", {}),), when="Sum up", usage=used)
+    model = ScriptedModel([more, Answer("On and on.")], spec=spec)
+    trail = Trail()
+    world = world_with(
+        tmp_path, given=[acting("leave", trail.leave)], also={"model": model, "models": prices}, budget=0.01
+    )
+    async with world.running() as core, caller(world, core) as service:
+        await service.call(BODY)
+        await core.settled()
+    assert len(model.requests) == 1 and "On and on." not in world.texts(), world.texts()
 
 
 async def test_githubs_ping_is_answered_and_makes_nothing(tmp_path: Path) -> None:
