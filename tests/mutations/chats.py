@@ -188,8 +188,8 @@ BUGS: list[Bug] = [
         "the daemon keeps the manual of the library for statements",
         "class memory: a megabyte that only people read",
         "goclaw/cli/daemon.py",
-        'undocumented("sqlalchemy")',
-        'undocumented("sqlalchemist")',
+        'undocumented("sqlalchemy", ',
+        'undocumented("sqlalchemist", ',
         "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
@@ -217,6 +217,14 @@ BUGS: list[Bug] = [
         "            context.options\n",
         "tests/core/test_extras.py::test_a_context_that_checks_no_certificate_loads_none_inside_the_block",
         "tests/cli/test_lifecycle_gateway.py::test_the_daemon_has_no_manuals_and_each_certificate_once",
+    ),
+    bug(
+        "the first drafts of classes with slots stay",
+        "class memory: more than a megabyte that only the collector frees",
+        "goclaw/cli/daemon.py",
+        "    gc.collect()\n",
+        "    gc.get_count()\n",
+        "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
         "the server for terminals is loaded at the start",
