@@ -14,7 +14,7 @@ USAGE = """\
 /schedule list
 /schedule add NAME --at TIME | --every 30m | --cron EXPR, then --message TEXT | --task TEXT
    and, as you like: --to telegram:<id> --catch-up last|all|none
-   for a task also: --session KEY|same --agent A --model M --ask --budget DOLLARS --time-limit 10m
+   for a task also: --session KEY|same --agent A --model M --tools read,search --ask --budget DOLLARS --time-limit 10m
 /schedule pause|resume|run|remove|runs NAME
 /schedule timezone Europe/Berlin"""
 _ACTIONS: Mapping[str, Action] = {each: each for each in get_args(Action)}
@@ -28,6 +28,7 @@ _TEXTS = (
     "session",
     "agent",
     "model",
+    "tools",
     "catch-up",
     "budget",
     "time-limit",

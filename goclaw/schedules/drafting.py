@@ -8,6 +8,7 @@ from typing import get_args
 from goclaw.core import catalog
 from goclaw.core.events import LOCAL, Address, Inbound
 from goclaw.core.plugins import third_party
+from goclaw.core.selection import malformed
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import CatchUp, Job, TaskOptions
 from goclaw.schedules.recurrence import AnyRecurrence, Once, cron, interval
@@ -19,7 +20,7 @@ WHEN = (
     "or cron (`30 8 * * 1-5`)"
 )
 WHAT = "say what, as one of these: message (sent word for word) or task (an agent gets it)"
-_TASK_ONLY = ("agent", "model", "ask", "budget", "time_limit")
+_TASK_ONLY = ("agent", "model", "tools", "ask", "budget", "time_limit")
 _CHAT = re.compile(r"(?P<channel>[a-z][a-z0-9_-]{0,31}):(?P<chat>-?[^\s:]{1,64})(?::(?P<thread>[0-9]{1,20}))?")
 _CATCH_UP: dict[str, CatchUp] = {each: each for each in get_args(CatchUp)}
 
@@ -102,10 +103,14 @@ def _task(wanted: ScheduleRequest) -> TaskOptions:
         raise StateError(f"`{wanted.time_limit[:40]}` is no time limit: write 90s, 10m or 1h")
     if wanted.budget is not None and not 0 < wanted.budget < 1_000_000:
         raise StateError("the budget should be a number of US dollars above 0, as in 0.50")
+    tools = tuple(filter(None, (each.strip() for each in wanted.tools.split(","))))
+    if problem := malformed(tools):
+        raise StateError(f"the tools: {problem}")
     return TaskOptions(
         wanted.session or "fresh",
         wanted.agent,
         wanted.model,
+        tools or None,
         budget=wanted.budget,
         seconds=seconds,
         ask=wanted.ask,

@@ -25,6 +25,8 @@ class ScheduleRequest:
     """A task's session: `fresh` (also if empty), `same`, or a key. The session in which a message is said."""
     agent: str = ""
     model: str = ""
+    tools: str = ""
+    """A selection (`goclaw.core.selection`) with commas that narrows a task's tools; empty: the maker's."""
     catch_up: str = ""
     """`last` (also if empty), `all` or `none`."""
     ask: bool = False

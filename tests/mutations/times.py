@@ -381,4 +381,12 @@ BUGS: list[Bug] = [
         "tests/schedules/test_configured.py::"
         "test_one_that_is_paused_stays_so_when_its_time_changes_and_goes_on_at_the_new_one",
     ),
+    bug(
+        "a schedule takes no heed of --tools",
+        "a task that was to look alone",
+        "goclaw/schedules/drafting.py",
+        "        tools or None,",
+        "        None,",
+        "tests/schedules/test_drafting.py::test_a_task_has_options_of_its_own",
+    ),
 ]

@@ -24,8 +24,8 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
             ScheduleOrder("add", "tea", ScheduleRequest(at="20m", message="“Drink tea”")),
         ),
         (
-            "add news --cron '0 8 * * 1-5' --task \"Say what's new\" --session same --agent scout --model a:b --ask "
-            "--budget $0.50 --time-limit 10m --catch-up none --to telegram:5",
+            "add news --cron '0 8 * * 1-5' --task \"Say what's new\" --session same --agent scout --model a:b "
+            "--tools read,grep --ask --budget $0.50 --time-limit 10m --catch-up none --to telegram:5",
             ScheduleOrder(
                 "add",
                 "news",
@@ -36,6 +36,7 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
                     session="same",
                     agent="scout",
                     model="a:b",
+                    tools="read,grep",
                     catch_up="none",
                     ask=True,
                     budget=0.5,

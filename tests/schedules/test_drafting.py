@@ -40,10 +40,17 @@ def test_a_message_at_a_time_goes_to_the_chat_it_was_asked_for_in_and_answers_no
 
 def test_a_task_has_options_of_its_own() -> None:
     made = drafted(
-        cron="30 8 * * *", task="News", agent="scout", budget=0.5, time_limit="10m", ask=True, catch_up="all"
+        cron="30 8 * * *",
+        task="News",
+        agent="scout",
+        tools="read, -exec",
+        budget=0.5,
+        time_limit="10m",
+        ask=True,
+        catch_up="all",
     )
     assert made.when == Cron("30 8 * * *", "Europe/Berlin")
-    assert made.task == TaskOptions("fresh", "scout", budget=0.5, seconds=600.0, ask=True)
+    assert made.task == TaskOptions("fresh", "scout", tools=("read", "-exec"), budget=0.5, seconds=600.0, ask=True)
     assert (made.kind, made.catch_up, made.personal) == ("task", "all", False)
 
 
@@ -70,9 +77,11 @@ def test_a_message_may_be_said_in_a_session_or_sent_to_a_chat() -> None:
         ({"every": "10s", "message": "x"}, "every 10s is too often"),
         ({"cron": "8", "message": "x"}, "`8` is no cron expression: it has five fields"),
         ({"at": "20m", "message": "x", "to": "ann"}, "`ann` is no chat: write telegram:<chat id>"),
-        ({"at": "20m", "message": "x", "to": "pigeon:5"}, "there is no channel pigeon: memory, telegram"),
+        ({"at": "20m", "message": "x", "to": "pigeon:5"}, "there is no channel pigeon: memory, notify, telegram"),
         ({"at": "20m", "message": "x", "catch_up": "some"}, "`some` is no catch-up: last, all or none"),
         ({"at": "20m", "task": "x", "time_limit": "long"}, "`long` is no time limit"),
+        ({"at": "20m", "task": "x", "tools": "tag:"}, "the tools: "),
+        ({"at": "20m", "message": "x", "tools": "read"}, "tools is for a task"),
         ({"at": "20m", "task": "x", "budget": 0.0}, "the budget should be"),
     ],
 )
