@@ -213,7 +213,7 @@ EMBEDDERS = {
 """In the order in which `memory.embedder: auto` asks them; those that need an address or a key are not asked."""
 
 SANDBOXES = {
-    "bubblewrap": "goclaw.execution.sandbox.bubblewrap:SANDBOX",
+    "bubblewrap": "goclaw.execution.sandbox.warm:SANDBOX",
     "broker": "goclaw.execution.sandbox.broker:BROKER",
     "off": "goclaw.execution.sandbox.broker:OFF",
 }

@@ -74,7 +74,7 @@ async def run_command(
         ToolError: it took longer than `seconds`; the message has what it said until then.
         SandboxUnavailable: nothing contains it here.
     """
-    what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})})
+    what = SandboxCommand(tuple(argv), folder, {**environment(ctx.config.tools.exec), **(env or {})}, repeats=not env)
     policy = replace(await policy_of(ctx), writes=writes)
     return await take_output(ctx, ctx.sandbox.run(what, policy), seconds, shorten)
 

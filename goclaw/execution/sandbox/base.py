@@ -42,6 +42,8 @@ class SandboxCommand:
     """Standard input is a pipe that `Process.write` fills until `Process.close_input`; `stdin` has no part in it."""
     stderr: int | None = None
     """A descriptor that takes standard error, and stays the caller's; None: it is merged into the output."""
+    repeats: bool = False
+    """Whether more commands with the same folder, environment and policy are likely to follow soon."""
 
 
 @record

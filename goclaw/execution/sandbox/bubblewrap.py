@@ -13,7 +13,7 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -140,6 +140,11 @@ class BubblewrapProcess:
             await until_ended(self._first)
         self._gone.set()
 
+    async def count_beside(self, stack: AsyncExitStack) -> None:
+        """Have the command's processes counted until `stack` is left, where the kernel does not: for root."""
+        if os.geteuid() == 0:
+            await stack.enter_async_context(background(self.count(), "count of a command's processes"))
+
     async def count(self) -> None:
         """End the command when it has too many processes. The kernel does not apply its limit to root."""
         most = self._limits.processes
@@ -188,10 +193,17 @@ class Bubblewrap:
         if (policy.network == "proxy") != (policy.proxy is not None):
             raise SandboxUnavailable("the network `proxy` and who answers there belong together")
         async with AsyncExitStack() as stack:
-            process = await self._start(command, policy, stack)
+            process = await self.start(command, policy, stack)
+            await process.count_beside(stack)
             yield process
 
-    async def _start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
+    async def shown(self, command: SandboxCommand, policy: Policy) -> Hashable:
+        """Return what the mounts of a command would be now: another folder of the same name is another mount."""
+        places = (command.cwd, *policy.workspaces, *policy.readable)
+        async with self._configuration.shown() as copy:
+            return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))
+
+    async def start(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess:
         """Start the command; leaving `stack` ends it. Every refusal of the machine is SandboxUnavailable."""
         try:
             given = stack.enter_context(ExitStack())  # what bubblewrap gets: ours is closed once it has its own
@@ -227,8 +239,6 @@ class Bubblewrap:
                 await stack.enter_async_context(process.inlet(policy.proxy))
             os.write(block_write, b"1")
             await stack.enter_async_context(background(process.follow(status), "watch of a command"))
-            if os.geteuid() == 0:
-                await stack.enter_async_context(background(process.count(), "count of a command's processes"))
             return process
         except OSError as error:
             raise SandboxUnavailable(f"the command cannot be started contained: {error.strerror or error}") from error
@@ -259,6 +269,14 @@ class Bubblewrap:
             yield from ("--setenv", name, value)
         yield from _mounts(policy, configuration, self._devices)
         yield from ("--chdir", str(command.cwd))
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _is_usual(policy: Policy) -> bool:
