@@ -23,6 +23,8 @@ from goclaw.execution.sandbox.layout import shell
 
 WARM_SECONDS = 300.0
 """For how long a sandbox waits for a command."""
+REST = 0.01
+"""Seconds between a command and the making of the next sandbox: first its result is recorded and the model asked."""
 MAX_LINE = 4096
 """Bytes of the line that names the command: as many as a pipe takes at once or not at all (PIPE_BUF)."""
 _WAITING = ("/bin/sh",)
@@ -97,6 +99,7 @@ class WarmBubblewrap:
     async def _keep(self, command: SandboxCommand, policy: Policy) -> None:
         async with AsyncExitStack() as stack:
             try:
+                await self._clock.sleep(REST)
                 # Before the start: a change meanwhile makes it unfit.
                 key = await self._key(command, policy)
                 process = await self._bubblewrap.start(replace(command, argv=_WAITING, keeps_input=True), policy, stack)
