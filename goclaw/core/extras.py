@@ -69,7 +69,7 @@ def certificates_for_checks() -> Iterator[None]:
 
     aiohttp makes such a context when it is imported, for `ssl=False`: 0.8 MB and some milliseconds for nothing.
     """
-    from ssl import CERT_NONE, SSLContext  # 5 ms that commands without connections do not need
+    from ssl import CERT_NONE, SSLContext
 
     load = SSLContext.set_default_verify_paths
 
