@@ -39,7 +39,6 @@ MAY_IMPORT_LATE = {
     "goclaw/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
     "goclaw/memory/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
-    "goclaw/core/extras.py": "TLS costs 5 ms that commands without connections should not pay",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",

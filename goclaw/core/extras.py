@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from opcode import hasconst
 from operator import is_
+from ssl import CERT_NONE, SSLContext
 from types import CodeType, ModuleType
 
 _FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
@@ -54,9 +55,12 @@ def standing_in(module: str, **names: object) -> Iterator[None]:
 
 @contextmanager
 def undocumented(*packages: str) -> Iterator[None]:
-    """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257)."""
+    """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257).
+
+    What another finder before Python's own takes care of stays as that one makes it.
+    """
     finder = _Finder(packages)
-    sys.meta_path.insert(0, finder)
+    sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
     try:
         yield
     finally:
@@ -67,10 +71,8 @@ def undocumented(*packages: str) -> Iterator[None]:
 def certificates_for_checks() -> Iterator[None]:
     """Let TLS contexts that check no certificate load none of the system's inside the block.
 
-    aiohttp makes such a context when it is imported, for `ssl=False`: 0.8 MB and some milliseconds for nothing.
+    aiohttp makes such a context when it is imported, for `ssl=False`: 0.8 MB and 20 ms for nothing.
     """
-    from ssl import CERT_NONE, SSLContext
-
     load = SSLContext.set_default_verify_paths
 
     def load_to_check(context: SSLContext) -> None:

@@ -3,6 +3,7 @@
 import ssl
 import sys
 from importlib import import_module
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,15 @@ def test_other_modules_and_later_imports_keep_their_docstrings(documented: str) 
     with undocumented(documented):
         pass
     assert import_module(documented).Outer.__doc__ == "Class."
+
+
+def test_a_finder_of_another_keeps_its_turn(documented: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Another:
+        find_spec = staticmethod(PathFinder.find_spec)
+
+    monkeypatch.setattr(sys, "meta_path", [Another, *sys.meta_path])
+    with undocumented(documented):
+        assert import_module(documented).plain.__doc__ == "Function."
 
 
 CERTIFICATE = """\

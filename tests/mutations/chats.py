@@ -227,6 +227,14 @@ BUGS: list[Bug] = [
         "tests/cli/test_lifecycle_gateway.py::test_the_daemon_imports_libraries_without_extras_that_it_never_uses",
     ),
     bug(
+        "imports without docstrings pass over what else watches imports",
+        "class work: modules until the first poll are no longer counted",
+        "goclaw/core/extras.py",
+        "sys.meta_path.index(PathFinder)",
+        "0",
+        "tests/core/test_extras.py::test_a_finder_of_another_keeps_its_turn",
+    ),
+    bug(
         "the server for terminals is loaded at the start",
         "class memory: two megabytes for those who may never come",
         "goclaw/servers/socket_file.py",
