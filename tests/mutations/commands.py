@@ -4,8 +4,6 @@ from tests.mutations.bug import Bug, Patch, bug
 
 _BWRAP = "goclaw/execution/sandbox/bubblewrap.py"
 _BROKER = "goclaw/execution/sandbox/broker_main.py"
-_METADATA = "goclaw/execution/sandbox/metadata_calls.py"
-_METADATA_TESTS = "tests/execution/sandbox/test_metadata_calls.py"
 _HOSTILE_TESTS = "tests/execution/sandbox/test_broker_main_tree_hostile.py"
 _SHELL = "goclaw/execution/sandbox/shell.py"
 
@@ -76,30 +74,6 @@ BUGS: list[Bug] = [
         "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
     ),
     bug(
-        "a warm sandbox shows the folder that had the workspace's name when it was made",
-        "class exec: a pool hands out what was prepared for another state",
-        _BWRAP,
-        "return tuple(_mounts(policy, copy, self._devices)), tuple(map(_identity, places))",
-        "return tuple(_mounts(policy, copy, self._devices)), ()",
-        "tests/execution/sandbox/test_warm.py::test_a_folder_that_took_the_workspace_s_place_is_the_one_that_is_shown",
-    ),
-    bug(
-        "a warm sandbox is given to a command with another policy",
-        "class exec: a pool hands out what was prepared for other rights",
-        "goclaw/execution/sandbox/warm.py",
-        "return command.cwd, tuple(command.env.items()), policy, files",
-        "return command.cwd, tuple(command.env.items()), files",
-        "tests/execution/sandbox/test_warm.py::test_what_is_allowed_now_counts_and_not_what_was_when_it_became_warm",
-    ),
-    bug(
-        "a warm sandbox waits for ever",
-        "class exec: what is kept ready is never let go",
-        "goclaw/execution/sandbox/warm.py",
-        "await set_within(warm.taken, self._clock, WARM_SECONDS)",
-        "await warm.taken.wait()",
-        "tests/execution/sandbox/test_warm.py::test_a_warm_sandbox_ends_when_nothing_used_it",
-    ),
-    bug(
         "root's commands in bubblewrap change modes of the machine's devices",
         "issue 21: chmod 0600 /dev/null",
         _BWRAP,
@@ -124,46 +98,6 @@ BUGS: list[Bug] = [
         "tests/execution/sandbox/test_seccomp.py::test_calls_that_change_metadata_wait_for_the_listener_or_are_refused",
     ),
     bug(
-        "without a listener metadata calls are allowed",
-        "issue 21: an outer sandbox holds the listener",
-        "goclaw/execution/sandbox/seccomp.py",
-        "(_answer(_NOTIFY) if listened else _answer(_ERRNO | errno.EPERM))",
-        "(_answer(_NOTIFY) if listened else _answer(_ALLOW))",
-        f"{_METADATA_TESTS}::test_where_no_listener_can_be_had_all_of_them_are_refused_everywhere",
-    ),
-    bug(
-        "the supervisor changes files wherever they are",
-        "issue 21: chmod 0777 of the state folder",
-        _METADATA,
-        '        return (path + b"/").startswith(self._folders)\n',
-        "        return True\n",
-        f"{_METADATA_TESTS}::test_outside_of_it_each_call_is_refused",
-    ),
-    bug(
-        "the supervisor changes files of neighbours with a longer name",
-        "issue 21: prefixes of paths",
-        _METADATA,
-        'tuple(os.fsencode(folder) + b"/" for folder in folders)',
-        "tuple(os.fsencode(folder) for folder in folders)",
-        f"{_METADATA_TESTS}::test_neighbours_with_a_longer_name_are_outside",
-    ),
-    bug(
-        "the supervisor changes files of a workspace that may only be read",
-        "issue 21: chmod in plan mode",
-        _BROKER,
-        "if access == landlock.WRITE]",
-        "if access & landlock.WRITE]",
-        f"{_METADATA_TESTS}::test_a_command_that_may_not_write_changes_its_temporary_folder_only",
-    ),
-    bug(
-        "the supervisor looks at the path, then opens it again",
-        "issue 21: TOCTOU of a path in memory",
-        _METADATA,
-        "            change(file)\n",
-        "            change(os.dup(_file_of(call, caller)))\n",
-        "tests/adversarial/test_attacks.py::test_every_attack_ends_as_the_table_says",
-    ),
-    bug(
         "what the supervisor does for a command costs the command nothing",
         "issue 21: long chains of links, half a core without a bound",
         "goclaw/execution/sandbox/broker_main.py",
@@ -179,78 +113,6 @@ BUGS: list[Bug] = [
         "    return bool(supervisors)\n",
         "tests/execution/sandbox/test_broker_main_tree_hostile.py"
         "::test_what_a_supervisor_that_was_killed_leaves_behind_is_ended_and_collected",
-    ),
-    bug(
-        "the supervisor does not ask whether its caller still waits",
-        "issue 21: reused process ids",
-        _METADATA,
-        "            fcntl.ioctl(self.listener, _STILL_VALID, _IDENTITY.pack(identity))\n",
-        "",
-        f"{_METADATA_TESTS}::test_nothing_is_changed_for_a_caller_that_is_gone",
-    ),
-    bug(
-        "the supervisor takes its own descriptors for the command's",
-        "issue 21: chmod by /proc/self/fd",
-        _METADATA,
-        "    own = _OWN_DESCRIPTOR.fullmatch(path)\n",
-        "    own = None\n",
-        f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
-    ),
-    bug(
-        "the supervisor follows links where the command does not",
-        "issue 21: symlinks as the kernel",
-        _METADATA,
-        "follow=call.follows and not flags & _NO_FOLLOW)",
-        "follow=True)",
-        f"{_METADATA_TESTS}::test_in_the_workspace_each_call_does_what_the_kernel_does",
-    ),
-    bug(
-        "each metadata call costs the supervisor a descriptor",
-        "issue 21: descriptors leak",
-        _METADATA,
-        "            change(file)\n        finally:\n            os.close(file)\n",
-        "            change(file)\n        finally:\n            pass\n",
-        f"{_METADATA_TESTS}::test_thousands_of_calls_cost_the_supervisor_no_descriptor",
-    ),
-    bug(
-        "the folder of an ended thread's descriptors is searched for those of another thread",
-        "issue 21: reused process ids",
-        _METADATA,
-        "                self.forget()\n        try:\n",
-        "                raise\n        try:\n",
-        f"{_METADATA_TESTS}::test_the_folder_of_an_ended_thread_is_not_that_of_another_one_with_its_number",
-    ),
-    bug(
-        "each descriptor of a thread is searched for from the root of /proc",
-        "issue 21: tar x of 10,000 files",
-        _METADATA,
-        "            if self._opened_one:\n",
-        "            if False:\n",
-        f"{_METADATA_TESTS}::test_the_folder_of_a_thread_s_descriptors_is_kept_from_its_second_one_on",
-    ),
-    bug(
-        "the thread that answers calls stays when no process is left to make one",
-        "issue 21: half a core for a command that has ended",
-        _METADATA,
-        "        while self.answer() or not deserted.poll(0):\n",
-        "        while self.answer() or True:\n",
-        f"{_METADATA_TESTS}::test_calls_are_served_until_their_last_caller_has_ended",
-    ),
-    bug(
-        "without a thread no call is answered",
-        "issue 21: a container at its limit of processes",
-        _BROKER,
-        "                calls.answer()\n",
-        "                waiting.unregister(calls.listener)\n",
-        f"{_METADATA_TESTS}::test_calls_are_made_where_no_thread_can_be_had",
-    ),
-    bug(
-        "a command waits for ever when the thread that answers it has failed",
-        "issue 21: an error in the supervisor",
-        _BROKER,
-        "        kill(pid)\n        raise\n",
-        "        raise\n",
-        f"{_METADATA_TESTS}::test_a_command_whose_calls_nothing_answers_any_more_is_killed",
     ),
     bug(
         "system calls that are newer than the filter are allowed",
