@@ -6,12 +6,13 @@ from typing import Any
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.redact import mask
+from goclaw.schedules.heartbeat import name_for
 from goclaw.schedules.jobs import Run, StoredJob
 from goclaw.schedules.requests import Schedules
 from goclaw.schedules.times import shown_shortly
 
 SHOWN = 5
-"""Schedules that are named; of the others there is a count."""
+"""Schedules that are named, beside the heartbeat; of the others there is a count."""
 _SHOWN_NOTE = 80
 
 
@@ -28,7 +29,11 @@ class Overview:
 
 
 async def overview(schedules: Schedules, actor: Actor) -> Overview:
-    """Return the next schedules of a person, those that are due before those that are not; raises StateError."""
+    """Return the next schedules of a person, those that are due before those that are not, and a heartbeat that is on.
+
+    Raises:
+        StateError: the disk refuses.
+    """
     count = await schedules.rows.count_open(actor.key)
     found = [(each, await schedules.rows.last_run(each.id)) for each in await _next(schedules, actor, count)]
     lines = [(stored.job.name, _text(schedules, stored, run)) for stored, run in found]
@@ -38,7 +43,11 @@ async def overview(schedules: Schedules, actor: Actor) -> Overview:
 
 
 async def _next(schedules: Schedules, actor: Actor, count: int) -> Sequence[StoredJob]:
-    return await schedules.rows.next_of(actor.key, SHOWN) if count else ()
+    found = await schedules.rows.next_of(actor.key, SHOWN) if count else []
+    if count > len(found) and not any(each.job.heartbeat for each in found):
+        heartbeat = await schedules.rows.named(name_for(actor.key))
+        found += [heartbeat] if heartbeat and heartbeat.state == "active" else []
+    return found
 
 
 def _text(schedules: Schedules, stored: StoredJob, run: Run | None) -> str:

@@ -295,9 +295,18 @@ BUGS: list[Bug] = [
         "a status names all schedules of a person",
         "a chat that holds 4,096 characters",
         "goclaw/schedules/overview.py",
-        "    return await schedules.rows.next_of(actor.key, SHOWN) if count else ()",
-        "    return await schedules.rows.next_of(actor.key, count) if count else ()",
+        "    found = await schedules.rows.next_of(actor.key, SHOWN) if count else []",
+        "    found = await schedules.rows.next_of(actor.key, count) if count else []",
         "tests/schedules/test_overview.py::test_the_next_five_are_named_and_the_others_counted",
+    ),
+    bug(
+        "a status passes over a heartbeat that is due behind five other schedules",
+        "issue 22, point 5: its last result in /status",
+        "goclaw/schedules/overview.py",
+        '        found += [heartbeat] if heartbeat and heartbeat.state == "active" else []\n',
+        "",
+        "tests/schedules/test_overview.py::"
+        "test_a_heartbeat_that_is_on_is_named_with_its_last_result_beside_the_next_five",
     ),
     bug(
         "a status in a group names what its person has planned",

@@ -6,6 +6,7 @@ from goclaw.auth.users import User
 from goclaw.core.events import NOTHING_TO_SAY, Actor, Address, Inbound
 from goclaw.llm.base import Usage
 from goclaw.llm.scripted import ScriptedModel
+from goclaw.schedules.heartbeat import FILE, name_for
 from tests.harness import HERE, Answer, Core, World
 from tests.schedules.jobs import HOUR, hourly, once, pass_time
 
@@ -48,6 +49,24 @@ async def test_the_next_five_are_named_and_the_others_counted(tmp_path: Path) ->
         assert lines[-1] == "  Others: 3; /schedule list shows them"
         numbers = (await core.gateway.status("memory:here", HERE))["schedules"]
         assert numbers["count"] == 8 and [each["name"] for each in numbers["next"]] == [f"tea-{n}" for n in range(5)]
+
+
+async def test_a_heartbeat_that_is_on_is_named_with_its_last_result_beside_the_next_five(tmp_path: Path) -> None:
+    world = world_of(tmp_path, Answer(NOTHING_TO_SAY))
+    (world.root / FILE).write_text("- Is the oven off?")
+    async with world.running() as core:
+        await core.command("/heartbeat on")
+        await pass_time(core, world, 1_400)  # from 15:06:40 to its time
+        for number in range(6):
+            await once(core, world, 60.0 + number, name=f"tea-{number}")
+        *named, heartbeat, others = await schedules_in(core)
+        assert len(named) == 5 and all("tea-" in line for line in named)
+        assert heartbeat == f"  {name_for(HERE.key)}: next 16:00; last 15:30 done"
+        assert others == "  Others: 1; /schedule list shows them"
+        numbers = (await core.gateway.status("memory:here", HERE))["schedules"]["next"][-1]
+        assert (numbers["name"], numbers["last"]["state"]) == (name_for(HERE.key), "done")
+        await core.command("/heartbeat off")
+        assert name_for(HERE.key) not in await core.command("/status"), "it is off"
 
 
 async def test_failures_in_a_row_are_counted(tmp_path: Path) -> None:
