@@ -418,6 +418,14 @@ BUGS: list[Bug] = [
         _RECEIVING,
         "            agent=hook.agent,",
         '            agent="",',
-        f"{_CALLS}::test_a_task_has_the_agent_and_the_model_that_the_configuration_names",
+        f"{_CALLS}::test_a_task_has_the_agent_that_the_configuration_names",
+    ),
+    bug(
+        "a webhook's task is answered by the usual model, whatever its configuration names",
+        "a build that fails each minute, explained by the dearest model",
+        _RECEIVING,
+        '            model=hook.model or "",',
+        '            model="",',
+        f"{_CALLS}::test_a_task_is_answered_by_the_model_that_the_configuration_names",
     ),
 ]

@@ -1,6 +1,7 @@
 """What a call of a service makes: a message or a task, once, with the rights of one person."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +196,27 @@ async def test_a_task_with_ask_puts_its_question_to_the_chat_and_waits(tmp_path:
         assert trail.times == 0, "nobody has said yes"
 
 
-async def test_a_task_has_the_agent_and_the_model_that_the_configuration_names(tmp_path: Path) -> None:
+async def test_a_task_has_the_agent_that_the_configuration_names(tmp_path: Path) -> None:
     agents = {"kinds": {"critic": {"description": "Criticises", "prompt": "You criticise."}}}
     world = world_with(tmp_path, DONE, agent="critic", also={"agents": agents})
     async with world.running() as core, caller(world, core) as service:
         await service.call(BODY)
         await core.settled()
     assert "You criticise." in str(world.script.requests[0])
+
+
+async def test_a_task_is_answered_by_the_model_that_the_configuration_names(tmp_path: Path) -> None:
+    world = world_with(tmp_path, Answer("By the usual model."), model="scripted:cheap")
+    cheap = ScriptedModel([DONE])
+
+    async def answering(session: str, first: Sequence[str]) -> Any:
+        return cheap if first == ("scripted:cheap",) else world.script
+
+    world.models.answering = answering  # type: ignore[method-assign]  # what the real one opens is tried elsewhere
+    async with world.running() as core, caller(world, core) as service:
+        await service.call(BODY)
+        await core.settled()
+    assert (world.texts(), len(cheap.requests), world.script.requests) == (["Looks fine."], 1, [])
 
 
 async def test_a_task_stops_at_its_budget(tmp_path: Path) -> None:
