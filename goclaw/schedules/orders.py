@@ -87,7 +87,7 @@ async def _changed(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> 
     match order.action:
         case "pause":
             await schedules.pause(actor, name)
-            return f"{name} is paused; /schedule resume {name} lets it go on."
+            return f"{name} is paused until it is resumed."
         case "resume":
             next_due = await schedules.resume(actor, name)
             return f"{name} goes on: next {shown(next_due, schedules.zone(actor))}."

@@ -29,7 +29,9 @@ def test_a_schedule_is_added_listed_paused_resumed_and_removed(alone: Path, caps
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["user"], listed["to"], listed["text"]) == ("telegram:5", "telegram:5", text)
     assert [run(["schedule", order, "tea"]) for order in ("pause", "resume", "runs", "remove")] == [0, 0, 0, 0]
-    assert capsys.readouterr().out.splitlines()[-2:] == ["tea has not run yet.", "tea is removed."]
+    paused, _, *others = capsys.readouterr().out.splitlines()
+    assert paused == "tea is paused until it is resumed.", "`/schedule` is an order for chats"
+    assert others == ["tea has not run yet.", "tea is removed."]
     assert run(["schedule", "list"]) == 0
     assert capsys.readouterr().out.startswith("There are no schedules.")
 

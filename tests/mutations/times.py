@@ -391,6 +391,14 @@ BUGS: list[Bug] = [
         "test_one_that_is_paused_stays_so_when_its_time_changes_and_goes_on_at_the_new_one",
     ),
     bug(
+        "`goclaw schedule pause` names an order for chats",
+        "a shell that knows no /schedule",
+        "goclaw/schedules/orders.py",
+        'return f"{name} is paused until it is resumed."',
+        'return f"{name} is paused; /schedule resume {name} lets it go on."',
+        "tests/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
+    ),
+    bug(
         "a schedule takes no heed of --tools",
         "a task that was to look alone",
         "goclaw/schedules/drafting.py",

@@ -119,7 +119,7 @@ async def test_a_schedule_is_added_listed_paused_resumed_run_and_removed(world: 
         assert re.fullmatch(rf"news is set: every 1 h, next {MOMENT}\.", said)
         (line,) = (await ask(core, "/schedule")).splitlines()
         assert re.fullmatch(rf"- news \(task\): every 1 h, next {MOMENT}: What is new\?", line)
-        assert (await ask(core, "/schedule pause news")).startswith("news is paused")
+        assert await ask(core, "/schedule pause news") == "news is paused until it is resumed."
         assert "paused, every 1 h" in await ask(core, "/schedule list")
         await pass_time(core, world, 2 * HOUR)
         assert await states(core, "news") == []
