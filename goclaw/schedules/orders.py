@@ -67,7 +67,8 @@ async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: S
     if order.action == "add":
         # One message may lead to several schedules, and the journal repeats no call of the tool.
         # A run's own session is over with it: what it sets belongs where the run was set.
-        return await made(schedules, replace(inbound, id="", session=root_session(inbound.session)), order)
+        inbound = replace(inbound, id="", session=root_session(inbound.session))
+        return await made(schedules, inbound, order, by_agent=True)
     if order.action == "list":
         return await _listed(schedules, actor, own=True)
     if order.name not in [each.job.name for each in await schedules.rows.all(actor.key)]:
@@ -75,11 +76,17 @@ async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: S
     return await _changed(schedules, actor, order)
 
 
-async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder) -> str:
-    """Store a schedule and return what is said of it: its weekday, date, time and zone; raises as `Schedules.make`."""
+async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, by_agent: bool = False) -> str:
+    """Store a schedule and return what is said of it: its weekday, date, time and zone; raises as `Schedules.make`.
+
+    A person without a time zone is asked for it the first time.
+    """
     stored = await schedules.make(inbound, order.name, order.request)
-    hint = await schedules.zone_hint(inbound.actor)
-    return " ".join(filter(None, (f"{stored.job.name} is set: {_when(schedules, inbound.actor, stored)}.", hint)))
+    said = f"{stored.job.name} is set: {_when(schedules, inbound.actor, stored)}."
+    if order.user or inbound.unattended:
+        return said  # the person does not read this
+    question = await schedules.zone_question(inbound.actor)
+    return " ".join(filter(None, (said, "Ask the person:" if question and by_agent else "", question)))
 
 
 async def _changed(schedules: Schedules, actor: Actor, order: ScheduleOrder) -> str:

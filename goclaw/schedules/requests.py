@@ -69,15 +69,19 @@ class Schedules:
         """Return the session that a person has of their own, and the chat in which they read it."""
         return home_of(actor, self.access)
 
-    async def zone_hint(self, actor: Actor) -> str:
-        """Return a sentence about the zone that is assumed for a person who has set none: once, later it is empty."""
+    async def zone_question(self, actor: Actor) -> str:
+        """Return the question for the zone of a person who has set none, with what sets it: once, later it is empty."""
         user, fact = self.users.get(actor.key), f"schedules.zone_hint:{actor.key}"
         if (user and user.timezone) or await self.facts.fact(fact):
             return ""
         await self.facts.learn(fact, value=True)
         zone = machine_zone()
         name = name_of(zone, datetime.fromtimestamp(self.clock.now(), zone))
-        return f"I took {name} for your time zone; /schedule timezone Europe/Berlin would set another one."
+        remedy = "send" if user else f"list yourself (`goclaw users add {actor.key}`) and send"
+        return (
+            f"I take your time zone to be {name}, the machine's. Is it another one? "
+            f"Then {remedy} /schedule timezone Asia/Tokyo."
+        )
 
     async def set_zone(self, actor: Actor, name: str) -> tzinfo:
         """Write a person's time zone into users.json.

@@ -399,6 +399,22 @@ BUGS: list[Bug] = [
         "tests/cli/test_schedule.py::test_a_schedule_is_added_listed_paused_resumed_and_removed",
     ),
     bug(
+        "a person is asked for their time zone with every schedule",
+        "issue 22, point 1: asked for once",
+        "goclaw/schedules/requests.py",
+        "        await self.facts.learn(fact, value=True)\n",
+        "",
+        f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
+    ),
+    bug(
+        "the owner is asked for the time zone of another person, who never is",
+        "issue 22, point 1: the zone is the person's",
+        "goclaw/schedules/orders.py",
+        "    if order.user or inbound.unattended:",
+        "    if inbound.unattended:",
+        f"{_COMMANDS}::test_a_person_without_a_zone_is_asked_for_it_once",
+    ),
+    bug(
         "a schedule takes no heed of --tools",
         "a task that was to look alone",
         "goclaw/schedules/drafting.py",

@@ -45,6 +45,14 @@ async def test_a_reminder_repeats_weekday_date_time_and_zone_and_comes(tmp_path:
         assert world.texts()[-1] == "Tea"
 
 
+async def test_the_agent_is_told_to_ask_a_person_without_a_time_zone_for_it_once(tmp_path: Path) -> None:
+    world = proposing(tmp_path, *({"action": "add", "at": "8:00", "message": "Tea"} for _ in range(2)))
+    world.users = type(world.users)([User(ANN.key)])
+    async with world.running() as core:
+        first, second = await told(core)
+        assert "). Ask the person: I take your time zone to be " in first and "Ask" not in second
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [

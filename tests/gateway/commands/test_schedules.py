@@ -152,12 +152,20 @@ async def test_a_schedule_runs_on_a_wall_clock_time_in_the_zone_of_its_person(wo
         assert world.texts()[-1] == "Get up"
 
 
-async def test_a_person_without_a_zone_is_told_once_which_one_is_assumed(tmp_path: Path) -> None:
+async def test_a_person_without_a_zone_is_asked_for_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", BERLIN)
     world = World(tmp_path, users=[User(ANN.key)])
     async with world.running() as core:
-        hint = "for your time zone; /schedule timezone Europe/Berlin would set another one."
-        assert (await ask(core, "/remind 20m one")).endswith(hint)
-        assert hint not in await ask(core, "/remind 20m two")
+        await ask(core, f"/schedule add zero --at 8:00 --message tea --user {ANN.key}", HERE)  # the owner reads that
+        question = (
+            "I take your time zone to be Europe/Berlin, the machine's. Is it another one? "
+            "Then send /schedule timezone Asia/Tokyo."
+        )
+        assert re.fullmatch(
+            rf"reminder-\d is set: {MOMENT}\. {re.escape(question)}", await ask(core, "/remind 8:00 one")
+        )
+    async with world.running() as core:
+        assert re.fullmatch(rf"reminder-\d is set: {MOMENT}\.", await ask(core, "/remind 8:00 two")), "also later"
 
 
 async def test_a_person_sets_their_time_zone(tmp_path: Path) -> None:
@@ -177,6 +185,8 @@ async def test_who_is_not_listed_is_told_how_to_get_a_zone(tmp_path: Path) -> No
     async with World(tmp_path).running() as core:
         said = await ask(core, "/schedule timezone Asia/Tokyo", HERE)
         assert "tui:here is not listed, so the machine's zone counts; `goclaw users add` lists it" in said
+        said = await ask(core, "/remind 8:00 tea", HERE)
+        assert "Then list yourself (`goclaw users add tui:here`) and send /schedule timezone Asia/Tokyo." in said
 
 
 async def test_another_person_neither_sees_nor_changes_a_schedule(world: World) -> None:
