@@ -22,6 +22,7 @@ OURS = ("goclaw", "tests", "benchmarks", "scripts")
 
 MAY_CATCH_EVERYTHING = {
     "goclaw/core/supervise.py": "restarts whatever fails, and says so",
+    "goclaw/core/bus.py": "no turn fails because of what merely watches it",
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/execution/compression/shortening.py": "an output that cannot be compressed is shown whole, and logged",

@@ -216,6 +216,11 @@ async def _routes_of(
         gateway,
         admission,
         foundation.environment.audit,
+        bus=foundation.bus,
+        outbox=app.outbox,
+        disk=foundation.disk,
+        counts=foundation.counts,
+        model_watches=foundation.ports.watches,
     )
     return part.routes(ports)
 

@@ -18,7 +18,9 @@ PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. Their answers need no credential."""
 CLIENTS = "/ws"
 """Path for terminals, with `http.clients`."""
-FOR_TOKENS = ("clients",)
+METRICS = "/metrics"
+"""Path for Prometheus, with `http.metrics`."""
+FOR_TOKENS = ("clients", "metrics")
 """The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
@@ -99,7 +101,8 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield (
             ("http", "host"),
             "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
-            "`telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put a reverse proxy before it",
+            "`http.metrics`, `telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put a reverse proxy "
+            "before it",
         )
     for key in FOR_TOKENS:
         if getattr(config.http, key) and config.http.enabled is False:
@@ -138,7 +141,7 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         if parts.scheme != "https" or (parts.port or 443) not in TELEGRAM_PORTS:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
             yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
-    taken = (*PROBES, CLIENTS, *(f"{HOOKS}{name}" for name in config.webhooks))
+    taken = (*PROBES, CLIENTS, METRICS, *(f"{HOOKS}{name}" for name in config.webhooks))
     if webhook_path(config.telegram) in taken:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
 

@@ -105,10 +105,13 @@ class HttpSettings(Section):
     enabled: bool | None = Field(
         None,
         description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`, "
-        "`webhooks`).",
+        "`http.metrics`, `webhooks`).",
     )
     clients: bool = Field(
         False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."
+    )
+    metrics: bool = Field(
+        False, description="Whether `/metrics` has numbers for Prometheus, for admins' tokens and this machine."
     )
     host: Host = Field(
         "127.0.0.1", description="Address to listen on; one that others reach needs a credential to be set."

@@ -8,9 +8,11 @@ continues there.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from goclaw.core.clock import Clock
 from goclaw.core.events import (
@@ -25,6 +27,10 @@ from goclaw.core.events import (
     TurnStarted,
 )
 from goclaw.core.replay_buffer import NOWHERE, Numbered, Position, ReplayBuffer
+
+log = logging.getLogger(__name__)
+
+EventT = TypeVar("EventT", bound=TurnEvent)
 
 BACKLOG = 10_000
 """Events that may wait for one subscriber. One that lags further behind is cut off and reads the rows anew."""
@@ -103,6 +109,7 @@ class Bus:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._subscriptions: set[_Subscription] = set()
+        self._watchers: dict[type, list[Callable[[Any], None]]] = {}
         self._views: dict[str, _View] = {}
         self._pasts: dict[str, ReplayBuffer] = {}
         """Buffers of sessions that a named client follows, or did until lately."""
@@ -110,11 +117,23 @@ class Bus:
     def publish(self, event: TurnEvent) -> None:
         """Send an event to all subscribers of its session."""
         self._keep(event)
+        for watcher in self._watchers.get(type(event), ()):
+            try:
+                watcher(event)
+            except Exception:  # no turn fails because of what merely watches it
+                log.exception("a watcher of events failed")
         buffer = self._pasts.get(event.session)
         numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
         for subscription in list(self._subscriptions):
             if subscription.session in (None, event.session) and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)
+
+    def watch(self, kind: type[EventT], watcher: Callable[[EventT], None]) -> None:
+        """Call `watcher` with each event of this kind of any session, from now on, while it is published.
+
+        For what counts and never waits; nothing is queued, and other kinds of events cost nothing.
+        """
+        self._watchers.setdefault(kind, []).append(watcher)
 
     def notice(self, text: str) -> None:
         """Show a line to the admins in every session that is being watched."""

@@ -116,6 +116,7 @@ SERVERS = {
 """Listeners whose libraries are loaded only where the configuration wants them."""
 
 ROUTES = {
+    "metrics": "goclaw.servers.metrics.serving:METRICS",
     "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",
 }
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""

@@ -227,6 +227,13 @@ class Engine(Protocol):
         """Return the id of the turn that runs in the session's lane."""
         ...
 
+    def received_at(self, session: str) -> float | None:
+        """Return when the message of the turn that runs in the session's lane came in, in epoch seconds.
+
+        None: none runs, or it was begun before a restart and taken up again.
+        """
+        ...
+
     def waiting(self, session: str) -> int:
         """Return the number of messages waiting in a session."""
         ...

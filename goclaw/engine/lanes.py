@@ -146,6 +146,10 @@ class Lanes:
         lane = self._lanes.get(session)
         return lane.turn.id if lane and lane.turn else None
 
+    def received_at(self, session: str) -> float | None:
+        lane = self._lanes.get(session)
+        return lane.turn.inbound.received_at if lane and lane.turn and not lane.turn.resumed else None
+
     def waiting(self, session: str) -> int:
         lane = self._lanes.get(session)
         return len(lane.waiting) if lane else 0

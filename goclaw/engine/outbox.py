@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from sqlite3 import Row
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import bindparam, delete, func, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
@@ -184,6 +184,8 @@ class Outbox:
         """Receipts that are waited for; removed when they are there."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._unforeseen: Counter[str] = Counter()
+        self.counts: Counter[tuple[str, Literal["sent", "failed", "retried"]]] = Counter()
+        """Deliveries since the start that ended so, and tries that are made again, by channel."""
         self._early: list[DeliveryProgress] | None = []
         """Deliveries promised before `resume`, which finds them in the database, too."""
 
@@ -357,6 +359,7 @@ class Outbox:
             except Exception:
                 progress.interrupted()
                 self._unforeseen[progress.delivery.id] += 1
+                self.counts[key[0], "retried"] += 1
                 raise
             queue.popleft()
         del self._queues[key]
@@ -376,6 +379,7 @@ class Outbox:
                     tell = error.permanent and not error.closed
                     return await self._fail(delivery, str(error), known=error.closed, tell=tell)
                 log.warning("delivery to %s: %s; trying again", delivery.address.channel, error)
+                self.counts[key[0], "retried"] += 1
                 await progress.failed(maybe_arrived=error.maybe_delivered)
                 pause = backoff.next()
                 await self._clock.sleep(error.retry_after or pause)
@@ -402,6 +406,7 @@ class Outbox:
         self._unforeseen.pop(delivery.id, None)
         arrived = progress.recorded if progress.parts else None
         await self._database.write(_SENT(of=delivery.id, receipt=_RECEIPT.to_json(receipt), arrived=arrived))
+        self.counts[delivery.address.channel, "sent"] += 1
         log.info("delivered to %s", delivery.address.channel)
         self._receive(delivery.id, receipt)
 
@@ -417,6 +422,7 @@ class Outbox:
             reason,
         )
         await self._database.write(_FAILED(of=delivery.id, error=reason), *map(self.row, word))
+        self.counts[delivery.address.channel, "failed"] += 1
         self.take(word)
         self._receive(delivery.id, DeliveryError(reason, permanent=True))
 

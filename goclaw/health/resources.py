@@ -168,6 +168,8 @@ def is_damage(error: sqlite3.Error) -> bool:
 MEMINFO = Path("/proc/meminfo")
 """Linux's own table, in kibibytes; see proc(5)."""
 AVAILABLE = "MemAvailable:"
+STATM = Path("/proc/self/statm")
+"""Linux's pages of this process; the second number is those in memory. See proc(5)."""
 
 
 def free_memory(table: Path = MEMINFO) -> int | None:
@@ -178,3 +180,11 @@ def free_memory(table: Path = MEMINFO) -> int | None:
         return None
     found = next((row.split() for row in rows if row.startswith(AVAILABLE)), [])
     return int(found[1]) * 1_024 if len(found) > 1 and found[1].isdecimal() else None
+
+
+def resident_memory(table: Path = STATM) -> int | None:
+    """Return the bytes of this process that are in memory; None without such a table."""
+    try:
+        return int(table.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None

@@ -6,6 +6,7 @@ errors only.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
@@ -133,6 +134,26 @@ class Finished:
 ModelEvent = TextDelta | ThinkingDelta | CallStarted | Restarted | Finished
 
 
+@dataclass(eq=False, slots=True)
+class AskedModel:
+    """One request to one model, as a `ModelWatch` sees it."""
+
+    spec: str
+    number: int
+    """Which request for the same answer it is; from the second on it is a retry."""
+    answer: Finished | None = None
+    failure: str = ""
+    """The kind of the error; empty: it was answered, or its caller ended it."""
+
+
+class ModelWatch(Protocol):
+    """Told of every request; for what counts and never waits. Called in the context of the caller's task."""
+
+    def asked(self, request: AskedModel) -> None: ...
+
+    def ended(self, request: AskedModel) -> None: ...
+
+
 class ChatModel(Protocol):
     """A model that answers."""
 
@@ -197,6 +218,8 @@ class ModelPorts:
     """Bytes of this machine's memory that programs can still have; None: unknown."""
     first_byte: float = FIRST_BYTE
     """Seconds until the first byte of an answer (`models.first_byte_seconds`)."""
+    watches: list[ModelWatch] = field(default_factory=list)
+    """Told of each request; a part that counts requests adds itself."""
 
 
 @record

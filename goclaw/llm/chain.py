@@ -5,12 +5,22 @@ refused (another model would be asked the same wrong thing).
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 
 from goclaw.core.clock import Backoff, Clock
 from goclaw.errors import ModelError, ModelErrorKind
-from goclaw.llm.base import ChatModel, Finished, Looking, ModelEvent, Request, Restarted, TextDelta
+from goclaw.llm.base import (
+    AskedModel,
+    ChatModel,
+    Finished,
+    Looking,
+    ModelEvent,
+    ModelWatch,
+    Request,
+    Restarted,
+    TextDelta,
+)
 
 REPEATABLE = frozenset(
     {
@@ -62,7 +72,7 @@ class ChainAttempt:
     """Whether events of an answer that is now void were handed on."""
     text_shown: bool = False
     restarts: int = 0
-    answered: bool = False
+    answer: Finished | None = None
     failures: dict[str, tuple[ModelError, int]] = field(default_factory=dict)
     """Last error and number of tries, by spec."""
 
@@ -84,13 +94,18 @@ class ModelChain:
     """
 
     def __init__(
-        self, models: Sequence[ChatModel], clock: Clock, notice: Callable[[str], None] = lambda line: None
+        self,
+        models: Sequence[ChatModel],
+        clock: Clock,
+        notice: Callable[[str], None] = lambda line: None,
+        watches: Sequence[ModelWatch] = (),
     ) -> None:
         if not models:
             raise ValueError("a chain needs at least one model")
         self._healths = [ModelHealth(model) for model in models]
         self._clock = clock
         self._notice = notice
+        self._watches = watches
         self._answering = models[0].spec
 
     @property
@@ -141,7 +156,7 @@ class ModelChain:
             async with aclosing(self._try(health, request, attempt)) as events:
                 async for event in events:
                     yield event
-            if attempt.answered:
+            if attempt.answer:
                 return
             self._set_aside(health, attempt)
             if not attempt.may_repeat:
@@ -177,14 +192,34 @@ class ModelChain:
             attempt.restarts += attempt.text_shown
             attempt.shown = attempt.text_shown = False
             yield Restarted(attempt.last_error.kind.value)
-        async with health.model.stream(request) as events:
+        stream = health.model.stream(request)
+        async with self._watched(health.model.spec, stream, attempt) if self._watches else stream as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    attempt.answered = True
+                    attempt.answer = event
                     self._well(health, attempt)
                 attempt.shown = True
                 attempt.text_shown = attempt.text_shown or isinstance(event, TextDelta)
                 yield event
+
+    @asynccontextmanager
+    async def _watched(
+        self, spec: str, stream: AbstractAsyncContextManager[AsyncIterator[ModelEvent]], attempt: ChainAttempt
+    ) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        """Tell the watches of a request when it begins and when it ends, however it ends."""
+        asked = AskedModel(spec, attempt.requests)
+        for watch in self._watches:
+            watch.asked(asked)
+        try:
+            async with stream as events:
+                yield events
+        except ModelError as error:
+            asked.failure = error.kind.value
+            raise
+        finally:
+            asked.answer = attempt.answer
+            for watch in self._watches:
+                watch.ended(asked)
 
     def _well(self, health: ModelHealth, attempt: ChainAttempt) -> None:
         spec = health.model.spec

@@ -1,15 +1,19 @@
 """Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
 from goclaw.channels.base import Handler
 from goclaw.config.schema import Config
+from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
+from goclaw.engine.outbox import Outbox
+from goclaw.health.resources import DiskGauge
+from goclaw.llm.base import ModelWatch
 from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.servers.admission import Admission
 from goclaw.servers.serving import ServingGateway
@@ -29,6 +33,13 @@ class RoutePorts:
     admission: Admission
     """Authenticates programs by their access tokens."""
     audit: Callable[[AuditEntry], None]
+    bus: Bus
+    outbox: Outbox
+    disk: DiskGauge
+    counts: Callable[[], Mapping[str, float]]
+    """The daemon's vital signs in numbers (`Vitals.counts`)."""
+    model_watches: list[ModelWatch]
+    """Told of each request to a model."""
 
 
 @record

@@ -97,7 +97,7 @@ class Models:
         """
         key = tuple(specs)
         if key not in self._alone:
-            self._alone[key] = ModelChain(await self._open(key), self._ports.clock, self._notice)
+            self._alone[key] = self._chained(await self._open(key))
         return self._alone[key]
 
     async def chosen(self, session: str) -> str:
@@ -194,11 +194,10 @@ class Models:
         find_ollama = ollama_finder(self._config, self._ports)
         try:
             specs, self.sentence = await pick_default(self._config, find_ollama)
-            chain = ModelChain(await self._open(specs), self._ports.clock, self._notice)
+            chain = self._chained(await self._open(specs))
             self.summary_specs = await pick_summary(self._config, find_ollama)
             if self.summary_specs:
-                summary = await self._open(self.summary_specs)
-                self._summary = ModelChain(summary, self._ports.clock, self._notice)
+                self._summary = self._chained(await self._open(self.summary_specs))
         except ConfigError as error:
             self.sentence = f"Model: none. {error}"
             self._agent.set_exception(error)
@@ -220,8 +219,11 @@ class Models:
             except ConfigError:
                 behind = ()
             others = [model for model in behind if model.spec not in (*specs, DEMO)]
-            self._chains[specs] = ModelChain([*first, *others], self._ports.clock, self._notice)
+            self._chains[specs] = self._chained([*first, *others])
         return self._chains[specs]
+
+    def _chained(self, models: Sequence[ChatModel]) -> ModelChain:
+        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
         """Return the models of `specs`, each opened once, with their known properties.

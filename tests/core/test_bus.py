@@ -54,6 +54,23 @@ async def test_after_the_block_nothing_is_kept() -> None:
             await anext(events)
 
 
+async def test_a_watcher_is_called_at_once_with_its_kind_alone_and_its_faults_are_the_log_s(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bus, seen = Bus(SteppedClock()), list[TurnEvent]()
+
+    def fails(event: Notice) -> None:
+        raise ValueError("a fault of its own")
+
+    bus.watch(Notice, fails)
+    bus.watch(Notice, seen.append)
+    bus.publish(text("one"))
+    bus.publish(Notice("s", "two"))
+    bus.publish(Notice("other", "three"))
+    assert seen == [Notice("s", "two"), Notice("other", "three")]
+    assert caplog.messages == ["a watcher of events failed"] * 2
+
+
 async def test_who_lags_too_far_behind_is_cut_off_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bus_module, "BACKLOG", 3)
     bus = Bus(SteppedClock())

@@ -7,7 +7,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import ModelErrorKind
-from goclaw.llm.base import Restarted
+from goclaw.llm.base import AskedModel, Restarted
 from goclaw.llm.chain import FALLBACK, REPEATABLE, TRIES_PER_ANSWER, ModelChain
 from goclaw.llm.scripted import Answer, ScriptedModel
 from tests.llm.asking import Heard, ask, saying
@@ -57,6 +57,42 @@ async def test_trouble_before_any_text_is_repeated_and_never_seen(kind: ModelErr
     assert heard.text == "well"
     assert not any(isinstance(event, Restarted) for event in heard.events)
     assert (chained.requests[0], chained.slept) == (3, 3.0)
+
+
+class Watched:
+    """A watch that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.begun: list[AskedModel] = []
+        self.over: list[AskedModel] = []
+
+    def asked(self, request: AskedModel) -> None:
+        self.begun.append(request)
+
+    def ended(self, request: AskedModel) -> None:
+        self.over.append(request)
+
+
+async def test_a_watch_is_told_of_every_request_and_how_it_ended() -> None:
+    chained, watch = Chained([failing(KINDS.AUTH)], [failing(KINDS.NETWORK), WELL]), Watched()
+    chained.chain = ModelChain(chained.chain.models, chained.clock, watches=[watch])
+    heard = await chained.ask()
+    assert watch.begun == watch.over
+    assert [(each.spec, each.number, each.failure) for each in watch.over] == [
+        ("scripted:first", 1, "auth"),
+        ("scripted:second", 2, "network"),
+        ("scripted:second", 3, ""),
+    ]
+    assert [each.answer for each in watch.over] == [None, None, heard.finished]
+
+
+async def test_a_watch_is_told_of_a_request_that_its_caller_leaves() -> None:
+    chained, watch = Chained([WELL]), Watched()
+    chain = ModelChain(chained.chain.models, chained.clock, watches=[watch])
+    async with chain.stream(QUESTION) as events:
+        await anext(events)
+        assert (len(watch.begun), watch.over) == (1, [])
+    assert [(each.answer, each.failure) for each in watch.over] == [(None, "")]
 
 
 async def test_a_model_is_asked_three_times_and_its_own_error_is_raised() -> None:

@@ -157,12 +157,14 @@ def settings(folder: Path, telegram: FakeTelegram, model: EchoModel) -> Json:
     }
 
 
-def prepare(folder: Path, telegram: FakeTelegram, model: EchoModel, people: Mapping[int, int]) -> None:
+def prepare(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, people: Mapping[int, int], more: Mapping[str, Any]
+) -> None:
     """Write the configuration and users.json; `people` are Telegram ids with the messages of their history."""
     (folder / "state").mkdir(mode=0o700)
     (folder / "work").mkdir()
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(settings(folder, telegram, model)))
+    path.write_text(yaml.safe_dump({**settings(folder, telegram, model), **more}))
     path.chmod(0o600)
     users: Json = {f"telegram:{person}": {} for person in people}
     (folder / "state" / "users.json").write_text(json.dumps({"users": users}))
@@ -184,12 +186,12 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_stage(people: Mapping[int, int]) -> AsyncIterator[Stage]:
-    """Start the fakes and the daemon, and wait until it is ready; `people` as in `prepare`."""
+async def open_stage(people: Mapping[int, int], **more: Any) -> AsyncIterator[Stage]:
+    """Start the fakes and the daemon, and wait until it is ready; `people` as in `prepare`, `more` configuration."""
     with tempfile.TemporaryDirectory(prefix="goclaw-work-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         async with FakeTelegram() as telegram, echo_model() as model:
-            await asyncio.to_thread(prepare, folder, telegram, model, people)
+            await asyncio.to_thread(prepare, folder, telegram, model, people, more)
             command = [sys.executable, "-P", str(PROBE), str(folder / "probe")]
             command += ["--config", str(folder / "config.yaml"), "gateway"]
             if tracer():

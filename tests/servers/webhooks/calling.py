@@ -18,6 +18,7 @@ from goclaw.config.webhooks import IncomingWebhook
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.health.readiness import Readiness
+from goclaw.health.resources import DiskGauge
 from goclaw.servers.admission import Admission
 from goclaw.servers.http import ListenerLimits, open_http
 from goclaw.servers.routes import RoutePart, RoutePorts
@@ -110,6 +111,11 @@ async def caller(world: World, core: Core, caps: ListenerLimits | None = None) -
         ),
         admission,
         audited.append,
+        bus=core.bus,
+        outbox=core.outbox,
+        disk=DiskGauge(world.config, world.clock),
+        counts=dict,
+        model_watches=[],
     )
     routes.added.extend(part.routes(ports))
 

@@ -1,0 +1,152 @@
+"""The names of the metrics: those of the page and of the dashboard exist, and the library adds none of its own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from prometheus_client import REGISTRY
+from prometheus_client.parser import text_string_to_metric_families
+
+from goclaw.config.listening import contradictions, listens, route_parts
+from goclaw.config.schema import Config
+from goclaw.engine.outbox import Outbox
+from goclaw.health.resources import DiskUse, resident_memory
+from goclaw.servers.metrics.counting import MAX_MODELS, TOOLS, Counts
+from goclaw.servers.metrics.families import Measures, exposition
+from tests import house
+from tests.servers.metrics.calling import VITALS
+
+DASHBOARD = house.ROOT / "deploy" / "grafana-dashboard.json"
+PAGE = house.ROOT / "docs" / "metrics.md"
+NAME = re.compile(r"\bgoclaw_[a-z_]+")
+NOW = Measures(VITALS, 1, DiskUse(1, 2, 3, 4))
+MEGABYTE = 1_000_000
+LOADING = """
+import gc, sys
+import goclaw.servers.http, goclaw.servers.terminals, goclaw.turns.service, goclaw.agent.loop
+from goclaw.core import catalog, plugins
+from goclaw.health.resources import resident_memory
+from goclaw.servers.routes import RoutePart
+assert not {"prometheus_client", "goclaw.servers.metrics"} & sys.modules.keys()
+gc.collect()
+before = resident_memory()
+plugins.load_large(catalog.ROUTES["metrics"], RoutePart)
+print(resident_memory() - before)
+"""
+
+
+def outbox() -> Outbox:
+    return cast("Outbox", SimpleNamespace(counts={("memory", "sent"): 1}, waiting=lambda: 0))
+
+
+def text_of(counts: Counts, now: Measures = NOW) -> str:
+    return exposition(counts, outbox(), now).decode()
+
+
+def families() -> dict[str, set[str]]:
+    """The labels of each name that may be in a query, once everything has happened."""
+    counts = Counts()
+    counts.turns["answered"] += 1
+    counts.tool_calls["read", "ok"] += 1
+    counts.tool_seconds["read"] += 1
+    counts.model_requests["a:b", "answered"] += 1
+    counts.model_tokens["a:b", "input"] += 1
+    counts.model_seconds["a:b"].observe(1)
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text_of(counts)):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+@pytest.mark.promise("P-metrics")
+def test_no_label_names_a_user_a_session_or_a_chat() -> None:
+    labels = set[str]().union(*families().values())
+    assert labels == {"outcome", "tool", "model", "kind", "channel", "of", "le"}
+
+
+def test_every_metric_of_the_dashboard_exists_with_its_labels() -> None:
+    known, dashboard = families(), json.loads(DASHBOARD.read_text("utf-8"))
+    places = [panel["gridPos"] for panel in dashboard["panels"]]
+    assert len({(place["x"], place["y"]) for place in places}) == len(places)
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(places)
+    used = set[str]()
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            names = NAME.findall(target["expr"])
+            assert names and set(names) <= known.keys(), target["expr"]
+            grouped = {label for group in re.findall(r"by \(([^)]*)\)", target["expr"]) for label in group.split(", ")}
+            shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"])) - {"instance"}
+            assert grouped | shown <= set[str]().union(*(known[name] for name in names)), panel["title"]
+            used |= {re.sub(r"_(bucket|sum|count)$", "", name) for name in names}
+    assert used == {re.sub(r"_(bucket|sum|count)$", "", name) for name in known}, "and each is shown"
+
+
+def test_the_page_names_every_metric_with_its_labels_and_no_other() -> None:
+    rows = re.findall(r"^\| `(goclaw_[a-z_]+)` \|([^|]*)\|", PAGE.read_text("utf-8"), re.MULTILINE)
+    written = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    known = {name: labels - {"le"} for name, labels in families().items()}
+    plain = {re.sub(r"_(bucket|sum|count)$", "", name): labels for name, labels in known.items()}
+    assert written == plain
+    text = PAGE.read_text("utf-8")
+    assert set(NAME.findall(text)) - {"goclaw_"} <= plain.keys() | known.keys()
+
+
+def test_the_number_of_rows_is_bounded() -> None:
+    counts = Counts()
+    tools = [*sorted(TOOLS), "other"]
+    for tool in tools:
+        for outcome in ("ok", "error", "refused", "stopped"):
+            counts.tool_calls[tool, outcome] += 1
+        counts.tool_seconds[tool] += 1
+    for number in range(MAX_MODELS + 1):
+        counts.model_seconds[f"provider:model-{number}"].observe(1)
+        for outcome in map(str, range(15)):
+            counts.model_requests[f"provider:model-{number}", outcome] += 1
+    assert len(text_of(counts).splitlines()) < 2_000
+
+
+def test_what_cannot_be_measured_is_left_out(tmp_path: Path) -> None:
+    text = text_of(Counts(), Measures({}))
+    assert not [name for name in ("memory", "disk", "database", "loop", "unhandled") if f"goclaw_{name}" in text]
+    (tmp_path / "statm").write_text("9\n")
+    assert resident_memory(tmp_path / "statm") is None and resident_memory(tmp_path / "none") is None
+
+
+def test_nothing_of_the_library_s_own_registry_is_used(tmp_path: Path) -> None:
+    """Neither its collectors, nor its files for several processes, even where the environment asks for those."""
+    text = text_of(Counts())
+    assert "python_info" not in text and "process_" not in text
+    assert not [family.name for family in REGISTRY.collect() if family.name.startswith("goclaw")]
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    program = "import goclaw.servers.metrics.families as f, goclaw.servers.metrics.counting as c\n"
+    program += "from collections import Counter; from types import SimpleNamespace as S\n"
+    program += "print(f.exposition(c.Counts(), S(counts=Counter(), waiting=lambda: 0), f.Measures({})).decode())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=30
+    )
+    assert "goclaw_turn_seconds_count 0.0" in done.stdout and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.promise("P-metrics")
+def test_it_is_loaded_where_it_is_on_and_takes_three_megabytes_at_most() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADING], cwd=house.ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(done.stdout) <= 3 * MEGABYTE
+
+
+def test_the_switch_opens_the_listener_and_needs_it() -> None:
+    off, on = Config.model_validate({}), Config.model_validate({"http": {"metrics": True}})
+    assert (listens(off), list(route_parts(off))) == (False, [])
+    assert (listens(on), list(route_parts(on))) == (True, ["metrics"])
+    clash = Config.model_construct(**{**dict(on), "http": on.http.model_copy(update={"enabled": False})})
+    assert [words for _, words in contradictions(clash)] == [
+        "should be true, or not be set: `http.metrics` needs the listener"
+    ]
