@@ -27,7 +27,6 @@ from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
 from goclaw.auth.workplaces import in_words
-from goclaw.channels.base import Handler
 from goclaw.config.listening import CLIENTS, is_loopback, listens, route_parts, wants_tokens
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
@@ -150,7 +149,7 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: 
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         for name in route_parts(config):
-            foundation.routes.added.extend(await _routes_of(name, app, gateway, admission, schedules.quiet))
+            await _add_part(name, app, gateway, admission, schedules.quiet)
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
@@ -198,10 +197,8 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
     return remote_terminals
 
 
-async def _routes_of(
-    name: str, app: App, gateway: Gateway, admission: "Admission", quiet: QuietHours
-) -> Sequence[tuple[str, str, Handler]]:
-    """Return the routes of a part of the catalogue; its libraries are loaded in a thread."""
+async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission", quiet: QuietHours) -> None:
+    """Add the routes of a part of the catalogue to the listener; its libraries are loaded in a thread."""
     from goclaw.servers.routes import RoutePart, RoutePorts
 
     foundation = app.foundation
@@ -221,8 +218,11 @@ async def _routes_of(
         disk=foundation.disk,
         counts=foundation.counts,
         model_watches=foundation.ports.watches,
+        blobs=foundation.environment.blobs,
+        spending=app.sessions.ports.spending,
     )
-    return part.routes(ports)
+    foundation.routes.added.extend(part.routes(ports))
+    foundation.routes.rules.extend(part.rules)
 
 
 def _first_line(app: App) -> str:

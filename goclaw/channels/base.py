@@ -143,6 +143,17 @@ Handler: TypeAlias = "Callable[[web.Request], Awaitable[web.StreamResponse]]"
 
 
 @record
+class PathRule:
+    """The special rules of the listener for the paths that begin alike."""
+
+    prefix: str
+    body_bytes: int
+    """Maximum size of a request's body."""
+    refused: "Callable[[web.HTTPException], web.StreamResponse]"
+    """Makes the answers to requests that the listener refuses."""
+
+
+@record
 class Routes:
     """Routes of the daemon's HTTP listener, which opens only when it has one (see `servers.http`).
 
@@ -151,6 +162,7 @@ class Routes:
     """
 
     added: list[tuple[str, str, Handler]] = field(default_factory=list)
+    rules: list[PathRule] = field(default_factory=list)
 
     def add(self, method: str, path: str, handler: Handler) -> None:
         """Serve `path` (as it is, no patterns) with `handler`."""

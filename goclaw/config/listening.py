@@ -18,9 +18,11 @@ PROBES = ("/healthz", "/readyz")
 """Paths of the listener's own. Their answers need no credential."""
 CLIENTS = "/ws"
 """Path for terminals, with `http.clients`."""
+OPENAI = "/v1/"
+"""Begins the paths for programs that speak OpenAI's protocol, with `http.openai`."""
 METRICS = "/metrics"
 """Path for Prometheus, with `http.metrics`."""
-FOR_TOKENS = ("clients", "metrics")
+FOR_TOKENS = ("clients", "metrics", "openai")
 """The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
@@ -84,6 +86,8 @@ def credentials(config: Config) -> Iterator[str]:
 def hosts(config: Config) -> frozenset[str]:
     """Return the names by which callers may know the listener, beside this machine's own."""
     names = {name.lower() for name in config.http.hosts}
+    if config.http.public_url:
+        names.add(urlsplit(config.http.public_url).hostname or "")
     if uses_webhook(config) and config.telegram.webhook.url:
         names.add(urlsplit(config.telegram.webhook.url).hostname or "")
     return frozenset(names)
@@ -101,8 +105,8 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield (
             ("http", "host"),
             "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
-            "`http.metrics`, `telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put a reverse proxy "
-            "before it",
+            "`http.metrics`, `http.openai`, `telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put "
+            "a reverse proxy before it",
         )
     for key in FOR_TOKENS:
         if getattr(config.http, key) and config.http.enabled is False:
@@ -142,8 +146,11 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
             ports = ", ".join(map(str, TELEGRAM_PORTS))
             yield ("telegram", "webhook", "url"), f"should begin with https:// and have one of the ports {ports}"
     taken = (*PROBES, CLIENTS, METRICS, *(f"{HOOKS}{name}" for name in config.webhooks))
-    if webhook_path(config.telegram) in taken:
+    path = webhook_path(config.telegram)
+    if path in taken:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
+    if config.http.openai and path.startswith(OPENAI):
+        yield ("telegram", "webhook", "path"), f"should not begin with {OPENAI}, which `http.openai` has"
 
 
 def public_address(config: Config, port: int = 0) -> str:

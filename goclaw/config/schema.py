@@ -105,7 +105,7 @@ class HttpSettings(Section):
     enabled: bool | None = Field(
         None,
         description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`, "
-        "`http.metrics`, `webhooks`).",
+        "`http.metrics`, `http.openai`, `webhooks`).",
     )
     clients: bool = Field(
         False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."
@@ -118,13 +118,29 @@ class HttpSettings(Section):
     )
     port: int = Field(8137, ge=0, le=65535, description="Port; 0 picks a free one.")
     hosts: Hosts = Field(
-        (), description="Names by which it may be called, beside localhost and that in `telegram.webhook.url`."
+        (),
+        description="Names by which it may be called, beside localhost and those in `http.public_url` and "
+        "`telegram.webhook.url`.",
     )
     origins: Origins = Field((), description="Pages that may call it, `https://host`; others are refused.")
     trusted_proxies: Networks = Field(
         (),
         description="Addresses or networks of reverse proxies (`127.0.0.1`, `10.0.0.0/8`): who calls is whom they name "
         "in `X-Forwarded-For`, for bounds, log and audit.",
+    )
+    openai: bool = Field(
+        False, description="Whether programs may come in at `/v1` with a token, as to OpenAI (docs/openai.md)."
+    )
+    public_url: Url | None = Field(
+        None, description="Where people reach the listener, `https://claw.example.org`, for links to it."
+    )
+
+
+class OpenAISettings(Section):
+    """What programs get at `/v1` (`http.openai`)."""
+
+    progress: bool = Field(
+        True, description="Whether thinking and the use of tools are streamed, as the model's reasoning."
     )
 
 
@@ -336,6 +352,7 @@ class Config(Sections):
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
+    openai: OpenAISettings = Field(default_factory=OpenAISettings, description="What programs get at `/v1`.")
     webhooks: Webhooks = Field(default_factory=dict, description="Services that call `/hooks/<name>`, by name.")
     notify: NotifyTargets = Field(default_factory=dict, description="URLs for results and alerts, by name.")
     pairing: PairingSettings = Field(

@@ -117,6 +117,7 @@ SERVERS = {
 
 ROUTES = {
     "metrics": "goclaw.servers.metrics.serving:METRICS",
+    "openai": "goclaw.servers.openai.routes:OPENAI",
     "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",
 }
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from goclaw.core.clock import Clock
-from goclaw.core.events import AGENT_MARK
+from goclaw.core.events import AGENT_MARK, PROGRAM_MARK
 from goclaw.core.supervise import background, ends_within
 from goclaw.memory.chunks import MAX_HEADING
 from goclaw.memory.index import talk
@@ -190,6 +190,8 @@ def said_of(row: FeedRow, echoes: Collection[str]) -> IndexedRow:
     """Return the searchable part of a row; its text may be empty."""
     text, speaker, sender, heading = row.text, AGENT, "", ""
     match row.role:
+        case _ if PROGRAM_MARK in row.session:
+            text = ""
         # An agent's instructions come from the user or agent that started it.
         case "user" if row.sender and AGENT_MARK not in row.session:
             found = _SENDER.match(row.context)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 from ipaddress import ip_network
@@ -18,7 +18,7 @@ from typing import Any
 
 from aiohttp import web
 
-from goclaw.channels.base import Handler, Routes
+from goclaw.channels.base import Handler, PathRule, Routes
 from goclaw.config.listening import PROBES, hosts, is_loopback
 from goclaw.config.schema import Config
 from goclaw.core.records import record
@@ -79,6 +79,8 @@ class Endpoint:
 
 
 CONNECTIONS = web.AppKey("connections", Connections)
+ENDING = web.AppKey("ending", asyncio.Event)
+"""Set when the listener ends: answers that take long end then."""
 
 
 def bare(refusal: web.HTTPException) -> web.Response:
@@ -88,14 +90,22 @@ def bare(refusal: web.HTTPException) -> web.Response:
 
 
 def guarded(
-    place: Endpoint, caps: ListenerLimits, refused: Callable[[web.HTTPException], web.StreamResponse] = bare
+    place: Endpoint,
+    caps: ListenerLimits,
+    refused: Callable[[web.HTTPException], web.StreamResponse] = bare,
+    rules: Sequence[PathRule] = (),
 ) -> web.Application:
-    """Return an application without pages that checks every request; `refused` makes the answers to refused ones."""
+    """Return an application without pages that checks every request.
+
+    `refused` makes the answers to refused ones; `rules` say what differs on some paths.
+    """
     limits = ConnectionLimits(caps.connections, caps.per_caller, caps.for_probes)
     connections = Connections(limits, place.proxies)
-    guard = _Guard(place, caps, refused, connections)
+    guard = _Guard(place, caps, [*rules, PathRule("", caps.body_bytes, refused)], connections)
     application = web.Application(middlewares=[guard.look], client_max_size=caps.body_bytes)
     application[CONNECTIONS] = connections
+    application[ENDING] = asyncio.Event()
+    application.on_shutdown.append(_end)
     application.on_response_prepare.append(_unnamed)
     return application
 
@@ -107,29 +117,32 @@ class _Guard:
         self,
         place: Endpoint,
         caps: ListenerLimits,
-        refused: Callable[[web.HTTPException], web.StreamResponse],
+        rules: Sequence[PathRule],
         connections: Connections,
     ) -> None:
         self._connections = connections
         self._place = place
         self._caps = caps
-        self._refused = refused
+        self._rules = rules
 
     @web.middleware
     async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
         probe = request.path in self._place.probes
+        rule = next(rule for rule in self._rules if request.path.startswith(rule.prefix))
+        if rule.body_bytes != self._caps.body_bytes:
+            request = request.clone(client_max_size=rule.body_bytes)
         if (caller := self._connections.caller_of(request)) != request.remote:
             request = request.clone(remote=caller)
         with self._connections.work(request.protocol, caller, probe=probe) as has_room:
             try:
                 if not has_room:
                     raise web.HTTPServiceUnavailable
-                self._admit(request)
+                self._admit(request, rule.body_bytes)
                 with self._body_in_time(request):
                     response = await handler(request)
             except web.HTTPException as refusal:
-                response = self._refused(refusal)
+                response = rule.refused(refusal)
         if not has_room:
             response.force_close()
         level = logging.DEBUG if probe or not has_room else logging.INFO
@@ -137,15 +150,15 @@ class _Guard:
         log.log(level, "%s %s from %s: %d", request.method, _shown(request.path), request.remote, response.status)
         return response
 
-    def _admit(self, request: web.Request) -> None:
+    def _admit(self, request: web.Request, body_bytes: int) -> None:
         """Raise HTTPException for a request that is refused."""
         named = request.headers.getall("Host", [])
         if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
             raise web.HTTPMisdirectedRequest
         if any(origin.lower() not in self._place.origins for origin in request.headers.getall("Origin", [])):
             raise web.HTTPForbidden
-        if (request.content_length or 0) > self._caps.body_bytes:
-            raise web.HTTPRequestEntityTooLarge(self._caps.body_bytes)
+        if (request.content_length or 0) > body_bytes:
+            raise web.HTTPRequestEntityTooLarge(body_bytes)
 
     @contextmanager
     def _body_in_time(self, request: web.Request) -> Iterator[None]:
@@ -259,6 +272,10 @@ async def _listen(
         ) from error
 
 
+async def _end(application: web.Application) -> None:
+    application[ENDING].set()
+
+
 async def _unnamed(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = SERVER_NAME
 
@@ -325,7 +342,7 @@ async def open_http(
         probes=PROBES,
         proxies=tuple(ip_network(each, strict=False) for each in config.http.trusted_proxies),
     )
-    server, application = HttpServer(readiness), guarded(place, caps)
+    server, application = HttpServer(readiness), guarded(place, caps, rules=routes.rules)
     server.add_to(application, routes)
     async with open_listener(place, application, caps) as server.port:
         yield server

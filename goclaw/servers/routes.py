@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
-from goclaw.channels.base import Handler
+from goclaw.channels.base import Handler, PathRule
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
@@ -17,6 +17,8 @@ from goclaw.llm.base import ModelWatch
 from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.servers.admission import Admission
 from goclaw.servers.serving import ServingGateway
+from goclaw.store.blobs import Blobs
+from goclaw.store.spending import Spending
 
 
 @record
@@ -40,6 +42,8 @@ class RoutePorts:
     """The daemon's vital signs in numbers (`Vitals.counts`)."""
     model_watches: list[ModelWatch]
     """Told of each request to a model."""
+    blobs: Blobs
+    spending: Spending
 
 
 @record
@@ -48,3 +52,4 @@ class RoutePart:
 
     routes: Callable[[RoutePorts], Sequence[tuple[str, str, Handler]]]
     """Returns method, path and handler of each route; raises ConfigError for what cannot be used."""
+    rules: Sequence[PathRule] = ()

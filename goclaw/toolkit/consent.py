@@ -4,7 +4,7 @@ People are asked through `TurnServices.approve`; right before the call runs the 
 changed since the approval.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from goclaw.core.events import Actor
@@ -21,6 +21,14 @@ DENIED = (
 """The default result of a denied call: a template over the arguments and `tool` that makes a JSON object (the
 DeniedResultTemplate of the Goat design language).
 """
+
+
+def about_refused(tools: Sequence[str]) -> str:
+    """Return the line about the tools whose calls were refused because no person was there to ask; empty: no call."""
+    if not tools:
+        return ""
+    names = ", ".join(dict.fromkeys(tools))
+    return f"Not done, because it needs approval and nobody was there to ask: {names}."
 
 
 @record

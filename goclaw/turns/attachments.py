@@ -89,7 +89,7 @@ class Attachments:
 
         Repeating it after a crash gives the same result: files are fetched again and found in the workspace.
         """
-        images: list[Image] = []
+        images: list[Image] = list(inbound.given.images) if inbound.given else []
         parts: list[Piece] = [*beside, *inbound.pieces]
         for attachment in inbound.attachments:
             try:

@@ -38,6 +38,11 @@ class Hooking:
         """Whether an answer is shown only when the hooks have seen it whole."""
         return "message_out" in self.hooks.points
 
+    @property
+    def judges_messages(self) -> bool:
+        """Whether the hooks look at what comes in."""
+        return "message_in" in self.hooks.points
+
     async def heard(self, inbound: Inbound, message: UserMessage) -> UserMessage:
         """Return a person's message with its attachments, after the hooks.
 

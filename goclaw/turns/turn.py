@@ -36,6 +36,7 @@ from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
 from goclaw.turns.answers import cut_line, is_cut, log_answer, masked
+from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 
 log = logging.getLogger(__name__)
@@ -96,19 +97,33 @@ class TurnRun:
         await self._hear(self._user_message)
 
     async def _hear(self, message: Callable[[Inbound], Awaitable[UserMessage]]) -> None:
-        inbound = self._turn.inbound
+        inbound, earlier = self._turn.inbound, self._earlier()
 
         def kept(step: Step[UserMessage]) -> None:
             self._heard = True
-            self._keep(step, step.value, inbound)
+            if not step.replayed:
+                for row, each in zip(step.rows, earlier, strict=False):
+                    self._window.append(shown(StoredMessage(row, each.turn, each.message, each.at, each.sender)))
+            self._keep(step, step.value, inbound, behind=len(earlier))
 
         await self._turn.step(
             "user",
             lambda: message(inbound),
             _USER,
-            rows=lambda message: self._user_rows("user", message, inbound),
+            rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows("user", message, inbound)],
             kept=kept,
         )
+
+    def _earlier(self) -> list[StoredMessage]:
+        """Return the conversation that a program sent with its message, without row numbers."""
+        inbound, at = self._turn.inbound, self._services.now()
+        given = None if self._services.hooks.judges_messages else inbound.given
+        turn = f"{inbound.id}{EARLIER_TURN}"
+        return [StoredMessage(0, turn, message, at, inbound.actor.key) for message in messages_of(given)]
+
+    def _earlier_rows(self, earlier: Sequence[StoredMessage]) -> list[BoundStatement]:
+        origins = (Origin(self._session, each.turn, "earlier", each.at, each.sender) for each in earlier)
+        return [row for each, origin in zip(earlier, origins, strict=True) for row in rows_of(each.message, origin)]
 
     async def _join(self, inbound: Inbound) -> bool:
         """Take a message in that came while the turn ran; False: a hook does not let it in."""
@@ -313,7 +328,8 @@ class TurnRun:
 
     async def _user_message(self, inbound: Inbound) -> UserMessage:
         self._go_on()
-        beside = self._services.carrying.pieces(inbound.actor.key)
+        earlier = pieces_of(inbound) if self._services.hooks.judges_messages else ()
+        beside = [*earlier, *self._services.carrying.pieces(inbound.actor.key)]
         return await self._services.hooks.heard(inbound, await self._services.received(inbound, beside))
 
     async def _words(self, inbound: Inbound) -> UserMessage:
@@ -412,11 +428,16 @@ class TurnRun:
             case _:
                 pass
 
-    def _keep(self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "") -> None:
-        """Add a message that was just stored to the window, and publish it to clients."""
+    def _keep(
+        self, step: Step[Any], message: Message, inbound: Inbound | None = None, *, joined: str = "", behind: int = 0
+    ) -> None:
+        """Add a message that was just stored to the window, and publish it to clients.
+
+        `behind`: the number of rows that its step wrote before it.
+        """
         if step.replayed:
             return
-        row, at = step.rows[0], self._services.now()
+        row, at = step.rows[behind], self._services.now()
         sender, context = _speaker(inbound, message)
         self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))

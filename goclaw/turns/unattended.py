@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goclaw.core.events import LOCAL, NOTHING_TO_SAY, Delivery, Inbound, Outcome, root_session
+from goclaw.toolkit.consent import about_refused
 
 SAID = ":said"
 """Suffix of the id of the text that says a turn's result in another session."""
@@ -39,20 +40,15 @@ class UnattendedPort:
 
     async def told(self, inbound: Inbound, outcome: Outcome, text: str, refused: Sequence[str], cost: float) -> str:
         """Return what the person is told of a turn that ended; empty: nothing, or it is said in another session."""
+        if inbound.unattended and inbound.unattended.awaited:
+            return "\n\n".join(filter(None, (text, about_refused(refused))))
         besides = await self.ended(inbound, outcome, text, cost or None)
         if besides is None:
             return ""
         said = "" if outcome.went_well and text.strip() == NOTHING_TO_SAY else text
-        words = "\n\n".join(filter(None, (said, _about_refused(refused), besides)))
+        words = "\n\n".join(filter(None, (said, about_refused(refused), besides)))
         home = root_session(inbound.session)
         if words and inbound.address.channel == LOCAL and home != inbound.session:
             await self.say(replace(inbound, id=f"{inbound.id}{SAID}", session=home, text=words, foreign=()))
             return ""
         return words
-
-
-def _about_refused(refused: Sequence[str]) -> str:
-    if not refused:
-        return ""
-    names = ", ".join(dict.fromkeys(refused))
-    return f"Not done, because it needs approval and nobody was there to ask: {names}."

@@ -11,7 +11,7 @@ import pytest
 
 from goclaw.agent.prompt import envelope
 from goclaw.core.clock import SteppedClock
-from goclaw.core.events import Actor, Address, Inbound
+from goclaw.core.events import Actor, Address, Inbound, session_of_program
 from goclaw.core.messages import AssistantMessage, Foreign, ToolCall, ToolResult, UserMessage
 from goclaw.core.supervise import background
 from goclaw.memory.index import talk
@@ -288,6 +288,15 @@ def test_a_speaker_has_the_name_that_the_model_was_told(name: str, told: str) ->
 def test_whoever_has_no_name_is_called_by_the_key() -> None:
     assert said_of(row(sender=ANNA), ECHOES).speaker == ANNA
     assert said_of(row(sender=ANNA, context="<context>anything</context>"), ECHOES).speaker == ANNA
+
+
+@pytest.mark.promise("P-openai-forgotten")
+@pytest.mark.parametrize("role", ["user", "assistant", "tool_result"])
+@pytest.mark.parametrize("session", ["{}", "{}/agent:1a2b"])
+def test_nothing_of_a_program_s_request_is_found(role: str, session: str) -> None:
+    program = session.format(session_of_program("telegram:5", "0123456789ab"))
+    said = FeedRow(1, program, "t", role, "My colour is blue", 100.0, sender=ANNA, name="exec")
+    assert said_of(said, ECHOES).text == ""
 
 
 def test_the_agent_a_tool_and_an_agents_task_are_nobodys_words() -> None:

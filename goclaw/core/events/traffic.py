@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
-from goclaw.core.messages import Foreign, Provenance
+from goclaw.core.messages import Foreign, Image, Provenance
 from goclaw.core.records import record
 
 LOCAL = "local"
@@ -19,6 +19,11 @@ AGENT_TURN = ":agent:"
 with a colon, too."""
 
 
+PROGRAM_MARK = f"{AGENT_MARK}program."
+"""In the key of a session that a program's request makes, follows the session of its user. Memory keeps nothing of it:
+the program has the conversation, and sends it again with every request."""
+
+
 def turn_of_agent(turn: str, agent: str) -> str:
     """Return the turn of an agent that was started in `turn`."""
     return f"{turn}{AGENT_TURN}{agent}"
@@ -27,6 +32,11 @@ def turn_of_agent(turn: str, agent: str) -> str:
 def session_of_agent(session: str, agent: str) -> str:
     """Return the session of an agent that was started from `session`."""
     return f"{session}{AGENT_MARK}{agent}"
+
+
+def session_of_program(session: str, request: str) -> str:
+    """Return the session of a program's request, for the user of `session`."""
+    return f"{session}{PROGRAM_MARK}{request}"
 
 
 def root_session(session: str) -> str:
@@ -131,6 +141,27 @@ class Unattended:
     """Time that the turn may take; None: the agent's limit."""
     asked: bool = False
     """Whether a person ordered it or set its very time: quiet hours do not hold its result back."""
+    awaited: bool = False
+    """Whether a program made it that waits for the answer: it gets that as it is, and nobody else is told."""
+
+
+@record
+class Earlier:
+    """A message of a conversation that a program keeps. It has no tool calls or results, so none can be forged."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@record
+class Given:
+    """The things that a program sends with a message."""
+
+    earlier: tuple[Earlier, ...] = ()
+    """The conversation before the message, oldest first; for a session without messages only."""
+    images: tuple[Image, ...] = ()
+    """Pictures of the message, in the blob store."""
 
 
 NOTHING_TO_SAY = "HEARTBEAT_OK"
@@ -164,6 +195,8 @@ class Inbound:
     """Set if it is not addressed to the agent."""
     unattended: Unattended | None = None
     """Set if no person sent it."""
+    given: Given | None = None
+    """Set if a program sent more than a text."""
 
     @property
     def pieces(self) -> Iterator[tuple[str, str, Provenance | None]]:

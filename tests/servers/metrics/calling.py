@@ -16,17 +16,15 @@ from goclaw.channels.base import Routes
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.health.readiness import Readiness
-from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelWatch
 from goclaw.llm.chain import ModelChain
-from goclaw.servers.admission import Admission
 from goclaw.servers.http import open_http
-from goclaw.servers.routes import RoutePart, RoutePorts
-from goclaw.servers.terminals import REMOTE_ENTRY
+from goclaw.servers.routes import RoutePart
 from goclaw.specs import SideEffect
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from tests.harness import Answer, Core, World
 from tests.parts import GivenModels
+from tests.servers.route_ports import route_ports
 
 ANN = User("memory:here", "Ann")
 ROOT = User("tui:root", "Root", roles=frozenset({"admin"}))
@@ -103,24 +101,7 @@ async def site(world: MetricsWorld, core: Core) -> AsyncIterator[Site]:
     part = load(catalog.ROUTES["metrics"], RoutePart)
     audited: list[AuditEntry] = []
     tokens = Tokens(world.config.tokens_path, world.clock)
-    ports = RoutePorts(
-        *(
-            world.config,
-            world.clock,
-            core.sessions.access,
-            world.users,
-            core.engine,
-            core.schedules.quiet,
-            core.gateway,
-        ),
-        Admission(tokens, world.clock, audited.append, REMOTE_ENTRY),
-        audited.append,
-        bus=core.bus,
-        outbox=core.outbox,
-        disk=DiskGauge(world.config, world.clock),
-        counts=lambda: VITALS,
-        model_watches=world.watches,
-    )
+    ports = route_ports(world, core, tokens, audited, counts=lambda: VITALS, model_watches=world.watches)
     routes = Routes()
     routes.added.extend(part.routes(ports))
 

@@ -18,14 +18,12 @@ from goclaw.config.webhooks import IncomingWebhook
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.health.readiness import Readiness
-from goclaw.health.resources import DiskGauge
-from goclaw.servers.admission import Admission
 from goclaw.servers.http import ListenerLimits, open_http
-from goclaw.servers.routes import RoutePart, RoutePorts
-from goclaw.servers.terminals import REMOTE_ENTRY
+from goclaw.servers.routes import RoutePart
 from goclaw.servers.webhooks.credentials import signed
 from goclaw.toolkit.base import Tool
 from tests.harness import Answer, Core, World
+from tests.servers.route_ports import route_ports
 
 SECRET = "a secret of thirty-two characters".replace(" ", "-")
 PATH = "/hooks/ci"
@@ -98,25 +96,7 @@ async def caller(world: World, core: Core, caps: ListenerLimits | None = None) -
     routes = Routes()
     audited: list[AuditEntry] = []
     tokens = Tokens(world.config.tokens_path, world.clock)
-    admission = Admission(tokens, world.clock, audited.append, REMOTE_ENTRY)
-    ports = RoutePorts(
-        *(
-            world.config,
-            world.clock,
-            core.sessions.access,
-            world.users,
-            core.engine,
-            core.schedules.quiet,
-            core.gateway,
-        ),
-        admission,
-        audited.append,
-        bus=core.bus,
-        outbox=core.outbox,
-        disk=DiskGauge(world.config, world.clock),
-        counts=dict,
-        model_watches=[],
-    )
+    ports = route_ports(world, core, tokens, audited)
     routes.added.extend(part.routes(ports))
 
     async def ready() -> Readiness:

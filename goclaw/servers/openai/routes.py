@@ -1,0 +1,212 @@
+"""The paths under `/v1`: who calls is settled here, then what the body wants, then the form of the answer."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from http import HTTPStatus
+
+from aiohttp import web
+
+from goclaw.auth.audit import AuditEntry
+from goclaw.channels.base import Handler, PathRule
+from goclaw.config.listening import OPENAI as PREFIX
+from goclaw.core.events import Actor
+from goclaw.servers.admission import NotAdmitted, shown_token
+from goclaw.servers.connections import network_of
+from goclaw.servers.http import ENDING, HEADERS
+from goclaw.servers.openai.asking import Answered, Asking, Wanted
+from goclaw.servers.openai.completions import Completion
+from goclaw.servers.openai.errors import ApiError, bad_request, refused
+from goclaw.servers.openai.models import Models
+from goclaw.servers.openai.places import Place, Places, Program
+from goclaw.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parsed
+from goclaw.servers.openai.responses import Response, named_by
+from goclaw.servers.openai.streaming import EventStream, Form, stream
+from goclaw.servers.routes import RoutePart, RoutePorts
+from goclaw.servers.terminals import REMOTE_ENTRY
+
+log = logging.getLogger(__name__)
+
+SESSION, IDEMPOTENCY_KEY = "X-GoClaw-Session", "Idempotency-Key"
+MAX_BODY = 12 << 20
+"""Bytes of a request: a conversation with some photographs."""
+LARGE_BODY = 64 << 10
+"""Bytes from which on a body is read in a thread."""
+MAX_KEY = 255
+AT_ONCE = 16
+"""Requests of one token at work at the same time."""
+HARD_TO_READ = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+
+
+class OpenAIRoutes:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts) -> None:
+        self._ports = ports
+        self._places = Places(ports)
+        self._asking = Asking(ports, self._places)
+        self._models = Models(ports.config, ports.access, ports.clock.now())
+        self._at_work: Counter[str] = Counter()
+
+    def routes(self) -> Sequence[tuple[str, str, Handler]]:
+        """Return the routes with their handlers."""
+        return [
+            ("GET", f"{PREFIX}models", partial(self._handle, self._list)),
+            ("GET", f"{PREFIX}models/{{name}}", partial(self._handle, self._one)),
+            ("POST", f"{PREFIX}chat/completions", partial(self._handle, self._complete)),
+            ("POST", f"{PREFIX}responses", partial(self._handle, self._respond)),
+        ]
+
+    async def _handle(
+        self,
+        handler: Callable[[web.Request, Program], Awaitable[web.StreamResponse]],
+        request: web.Request,
+    ) -> web.StreamResponse:
+        """Admit the caller, and answer errors in the protocol's shape."""
+        try:
+            program = await self._admit(request)
+            with self._counted(program):
+                return await handler(request, program)
+        except ApiError as error:
+            return error.response()
+
+    async def _admit(self, request: web.Request) -> Program:
+        if request.query_string:
+            raise bad_request("no query is taken: a token belongs into the header Authorization", code="no_query")
+        try:
+            name, token = await self._ports.admission.admit(shown_token(request), network_of(request.remote or ""))
+        except NotAdmitted as refusal:
+            code = "invalid_api_key" if refusal.status is HTTPStatus.UNAUTHORIZED else "rate_limit_exceeded"
+            raise ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers) from None
+        program = Program(name, token, Actor(token.user, REMOTE_ENTRY, name=token.user))
+        if rule := self._places.objection(program):
+            entry = AuditEntry("client.attach", name, program.actor, request.remote or "", allowed=False, rule=rule)
+            self._ports.audit(entry)
+            raise ApiError(HTTPStatus.FORBIDDEN, f"the user of this token may not do this: {rule}")
+        return program
+
+    @contextmanager
+    def _counted(self, program: Program) -> Iterator[None]:
+        if self._at_work[program.name] >= AT_ONCE:
+            words = f"{AT_ONCE} requests with this token are at work already"
+            raise ApiError(
+                HTTPStatus.TOO_MANY_REQUESTS, words, code="rate_limit_exceeded", headers={"Retry-After": "1"}
+            )
+        self._at_work[program.name] += 1
+        try:
+            yield
+        finally:
+            self._at_work[program.name] -= 1
+            if not self._at_work[program.name]:
+                del self._at_work[program.name]
+
+    async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
+        listed = {"object": "list", "data": self._models.listed(program.actor)}
+        return web.json_response(listed, headers=HEADERS)
+
+    async def _one(self, request: web.Request, program: Program) -> web.StreamResponse:
+        return web.json_response(self._models.one(program.actor, request.match_info["name"]), headers=HEADERS)
+
+    async def _complete(self, request: web.Request, program: Program) -> web.StreamResponse:
+        body = await self._body(request, ChatRequest)
+        key, session = _header(request, IDEMPOTENCY_KEY), _header(request, SESSION)
+        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        if session:
+            place, turn = await self._places.kept(program, session, key)
+        else:
+            place, turn = self._places.fresh(program, key)
+        include_usage = body.stream_options is not None and body.stream_options.include_usage
+        form = Completion(turn, body.model, self._ports.clock.now(), include_usage=include_usage)
+        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        return await self._reply(request, wanted, form)
+
+    async def _respond(self, request: web.Request, program: Program) -> web.StreamResponse:
+        body = await self._body(request, ResponsesRequest)
+        agent, asked = self._models.agent(program.actor, body.model), body.asked()
+        place, turn = await self._place_of(request, program, body)
+        form = Response(turn, place, body.model, self._ports.clock.now(), body.previous_response_id)
+        wanted = self._wanted(request, program, (place, turn), asked, agent, live=bool(body.stream))
+        return await self._reply(request, wanted, form)
+
+    async def _place_of(self, request: web.Request, program: Program, body: ResponsesRequest) -> tuple[Place, str]:
+        """Return the session and the turn of a request to /v1/responses."""
+        key, header = _header(request, IDEMPOTENCY_KEY), _header(request, SESSION)
+        named = {"conversation": body.conversation_id, SESSION: header}
+        wanted = {name: value for name, value in named.items() if value}
+        if len(wanted) + bool(body.previous_response_id) > 1:
+            raise bad_request(f"send one of `conversation`, `previous_response_id` and {SESSION}", "conversation")
+        if wanted:
+            ((name, session),) = wanted.items()
+            return await self._places.kept(program, session, key, name)
+        if not body.previous_response_id:
+            return self._places.fresh(program, key)
+        return await self._after(program, body.previous_response_id, key)
+
+    async def _after(self, program: Program, previous: str, key: str) -> tuple[Place, str]:
+        """Return the session of an earlier response, and the turn of the request that goes on there."""
+        param = "previous_response_id"
+        before, session = named_by(previous)
+        try:
+            place, turn = await self._places.kept(program, session, key, param)
+        except ApiError:
+            place, turn = None, ""
+        last = await self._places.last_turn(place.session) if place else ""
+        if place is None or not last:
+            words = f"there is no response {previous[:100]!r} of yours"
+            raise ApiError(HTTPStatus.NOT_FOUND, words, param=param, code="previous_response_not_found")
+        if last not in (before, turn):
+            raise bad_request("its conversation has gone on since: only the latest response is followed", param)
+        return place, turn
+
+    async def _body(self, request: web.Request, kind: type[RequestT]) -> RequestT:
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise ApiError(HARD_TO_READ, "send the body without a Content-Encoding")
+        raw = await request.read()
+        return await asyncio.to_thread(parsed, kind, raw) if len(raw) > LARGE_BODY else parsed(kind, raw)
+
+    def _wanted(
+        self,
+        request: web.Request,
+        program: Program,
+        placed: tuple[Place, str],
+        asked: Asked,
+        agent: str,
+        *,
+        live: bool,
+    ) -> Wanted:
+        def gone() -> bool:
+            return request.transport is None or request.transport.is_closing()
+
+        progress = live and self._ports.config.openai.progress
+        return Wanted(program, *placed, asked, agent, progress, live, gone, request.app[ENDING].is_set)
+
+    async def _reply(self, request: web.Request, wanted: Wanted, form: Form) -> web.StreamResponse:
+        headers = {SESSION: wanted.place.session} if wanted.place.is_kept else {}
+        async with aclosing(self._asking.answer(wanted)) as pieces:
+            if wanted.live:
+                return await stream(EventStream(request, headers), form, pieces, self._ports.clock)
+            said: list[str] = []
+            async for piece in pieces:
+                if isinstance(piece, Answered):
+                    body = form.whole("".join(said), piece)
+                    return web.json_response(body, headers={**HEADERS, **headers})
+                said.append(piece.text)
+        raise ConnectionResetError  # the caller is gone
+
+
+def _header(request: web.Request, name: str) -> str:
+    """Return the value of a header, or empty: two of them may be read as one by a proxy and as the other by us."""
+    found = request.headers.getall(name, [])
+    if len(found) > 1 or any(not each or len(each) > MAX_KEY or not each.isprintable() for each in found):
+        raise bad_request(f"{name} should have one value of at most {MAX_KEY} printable characters", name)
+    return found[0] if found else ""
+
+
+def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
+    return OpenAIRoutes(ports).routes()
+
+
+OPENAI = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refused),))

@@ -1,0 +1,66 @@
+"""docs/openai.md: every example is carried out on a listener."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from goclaw.auth.users import User
+from goclaw.config.schema import Config
+from tests.docs.pages import Block, pages
+from tests.harness import Answer
+from tests.servers.openai.calling import Service, service, world_with
+
+(PAGE,) = (page for page in pages() if page.name == "docs/openai.md")
+BASE = "http://127.0.0.1:8137"
+ANN = User("tui:ann", "Ann")
+
+
+def examples(language: str) -> list[Block]:
+    return [block for block in PAGE.blocks() if block.language == language]
+
+
+def here(served: Service, text: str) -> str:
+    """The example with the listener's port and a token."""
+    assert BASE in text
+    return text.replace(BASE, served.url).replace("$TOKEN", served.secret(ANN.key))
+
+
+@pytest.mark.parametrize("number", range(2))
+async def test_the_python_examples_run(tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(examples("python")) == 2
+    world = world_with(tmp_path, *(Answer("Blue.") for _ in range(3)), users=(ANN,))
+    async with world.running() as core, service(world, core) as served:
+        monkeypatch.setitem(os.environ, "TOKEN", served.secret(ANN.key))
+        code = compile(here(served, examples("python")[number].text), PAGE.name, "exec")
+        said: list[str] = []
+        names = {"print": lambda text, end="\n": said.append(text + end)}
+        await asyncio.to_thread(exec, code, names)
+        await core.settled()
+    assert "".join(said).strip() == ("Blue." if number == 0 else "Blue.\nBlue.")
+
+
+async def test_the_commands_run(tmp_path: Path) -> None:
+    world = world_with(tmp_path, Answer("Half."), users=(ANN,))
+    lines = [line for block in examples("sh") for line in block.text.splitlines() if line.startswith("curl ")]
+    async with world.running() as core, service(world, core) as served:
+        said = []
+        for line in lines:
+            command = shlex.split(here(served, line))
+            done = await asyncio.to_thread(
+                subprocess.run, command, capture_output=True, text=True, timeout=30, check=True
+            )
+            said.append(done.stdout)
+    assert len(said) == 2 and '"goclaw"' in said[0] and '"Half."' in said[1]
+
+
+def test_the_configuration_is_one() -> None:
+    ours, librechat = (yaml.safe_load(block.text) for language in ("yaml", "yml") for block in examples(language))
+    config = Config.model_validate(ours)
+    assert config.http.openai and config.http.public_url
+    (endpoint,) = librechat["endpoints"]["custom"]
+    assert endpoint["baseURL"] == f"{BASE}/v1" and BASE.endswith(str(config.http.port))

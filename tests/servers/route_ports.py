@@ -1,0 +1,43 @@
+"""The services of routes on a listener, of a running core."""
+
+from collections.abc import Callable, Mapping
+
+from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import Tokens
+from goclaw.health.resources import DiskGauge
+from goclaw.llm.base import ModelWatch
+from goclaw.servers.admission import Admission
+from goclaw.servers.routes import RoutePorts
+from goclaw.servers.terminals import REMOTE_ENTRY
+from tests.harness import Core, World
+
+
+def route_ports(
+    world: World,
+    core: Core,
+    tokens: Tokens,
+    audited: list[AuditEntry],
+    *,
+    counts: Callable[[], Mapping[str, float]] = dict,
+    model_watches: list[ModelWatch] | None = None,
+) -> RoutePorts:
+    """Return the ports that the daemon would give; what is audited goes to `audited`."""
+    sessions = core.sessions
+    return RoutePorts(
+        config=world.config,
+        clock=world.clock,
+        access=sessions.access,
+        users=world.users,
+        engine=core.engine,
+        quiet=core.schedules.quiet,
+        gateway=core.gateway,
+        admission=Admission(tokens, world.clock, audited.append, REMOTE_ENTRY),
+        audit=audited.append,
+        bus=core.bus,
+        outbox=core.outbox,
+        disk=DiskGauge(world.config, world.clock),
+        counts=counts,
+        model_watches=[] if model_watches is None else model_watches,
+        blobs=sessions.ports.environment.blobs,
+        spending=sessions.ports.spending,
+    )
