@@ -1,6 +1,7 @@
 """Who shares a workspace: there, changes of prompt files need an approval (`workspace.approved_files`)."""
 
 from collections.abc import Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from goclaw.auth.users import User, Users
@@ -28,7 +29,8 @@ def users_within(config: Config, users: Sequence[User], folder: Path) -> list[Us
     It is their workspace, or what that shows as `shared/`, or lies in one of these.
     """
     places = places_of(config, users)
-    return [user for user in users if any(lies_inside(folder, place) for place in places[user.key].folders)]
+    inside = cache(partial(lies_inside, folder))  # most have the same place, and each look is one at the disk
+    return [user for user in users if any(map(inside, places[user.key].folders))]
 
 
 def is_shared(config: Config, users: Sequence[User], folder: Path) -> bool:

@@ -1,6 +1,9 @@
 """Where a change of a prompt file needs an approval: whose workspaces lie in each other."""
 
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -38,6 +41,22 @@ def test_a_workspace_is_shared_where_somebody_who_is_no_admin_has_it_beside_othe
     tmp_path: Path, users: list[User], shared: bool
 ) -> None:
     assert is_shared(config(tmp_path), users, tmp_path / "work") is shared
+
+
+def test_the_disk_is_asked_once_for_each_folder_and_not_for_each_user(tmp_path: Path) -> None:
+    people = [user(str(number)) for number in range(1_000)]
+    called = Counter[str]()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        called[frame.f_code.co_name] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = users_within(config(tmp_path), people, tmp_path / "work")
+    finally:
+        sys.setprofile(None)
+    assert len(found) == len(people)
+    assert called["realpath"] == 2, "of the folder, and of the one workspace"
 
 
 @pytest.mark.promise("P-prompt-approved")

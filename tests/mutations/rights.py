@@ -325,7 +325,7 @@ BUGS: list[Bug] = [
         "a user of the folder around a workspace has no part in it",
         "class path: a second way to the same file",
         "goclaw/auth/shared_workspaces.py",
-        "any(lies_inside(folder, place) for place in places[user.key].folders)]",
+        "any(map(inside, places[user.key].folders))]",
         "folder in places[user.key].folders]",
         "tests/auth/test_shared_workspaces.py",
     ),

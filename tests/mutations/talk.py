@@ -233,6 +233,22 @@ BUGS: list[Bug] = [
         "tests/store/test_database.py::test_few_writers_of_a_group_go_on_in_one_round_of_the_loop",
     ),
     bug(
+        "what people see of the tools is forgotten when three hundred talk by turns",
+        "issue 20: a thousand chats hold the event loop up",
+        "goclaw/toolkit/registry.py",
+        "MAX_SHOWN = 2_048",
+        "MAX_SHOWN = 256",
+        "tests/toolkit/test_registry.py::test_a_thousand_people_by_turns_are_judged_once_each",
+    ),
+    bug(
+        "whether a workspace is shared is looked up on the disk for each user",
+        "issue 20: the first message after a start waits 40 ms for a thousand users",
+        "goclaw/auth/shared_workspaces.py",
+        "any(map(inside, places[user.key].folders))]",
+        "any(lies_inside(folder, place) for place in places[user.key].folders)]",
+        "tests/auth/test_shared_workspaces.py::test_the_disk_is_asked_once_for_each_folder_and_not_for_each_user",
+    ),
+    bug(
         "a proxy holds the guard that holds it",
         "issue 20: what a command had waits for the garbage collector",
         "goclaw/net/proxy.py",
