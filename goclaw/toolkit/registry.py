@@ -25,8 +25,8 @@ from goclaw.core.plugins import load
 from goclaw.specs import TOOL_CALL, ToolSpec
 from goclaw.toolkit.base import LateSource, Tool, ToolSource
 
-MAX_SHOWN = 256
-"""Maximum lists of tools that are kept, one for each actor and selection."""
+MAX_SHOWN = 2_048
+"""Maximum lists of tools that are kept, one for each actor and selection; of a kilobyte at most, all of them 2 MB."""
 Input = dict[str, Any]
 """The arguments of a call."""
 _MILLISECONDS = 1_000
@@ -132,7 +132,7 @@ class Registry:
         """Return the tools to show, judged anew when anything has changed that decides. A call is judged by itself."""
         listed = [source.tools() for source in self._sources]
         under = [*self._access.basis, *listed]
-        if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) > MAX_SHOWN:
+        if not same(under, self._shown_under) or not _is_fixed(listed) or len(self._shown) >= MAX_SHOWN:
             self._shown, self._shown_under = {}, under
         key = (actor, *(None if selection is None else tuple(selection) for selection in within))
         if key not in self._shown:

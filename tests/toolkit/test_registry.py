@@ -125,6 +125,15 @@ async def test_what_an_actor_sees_is_judged_once_until_anything_changes_that_dec
     assert access.judged == before + 2, "a call is judged each time"
 
 
+def test_a_thousand_people_by_turns_are_judged_once_each() -> None:
+    people = [Actor(f"telegram:{number}", "telegram", owner=True) for number in range(1_000)]
+    access = CountedAccess(Users({}), Config())
+    known = Registry([Fixed("look")], access)
+    for actor in 3 * people:
+        known.offered_to(actor, planning=False)
+    assert access.judged == len(people)
+
+
 async def test_a_right_that_is_taken_away_is_gone_at_once(tmp_path: Path) -> None:
     file = tmp_path / "users.json"
     file.write_text('{"users": {"telegram:1": {}}}')
