@@ -22,7 +22,7 @@ DayHours = Annotated[str, AfterValidator(_check_hours)]
 
 
 class HeartbeatSettings(Section):
-    """What each person's heartbeat is like; `/heartbeat on` turns it on for the person who sends it."""
+    """The settings of each person's heartbeat; `/heartbeat on` turns it on for the person who sends it."""
 
     every: Annotated[Duration, Field(ge=60, le=86_400)] = Field(
         1800.0, description="How often it runs, counted from the beginning of the active hours."

@@ -137,7 +137,7 @@ class HttpSettings(Section):
 
 
 class OpenAISettings(Section):
-    """What programs get at `/v1` (`http.openai`)."""
+    """The answers that programs get at `/v1` (`http.openai`)."""
 
     progress: bool = Field(
         True, description="Whether thinking and the use of tools are streamed, as the model's reasoning."

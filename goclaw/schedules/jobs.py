@@ -8,7 +8,7 @@ from goclaw.core.records import record
 from goclaw.schedules.recurrence import AnyRecurrence
 
 CatchUp = Literal["last", "all", "none"]
-"""What becomes of runs that were missed while the daemon was off: the last one runs, all do, or none."""
+"""Handling of runs that were missed while the daemon was off: the last one runs, all do, or none."""
 
 SessionChoice = Literal["fresh", "same"]
 """A task's session: a new one for each run, or the one that the job was made in."""
@@ -43,7 +43,7 @@ class TaskOptions:
 
 @record
 class Job:
-    """What is due, when, for whom and whereto."""
+    """An action with its times, its person and its destination."""
 
     name: str
     """Unique among all jobs: letters, digits, `-` and `_`."""
@@ -83,7 +83,7 @@ class StoredJob:
     next: float | None
     """The next due time in epoch seconds; None unless it is active."""
     running: str
-    """The turn of its run that has not ended; empty: there is none."""
+    """The turn of its run that has not ended; empty: no run is open."""
     failures: int
     """Failed runs since the last one that went well."""
     note: str

@@ -77,7 +77,7 @@ async def carried_out_for_agent(schedules: Schedules, inbound: Inbound, order: S
 
 
 async def made(schedules: Schedules, inbound: Inbound, order: ScheduleOrder, *, by_agent: bool = False) -> str:
-    """Store a schedule and return what is said of it: its weekday, date, time and zone; raises as `Schedules.make`.
+    """Store a schedule and return the answer: its weekday, date, time and zone; raises as `Schedules.make`.
 
     A person without a time zone is asked for it the first time.
     """

@@ -18,7 +18,7 @@ _SHOWN_NOTE = 80
 
 @record
 class Overview:
-    """What a status says of schedules."""
+    """The schedules' part of a status."""
 
     lines: Sequence[tuple[str, str]] = ()
     """For people: name and text."""

@@ -27,7 +27,7 @@ class Recurrence(Protocol):
     """When a job is due."""
 
     def after(self, moment: float) -> float | None:
-        """Return the first due time later than a moment, both in epoch seconds; None: there is none any more."""
+        """Return the first due time later than a moment, both in epoch seconds; None: it was the last one."""
         ...
 
     @property
@@ -117,7 +117,7 @@ class Cron:
 
 
 AnyRecurrence = Once | Interval | Beat | Cron
-"""What a job stores."""
+"""The stored form, for a job."""
 
 
 def interval(text: str, anchor: float, zone: str = "") -> Interval:

@@ -1,4 +1,4 @@
-"""What people and agents ask of schedules, with the rights of the person who asks.
+"""Requests about schedules by people and agents, with the rights of the person who asks.
 
 A person sees and changes their own jobs, an admin those of all. A job from the configuration is removed there alone.
 """

@@ -270,7 +270,7 @@ class ScheduleRows:
         return next(iter(await self.runs(job, 1)), None)
 
     async def last_id(self) -> int:
-        """Return the highest id of a job; 0: there is none."""
+        """Return the highest id of a job; 0 without jobs."""
         return int((await self._database.read(_LAST_ID()))[0][0])
 
     async def spent(self, job: int, since: float) -> float:

@@ -29,7 +29,7 @@ from goclaw.store.database import BoundStatement
 log = logging.getLogger(__name__)
 
 LATE_SECONDS = 60.0
-"""A run that begins later than this was missed, and `catch_up` says what becomes of it."""
+"""A run that begins later than this was missed, and `catch_up` decides about it."""
 AT_ONCE = 100
 """Due jobs taken from the database at a time."""
 FIRST_PAUSE, MAX_PAUSE = 60.0, 24 * 3600.0

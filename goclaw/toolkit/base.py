@@ -170,7 +170,7 @@ class ToolContext:
         return await self.port.services.command(text)
 
     async def schedule(self, order: ScheduleOrder) -> str:
-        """Carry out an order about the schedules of the acting person; return what has come of it, in words.
+        """Carry out an order about the schedules of the acting person; return the outcome in words.
 
         Raises:
             ToolError: it cannot be, or the person may not; the message says why.

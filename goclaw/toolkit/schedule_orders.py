@@ -1,4 +1,4 @@
-"""What people and agents order of the schedules, in their own words: checked and carried out above (`schedules`)."""
+"""Orders about schedules, in the words of people and agents: checked and carried out above (`schedules`)."""
 
 from typing import Literal
 

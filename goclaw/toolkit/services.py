@@ -158,7 +158,7 @@ class TurnServices:
         raise ToolError("there is nobody here who answers commands")
 
     async def schedule(self, order: ScheduleOrder) -> str:
-        """Carry out an order about the schedules of the acting person; return what has come of it."""
+        """Carry out an order about the schedules of the acting person; return the outcome in words."""
         raise ToolError("nothing can be scheduled here: there is no conversation of a person to which it would belong")
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:

@@ -26,7 +26,7 @@ SLASH = re.compile(r"/[a-z]+(?=$| )")
 IN_CLIENT = {"/quit", "/exit"}
 """Typed in the terminal client, and its own."""
 FOLDERS = {"/tmp", "/opt", "/data", "/backups"}
-OF_OTHERS = {"/healthz", "/readyz", "/ws", "/newbot", "/setprivacy", "/deletewebhook"} | FOLDERS
+OF_OTHERS = {"/healthz", "/readyz", "/ws", "/metrics", "/v1", "/newbot", "/setprivacy", "/deletewebhook"} | FOLDERS
 """Commands of @BotFather, methods of the Bot API, folders."""
 SECTIONS = {key.path[0] for key in keys(Config) if len(key.path) == 1}
 KEYS = {key.path for key in keys(Config)}

@@ -124,7 +124,7 @@ class Unattended:
     job: int
     """The row of its job; 0: it has none."""
     name: str
-    """What made it, for people: the schedule's name, `heartbeat`, `webhook NAME`."""
+    """The maker, for people: the schedule's name, `heartbeat`, `webhook NAME`."""
     due: float = 0.0
     """When it was due, in epoch seconds."""
     ask: bool = False

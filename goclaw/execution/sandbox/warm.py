@@ -51,7 +51,7 @@ class WarmBubblewrap:
         self._warm: _Warm | None = None
         self._starting = False
         self._tasks: set[asyncio.Task[None]] = set()
-        """What starts, waits or is being ended."""
+        """Sandboxes that start, wait or are being ended."""
 
     def run(self, command: SandboxCommand, policy: Policy) -> AbstractAsyncContextManager[Process]:
         if _fits(command, policy):
@@ -68,7 +68,7 @@ class WarmBubblewrap:
         self._have_another(command, policy)
 
     async def _taken(self, command: SandboxCommand, policy: Policy, stack: AsyncExitStack) -> BubblewrapProcess | None:
-        """Run the command in the warm sandbox, which `stack` then ends; None: it is unfit, or there is none."""
+        """Run the command in the warm sandbox, which `stack` then ends; None: it is missing or unfit."""
         key = await self._key(command, policy) if self._warm else None
         # Nothing is awaited until it is ours: no other command takes the same one, and its time does not run out.
         warm, self._warm = self._warm, None

@@ -71,7 +71,7 @@ class TurnTimes:
         self._alone_since = now
         """Since when it waits for nothing."""
         self.waits_for: dict[Hashable, float] = {}
-        """What it waits for, and since when."""
+        """The calls that it waits for, and since when."""
 
     def begin(self, what: Hashable, now: float) -> None:
         """Note that it waits for something."""

@@ -119,7 +119,7 @@ class Asking:
         self._awaited: Counter[str] = Counter()
 
     async def answer(self, wanted: Wanted) -> AsyncGenerator[Delta | Answered, None]:
-        """Yield the pieces of the answer, then its end. Close it: only then a turn is stopped that nobody waits for.
+        """Yield the pieces of the answer, then its end. Close it: only then a turn is stopped for which no program waits.
 
         Raises:
             ApiError: the turn may not begin, or has no answer.

@@ -57,7 +57,7 @@ class TurnReader:
         self._link = link
         self._refused: list[str] = []
         self._streamed = ""
-        """What of the present message is out."""
+        """The part of the present message that is out."""
         self._has_text = False
         self._goes_on = False
         """Whether the next message goes on in the middle of a sentence."""

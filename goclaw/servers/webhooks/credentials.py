@@ -34,13 +34,13 @@ class CallFault(Exception):
 
 @record
 class Proof:
-    """What a call shows to prove that its caller knows the secret."""
+    """The proof in a call that its caller knows the secret."""
 
     shown: tuple[str, ...]
     """The secret, or signatures."""
     signs_body: bool = False
     prefix: bytes = b""
-    """What is signed before the body."""
+    """The bytes that are signed before the body."""
 
     def fits(self, secret: str, body: bytes = b"") -> bool:
         """Whether one of them is right, compared in constant time. The body counts only where it is signed."""

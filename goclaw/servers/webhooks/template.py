@@ -122,7 +122,7 @@ class _JsonOnly(ImmutableSandboxedEnvironment):
 
 
 class _Budget:
-    """What the loops of one rendering may still do."""
+    """The rounds that the loops of one rendering have left."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
