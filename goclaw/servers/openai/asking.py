@@ -119,7 +119,7 @@ class Asking:
         self._awaited: Counter[str] = Counter()
 
     async def answer(self, wanted: Wanted) -> AsyncGenerator[Delta | Answered, None]:
-        """Yield the pieces of the answer, then its end. Close it: only then a turn is stopped for which no program waits.
+        """Yield the pieces of the answer, then its end. Closing it stops a turn for which no program waits any more.
 
         Raises:
             ApiError: the turn may not begin, or has no answer.
