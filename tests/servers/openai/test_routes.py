@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import openai
@@ -167,3 +169,9 @@ async def test_a_token_has_a_number_of_requests_at_once(tmp_path: Path) -> None:
         assert (await served.send({}, "/v1/models", method="GET", user="memory:there")).status == 200
         world.script.gate.set()
         assert {content(each) for each in await asyncio.gather(*asking)} == {"Hello."}
+
+
+def test_nothing_of_it_is_loaded_while_it_is_off() -> None:
+    look = "import goclaw.app.running, goclaw.servers.http, sys; print([n for n in sys.modules if '.openai' in n])"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
