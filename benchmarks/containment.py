@@ -4,11 +4,14 @@ import asyncio
 import io
 import mmap
 import os
+import sysconfig
 import tarfile
 import tempfile
 import time
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
+from statistics import median
 
 import psutil
 
@@ -21,15 +24,22 @@ from goclaw.execution.sandbox.select import open_sandbox
 
 COMMANDS = 60
 WARM_UP = 3
-ROUNDS = 3
+ROUNDS = 5
 RESIDENT = 500 << 20
 """Bytes that a daemon may have in memory: what is forked then is copied page by page, unless it is never forked."""
 LOOK_EVERY = 0.001
 """Seconds between two looks at whether the event loop is late."""
 UNPACKED = 10_000
 """Files of an archive."""
-UNPACK, UNPACK_ALL = "-x", "-x --same-permissions --same-owner"
-"""What tar sets of each file: its times; its mode and owner, too, in two more calls of the broker's supervisor."""
+ALL_OF_IT = "-x --same-permissions --same-owner"
+UNPACKINGS = (
+    ("source files", "-xz"),
+    ("source files", "-x"),
+    ("files of 500 bytes", "-x"),
+    ("files of 500 bytes", ALL_OF_IT),
+)
+"""An archive as people have it, and harder ones. Of each file tar sets the times; with `ALL_OF_IT` mode and owner, too,
+in two more calls of the broker's supervisor."""
 PATH = {"PATH": "/usr/bin:/bin"}
 TREE = "trap '' TERM HUP; for n in 1 2 3; do (setsid sleep 1000 &); sleep 1000 & done; echo ready; sleep 1000"
 
@@ -63,19 +73,39 @@ async def unpacking(options: Options) -> list[Figure]:
     """How much longer `tar x` takes in the broker, whose supervisor makes the changes; nothing where it lacks."""
     with tempfile.TemporaryDirectory(prefix="goclaw-bench-") as scratch:
         workspace, files = Path(scratch), options.times(UNPACKED)
-        _pack(workspace / "many.tar", files)
+        contents = {"source files": _source_files(files), "files of 500 bytes": [b"x" * 500] * files}
+        for name, line in UNPACKINGS:
+            _pack(workspace / _archive(name, line), contents[name])
         try:
             async with open_off() as off, open_broker() as broker:
-                times = [await _unpacked((off, broker), workspace, line) for line in (UNPACK, UNPACK_ALL)]
+                times = [
+                    await _unpacked((off, broker), workspace, f"{line} -f {workspace / _archive(name, line)}")
+                    for name, line in UNPACKINGS
+                ]
         except SandboxUnavailable as error:
             print(f"left out, the broker does not work here: {error}")
             return []
-    name = f"`tar x` of {files} files in the broker, times that without a sandbox, best rounds"
-    names = (name, f"{name}; with modes and owners")
+    label = f"`tar {{}}` of {files} {{}} in the broker, times that without a sandbox, medians"
     return [
-        Figure(name, "x", min(found["broker"]) / min(found["off"]), target, detail=_rounded(found))
-        for name, found, target in zip(names, times, (2, None), strict=True)
+        Figure(
+            label.format(line, name),
+            "x",
+            median(found["broker"]) / median(found["off"]),
+            target,
+            detail=_rounded(found),
+        )
+        for (name, line), found, target in zip(UNPACKINGS, times, (2, None, None, None), strict=True)
     ]
+
+
+def _archive(name: str, line: str) -> str:
+    return f"{name.replace(' ', '-')}.tar{'.gz' if 'z' in line else ''}"
+
+
+def _source_files(files: int) -> list[bytes]:
+    """Return the contents of this Python's own source files, in turn, as often as it takes: 9 kB each on average."""
+    found = sorted(path for folder in sysconfig.get_paths().values() for path in Path(folder).rglob("*.py"))
+    return [path.read_bytes() for path, _ in zip(cycle(found), range(files), strict=False)]
 
 
 async def _unpacked(sandboxes: tuple[Sandbox, ...], workspace: Path, line: str) -> dict[str, list[float]]:
@@ -87,7 +117,7 @@ async def _unpacked(sandboxes: tuple[Sandbox, ...], workspace: Path, line: str) 
     for _ in range(ROUNDS):
         for sandbox in sandboxes:
             folder = tempfile.mkdtemp(dir=workspace)
-            times[sandbox.tier].append(await _shell(sandbox, workspace, f"tar -C {folder} {line} -f many.tar"))
+            times[sandbox.tier].append(await _shell(sandbox, workspace, f"tar -C {folder} {line}"))
     return times
 
 
@@ -95,14 +125,13 @@ def _rounded(times: dict[str, list[float]]) -> dict[str, list[int]]:
     return {f"{tier} ms": [round(found) for found in rounds] for tier, rounds in times.items()}
 
 
-def _pack(path: Path, files: int) -> None:
-    content = b"x" * 500
-    with tarfile.open(path, "w") as archive:
-        for number in range(files):
+def _pack(path: Path, bodies: list[bytes]) -> None:
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for number, body in enumerate(bodies):
             entry = tarfile.TarInfo(f"folder{number // 100}/file{number}")
-            entry.size, entry.mode, entry.mtime = len(content), 0o755 if number % 10 == 0 else 0o644, number
+            entry.size, entry.mode, entry.mtime = len(body), 0o755 if number % 10 == 0 else 0o644, number
             entry.uid, entry.gid = os.getuid(), os.getgid()
-            archive.addfile(entry, io.BytesIO(content))
+            archive.addfile(entry, io.BytesIO(body))
 
 
 async def _shell(sandbox: Sandbox, workspace: Path, line: str) -> float:
