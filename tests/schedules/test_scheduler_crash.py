@@ -6,11 +6,15 @@ from typing import Literal
 
 import pytest
 
+from goclaw.auth.users import User
 from goclaw.channels.base import Doubt
+from goclaw.core.events import Actor
 from goclaw.core.messages import AssistantMessage
 from tests.harness import HERE, Answer, Core, World
 from tests.schedules.jobs import HOUR, asleep, hourly, pass_time
 from tests.sessions.looking import unless_dead
+
+ANN = Actor("memory:ann", "memory")
 
 
 async def live(world: World, kind: Literal["message", "task"], die_before: int | None = None) -> int:
@@ -56,3 +60,37 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_a_run(
             assert len(said) == (kind == "message"), where
         unmarked = Counter(heard.delivery.text for heard in world.room.all if heard.doubt is Doubt.NONE)
         assert unmarked["Drink tea."] <= 1 and len(world.texts()) in (1, 2), where
+
+
+async def live_without_the_right(world: World, die_before: int | None = None) -> int:
+    """A life in which a job is due whose maker lost the right before; returns the number of writes."""
+    async with world.running(die_before=die_before) as core:
+        await unless_dead(core, refused(core, world))
+        return core.database.writes
+
+
+async def refused(core: Core, world: World) -> None:
+    if not await core.schedules.of(HERE):
+        await hourly(core, world, actor=ANN, session="memory:ann")
+    await asleep(core)
+    world.users._users = {ANN.key: User(ANN.key, allowed_tools=frozenset({"read"}))}
+    await pass_time(core, world, HOUR)
+
+
+@pytest.mark.promise("P-schedule-once")
+async def test_a_kill_at_any_write_neither_loses_nor_doubles_the_news_that_a_job_is_stopped(tmp_path: Path) -> None:
+    first = tmp_path / "whole"
+    first.mkdir()
+    writes = await live_without_the_right(World(first, [], users=[User(ANN.key)]))
+    assert writes >= 3
+    for number in range(1, writes + 1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        world, where = World(folder, [], users=[User(ANN.key)]), f"killed before write {number} of {writes}"
+        await live_without_the_right(world, die_before=number)
+        await live_without_the_right(world)
+        async with world.running() as core:
+            (stored,) = await core.schedules.of(HERE)
+            assert stored.state == "stopped" and await core.schedules.runs(HERE, "tea") == [], where
+        unmarked = [heard for heard in world.room.all if heard.doubt is Doubt.NONE]
+        assert len(unmarked) <= 1 <= len(world.texts()) <= 2, where
