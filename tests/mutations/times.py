@@ -66,6 +66,15 @@ BUGS: list[Bug] = [
         f"{_RUNS}::test_a_job_whose_maker_lost_the_right_stops_and_says_so",
     ),
     bug(
+        "a job is stopped before the news of it are on disk",
+        "class durability: stopped without a word",
+        _SCHEDULER,
+        "        await say_in_chat(told, self._submit, way, [self._rows.stop(stored, why)])\n",
+        "        await self._rows.write(self._rows.stop(stored, why))\n"
+        "        await say_in_chat(told, self._submit, way)\n",
+        f"{_CRASH}::test_a_kill_at_any_write_neither_loses_nor_doubles_the_news_that_a_job_is_stopped",
+    ),
+    bug(
         "an unattended turn asks a person who is not there",
         "a turn that waits for days",
         "goclaw/turns/agent_services.py",
