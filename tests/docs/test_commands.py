@@ -8,8 +8,9 @@ from tests import house
 from tests.docs.pages import NOT_RUN, SHELL, Block, pages
 from tests.docs.reader import Reader
 
-LANGUAGES = (*SHELL, "chat", "json", "yaml", "python", "toml", "")
-"""What a fence may name: commands, messages to the bot, files that are checked or tried out, and pictures."""
+LANGUAGES = (*SHELL, "chat", "json", "yaml", "yml", "python", "toml", "")
+"""What a fence may name: commands, messages to the bot, files that are checked or tried out, another program's YAML
+(`yml`), and pictures."""
 AT_ONCE = ("README.md", "docs/registries.md")
 """Pages that are carried out for every commit; the others only before a release."""
 SESSIONS = [
