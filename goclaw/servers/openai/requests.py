@@ -21,8 +21,8 @@ MAX_CHARACTERS = 1_000_000
 MAX_MESSAGES = 2_000
 MAX_PICTURES = 20
 _NO_TOOLS = (
-    "the agent works with GoClaw's own tools, and a client's own are not called; leave `{}` out (in Open WebUI: no "
-    "tools for this model)"
+    "the agent works with GoClaw's own tools, and a client's own are not called; leave `{}` out (in Open WebUI: "
+    "Admin Settings, Models, this model, Capabilities, Builtin Tools off)"
 )
 
 RequestT = TypeVar("RequestT", bound="_Request")

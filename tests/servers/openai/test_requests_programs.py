@@ -1,7 +1,8 @@
-"""Requests as Open WebUI and LibreChat send them. Written down from knowledge of these programs (Open WebUI 0.6, whose
-backend passes the browser's body on; LibreChat 0.8, whose agents ask through LangChain), not recorded on a wire.
+"""Requests as Open WebUI and LibreChat send them. Open WebUI's were recorded between it and the daemon; LibreChat's
+(0.8, whose agents ask through LangChain) are written down from knowledge of it.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +11,9 @@ import pytest
 from tests.harness import Answer
 from tests.servers.openai.calling import content, service, streamed, world_with
 
-DOT = "data:image/gif;base64,R0lGODlhAQABAIAAAP///wAAACH5BAEAAAAALAAAAAABAAEAAAICRAEAOw=="
-OPEN_WEBUI: dict[str, Any] = {
-    "stream": True,
-    "model": "goclaw",
-    "messages": [
-        {"role": "system", "content": "You are helpful."},
-        {"role": "user", "content": "Hello"},
-        {"role": "assistant", "content": "Hello! How can I help?"},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "What is in the picture?"},
-                {"type": "image_url", "image_url": {"url": DOT}},
-            ],
-        },
-    ],
-    "stream_options": {"include_usage": True},
-    "temperature": 0.7,
-}
-OPEN_WEBUI_TITLE: dict[str, Any] = {
-    "model": "goclaw",
-    "messages": [{"role": "user", "content": "### Task:\nGenerate a concise, 3-5 word title."}],
-    "stream": False,
-    "max_completion_tokens": 1000,
-}
+RECORDED: dict[str, dict[str, Any]] = json.loads((Path(__file__).parent / "open_webui.json").read_text())
+"""Bodies by what Open WebUI 0.12.4 sent them for; long texts of its own are shortened."""
+TOOLS = RECORDED.pop("tools")
 LIBRECHAT: dict[str, Any] = {
     "model": "goclaw",
     "temperature": 1,
@@ -66,7 +45,7 @@ LIBRECHAT_TITLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("body", [OPEN_WEBUI, OPEN_WEBUI_TITLE, LIBRECHAT, LIBRECHAT_TITLE])
+@pytest.mark.parametrize("body", [*RECORDED.values(), LIBRECHAT, LIBRECHAT_TITLE])
 async def test_what_other_programs_send_is_answered(tmp_path: Path, body: dict[str, Any]) -> None:
     world = world_with(tmp_path, Answer("A fine answer."))
     headers = {"X_OpenWebUI_User_Id": "u", "User_Agent": "x", "Accept": "text/event-stream, application/json"}
@@ -80,9 +59,9 @@ async def test_what_other_programs_send_is_answered(tmp_path: Path, body: dict[s
     assert len(world.script.requests[0].messages) == len(said)
 
 
-async def test_open_webui_s_native_tools_are_refused_by_name(tmp_path: Path) -> None:
-    tool = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+async def test_open_webui_s_own_tools_are_refused_with_the_switch_to_turn(tmp_path: Path) -> None:
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
-        refused = await served.send({**OPEN_WEBUI, "tools": [tool]})
-    assert (refused.status, refused.error["param"]) == (400, "tools") and "Open WebUI" in refused.error["message"]
+        refused = await served.send(TOOLS)
+    assert (refused.status, refused.error["param"]) == (400, "tools")
+    assert "Builtin Tools" in refused.error["message"]
