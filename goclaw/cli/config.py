@@ -77,6 +77,14 @@ def example_() -> None:
     print(example(), end="")
 
 
+@config_app.command("openapi")
+def openapi_() -> None:
+    """Print docs/openapi.json: the HTTP API (`http.api`) for programs that make clients of it."""
+    from goclaw.servers.api.table import document  # its libraries take long
+
+    print(document().decode(), end="")
+
+
 def _section(title: str, lines: Iterable[str]) -> None:
     found = list(lines)
     print(f"{title}:" if found else f"{title}: nothing")

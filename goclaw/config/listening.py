@@ -20,9 +20,11 @@ CLIENTS = "/ws"
 """Path for terminals, with `http.clients`."""
 OPENAI = "/v1/"
 """Begins the paths for programs that speak OpenAI's protocol, with `http.openai`."""
+API = "/api/v1/"
+"""Begins the paths for programs and pages, with `http.api`."""
 METRICS = "/metrics"
 """Path for Prometheus, with `http.metrics`."""
-FOR_TOKENS = ("clients", "metrics", "openai")
+FOR_TOKENS = ("api", "clients", "metrics", "openai")
 """The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
@@ -104,9 +106,9 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     if config.http.enabled is not False and not is_loopback(config.http.host) and not any(credentials(config)):
         yield (
             ("http", "host"),
-            "is not this machine alone, and no credential is set that would keep strangers out (`http.clients`, "
-            "`http.metrics`, `http.openai`, `telegram.mode: webhook`, `webhooks`); leave it at 127.0.0.1 and put "
-            "a reverse proxy before it",
+            "is not this machine alone, and no credential is set that would keep strangers out (`http.api`, "
+            "`http.clients`, `http.metrics`, `http.openai`, `telegram.mode: webhook`, `webhooks`); leave it at "
+            "127.0.0.1 and put a reverse proxy before it",
         )
     for key in FOR_TOKENS:
         if getattr(config.http, key) and config.http.enabled is False:
@@ -149,8 +151,9 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     path = webhook_path(config.telegram)
     if path in taken:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
-    if config.http.openai and path.startswith(OPENAI):
-        yield ("telegram", "webhook", "path"), f"should not begin with {OPENAI}, which `http.openai` has"
+    for switch, prefix in (("api", API), ("openai", OPENAI)):
+        if getattr(config.http, switch) and path.startswith(prefix):
+            yield ("telegram", "webhook", "path"), f"should not begin with {prefix}, which `http.{switch}` has"
 
 
 def public_address(config: Config, port: int = 0) -> str:

@@ -104,8 +104,11 @@ class HttpSettings(Section):
 
     enabled: bool | None = Field(
         None,
-        description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.clients`, "
-        "`http.metrics`, `http.openai`, `webhooks`).",
+        description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.api`, "
+        "`http.clients`, `http.metrics`, `http.openai`, `webhooks`).",
+    )
+    api: bool = Field(
+        False, description="Whether programs and pages may come in at `/api/v1` with a token (docs/api.md)."
     )
     clients: bool = Field(
         False, description="Whether terminals may come in at `/ws` with a token (`goclaw token add`)."

@@ -116,6 +116,7 @@ SERVERS = {
 """Listeners whose libraries are loaded only where the configuration wants them."""
 
 ROUTES = {
+    "api": "goclaw.servers.api.routes:API",
     "metrics": "goclaw.servers.metrics.serving:METRICS",
     "openai": "goclaw.servers.openai.routes:OPENAI",
     "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",

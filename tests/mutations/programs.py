@@ -4,6 +4,7 @@ from tests.mutations.bug import Bug, bug
 
 _ASKING = "goclaw/servers/openai/asking.py"
 _PLACES = "goclaw/servers/openai/places.py"
+_PROGRAMS = "goclaw/servers/programs.py"
 _READING = "goclaw/servers/openai/reading.py"
 _REQUESTS = "goclaw/servers/openai/requests.py"
 _ROUTES = "goclaw/servers/openai/routes.py"
@@ -21,7 +22,7 @@ BUGS: list[Bug] = [
     bug(
         "a key of one user finds another's turn",
         "two programs that count their requests from 1",
-        _PLACES,
+        _PROGRAMS,
         '    named = f"{user}\\n{session}\\n{key}" if key else uuid.uuid4().hex',
         "    named = key or uuid.uuid4().hex",
         f"{_TESTS}/test_places.py::test_a_key_is_one_user_s_in_one_session",
@@ -29,7 +30,7 @@ BUGS: list[Bug] = [
     bug(
         "a request that is sent again is a new turn",
         "a client that repeats what timed out",
-        _PLACES,
+        _PROGRAMS,
         '    named = f"{user}\\n{session}\\n{key}" if key else uuid.uuid4().hex',
         "    named = uuid.uuid4().hex",
         f"{_TESTS}/test_places.py::test_a_request_that_is_sent_again_has_the_same_answer",

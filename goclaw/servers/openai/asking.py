@@ -33,9 +33,10 @@ from goclaw.core.replay_buffer import NOWHERE
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
 from goclaw.servers.openai.errors import NOT_AGAIN, ApiError
-from goclaw.servers.openai.places import Place, Places, Program
+from goclaw.servers.openai.places import Place, Places
 from goclaw.servers.openai.reading import Delta, TurnReader, ended
 from goclaw.servers.openai.requests import Asked, Said
+from goclaw.servers.programs import Program
 from goclaw.servers.routes import RoutePorts
 from goclaw.store.blobs import image_type
 from goclaw.store.spending import Spent

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from goclaw.servers.event_stream import StreamEvent
 from goclaw.servers.openai.asking import Answered
 from goclaw.servers.openai.errors import ApiError
 from goclaw.servers.openai.places import TURN
 from goclaw.servers.openai.reading import Delta
-from goclaw.servers.openai.streaming import StreamEvent
 from goclaw.store.spending import Spent
 
 DONE = "[DONE]"
@@ -39,11 +39,12 @@ class Completion:
     def end(self, end: Answered) -> Sequence[StreamEvent]:
         """Return the last chunks."""
         usage = {**self._body(), "choices": [], "usage": _usage(end.spent)}
-        return [self._chunk({}, _reason(end)), *([("", usage)] if self._include_usage else []), ("", DONE)]
+        counted = [StreamEvent("", usage)] if self._include_usage else []
+        return [self._chunk({}, _reason(end)), *counted, StreamEvent("", DONE)]
 
     def failed(self, error: ApiError) -> Sequence[StreamEvent]:
         """Return the error as clients of OpenAI expect it in a stream."""
-        return [("", error.data())]
+        return [StreamEvent("", error.data())]
 
     def _body(self) -> dict[str, Any]:
         body = {**self._head, "object": "chat.completion.chunk"}
@@ -51,7 +52,7 @@ class Completion:
 
     def _chunk(self, delta: dict[str, str], reason: str | None = None) -> StreamEvent:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
-        return "", {**self._body(), "choices": [choice]}
+        return StreamEvent("", {**self._body(), "choices": [choice]})
 
 
 def _reason(end: Answered) -> str:

@@ -4,33 +4,20 @@ A request without a session has one of its own. The turn's id is made of the use
 `Idempotency-Key`, so that the journal knows a request that is sent again, also after a restart.
 """
 
-import hashlib
 import re
-import uuid
 from http import HTTPStatus
 
-from goclaw.auth.access import own_session
-from goclaw.auth.tokens import Token
-from goclaw.core.events import AGENT_MARK, PROGRAM_MARK, Actor, root_session, session_of_program
+from goclaw.core.events import AGENT_MARK, PROGRAM_MARK, root_session, session_of_program
 from goclaw.core.records import record
 from goclaw.errors import AccessDenied
 from goclaw.servers.openai.errors import ApiError
+from goclaw.servers.programs import Program, Programs, digits_of
 from goclaw.servers.routes import RoutePorts
 
 TURN = "openai:"
 """Begins the ids of turns that programs asked for; 32 hex digits follow."""
 _DIGITS = 12
 _OWN = re.compile(rf"(?P<root>.+?){re.escape(PROGRAM_MARK)}[0-9a-f]{{{_DIGITS}}}")
-
-
-@record
-class Program:
-    """The program that sent a request, as the user of its token."""
-
-    name: str
-    """The token's name."""
-    token: Token
-    actor: Actor
 
 
 @record
@@ -50,23 +37,18 @@ class Place:
 class Places:
     """Finds sessions for programs."""
 
-    def __init__(self, ports: RoutePorts) -> None:
+    def __init__(self, ports: RoutePorts, programs: Programs) -> None:
         self._ports = ports
+        self._programs = programs
 
     def objection(self, program: Program) -> str:
         """Return why a program may not stay; empty: it may."""
-        if said := self._ports.admission.tokens.objection(program.name, program.token):
-            return said
-        decision = self._ports.access.authorize(program.actor, "session.write", self._home(program.actor))
-        return "" if decision.allowed else decision.rule
-
-    def _home(self, actor: Actor) -> str:
-        return self._ports.access.session_for(actor, own_session(actor.key))
+        return self._programs.objection(program)
 
     def fresh(self, program: Program, key: str) -> tuple[Place, str]:
         """Return the session and the turn of a request without a session. `key`: its `Idempotency-Key`, or empty."""
-        digits = _digits(program.actor.key, "", key)
-        session = session_of_program(self._home(program.actor), digits[:_DIGITS])
+        digits = digits_of(program.actor.key, "", key)
+        session = session_of_program(self._programs.home(program.actor), digits[:_DIGITS])
         return Place(session, is_kept=False), f"{TURN}{digits}"
 
     async def kept(self, program: Program, session: str, key: str, param: str | None = None) -> tuple[Place, str]:
@@ -92,14 +74,9 @@ class Places:
             raise unknown
         if found and not await self.last_turn(name):
             raise unknown
-        return Place(name, is_kept=True), f"{TURN}{_digits(program.actor.key, name, key)}"
+        return Place(name, is_kept=True), f"{TURN}{digits_of(program.actor.key, name, key)}"
 
     async def last_turn(self, session: str) -> str:
         """Return the turn of a session's last row; empty: it has none."""
         rows = await self._ports.gateway.history(session)  # the last row alone may be a call without its answer
         return rows[-1].turn if rows else ""
-
-
-def _digits(user: str, session: str, key: str) -> str:
-    named = f"{user}\n{session}\n{key}" if key else uuid.uuid4().hex
-    return hashlib.sha256(named.encode(errors="replace")).hexdigest()[:32]

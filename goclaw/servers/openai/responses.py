@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from goclaw.servers.event_stream import StreamEvent
 from goclaw.servers.openai.asking import Answered
 from goclaw.servers.openai.errors import ApiError
 from goclaw.servers.openai.places import TURN, Place
 from goclaw.servers.openai.reading import Delta
-from goclaw.servers.openai.streaming import StreamEvent
 from goclaw.store.spending import Spent
 
 _ID = re.compile(r"resp_([0-9a-f]{32})((?:[0-9a-f]{2}){1,400})")
@@ -104,7 +104,7 @@ class Response:
     def _event(self, name: str, data: dict[str, Any]) -> StreamEvent:
         event = {"type": name, "sequence_number": self._number, **data}
         self._number += 1
-        return name, event
+        return StreamEvent(name, event)
 
     def _item_id(self) -> str:
         return f"{'msg' if self._kind == 'text' else 'rs'}_{self._digits}{len(self._items)}"

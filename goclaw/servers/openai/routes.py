@@ -2,31 +2,28 @@
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
 
-from goclaw.auth.audit import AuditEntry
 from goclaw.channels.base import Handler, PathRule
 from goclaw.config.listening import OPENAI as PREFIX
-from goclaw.core.events import Actor
-from goclaw.servers.admission import NotAdmitted, shown_token
-from goclaw.servers.connections import network_of
+from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.event_stream import EventStream
 from goclaw.servers.http import ENDING, HEADERS
 from goclaw.servers.openai.asking import Answered, Asking, Wanted
 from goclaw.servers.openai.completions import Completion
 from goclaw.servers.openai.errors import ApiError, bad_request, refused
 from goclaw.servers.openai.models import Models
-from goclaw.servers.openai.places import Place, Places, Program
+from goclaw.servers.openai.places import Place, Places
 from goclaw.servers.openai.requests import Asked, ChatRequest, RequestT, ResponsesRequest, parsed
 from goclaw.servers.openai.responses import Response, named_by
-from goclaw.servers.openai.streaming import EventStream, Form, stream
+from goclaw.servers.openai.streaming import Form, stream
+from goclaw.servers.programs import Program, Programs
 from goclaw.servers.routes import RoutePart, RoutePorts
-from goclaw.servers.terminals import REMOTE_ENTRY
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +33,8 @@ MAX_BODY = 12 << 20
 LARGE_BODY = 64 << 10
 """Bytes from which on a body is read in a thread."""
 MAX_KEY = 255
-AT_ONCE = 16
-"""Requests of one token at work at the same time."""
 HARD_TO_READ = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
+_CODES = {HTTPStatus.UNAUTHORIZED: "invalid_api_key", HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded"}
 
 
 class OpenAIRoutes:
@@ -46,10 +42,10 @@ class OpenAIRoutes:
 
     def __init__(self, ports: RoutePorts) -> None:
         self._ports = ports
-        self._places = Places(ports)
+        self._programs = Programs(ports.admission, ports.access, ports.audit, ports.clock)
+        self._places = Places(ports, self._programs)
         self._asking = Asking(ports, self._places)
         self._models = Models(ports.config, ports.access, ports.clock.now())
-        self._at_work: Counter[str] = Counter()
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
         """Return the routes with their handlers."""
@@ -68,40 +64,18 @@ class OpenAIRoutes:
         """Admit the caller, and answer errors in the protocol's shape."""
         try:
             program = await self._admit(request)
-            with self._counted(program):
+            with self._programs.counted(program):
                 return await handler(request, program)
+        except NotAdmitted as refusal:
+            code = _CODES.get(refusal.status)
+            return ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers).response()
         except ApiError as error:
             return error.response()
 
     async def _admit(self, request: web.Request) -> Program:
         if request.query_string:
             raise bad_request("no query is taken: a token belongs into the header Authorization", code="no_query")
-        try:
-            name, token = await self._ports.admission.admit(shown_token(request), network_of(request.remote or ""))
-        except NotAdmitted as refusal:
-            code = "invalid_api_key" if refusal.status is HTTPStatus.UNAUTHORIZED else "rate_limit_exceeded"
-            raise ApiError(refusal.status, str(refusal), code=code, headers=refusal.headers) from None
-        program = Program(name, token, Actor(token.user, REMOTE_ENTRY, name=token.user))
-        if rule := self._places.objection(program):
-            entry = AuditEntry("client.attach", name, program.actor, request.remote or "", allowed=False, rule=rule)
-            self._ports.audit(entry)
-            raise ApiError(HTTPStatus.FORBIDDEN, f"the user of this token may not do this: {rule}")
-        return program
-
-    @contextmanager
-    def _counted(self, program: Program) -> Iterator[None]:
-        if self._at_work[program.name] >= AT_ONCE:
-            words = f"{AT_ONCE} requests with this token are at work already"
-            raise ApiError(
-                HTTPStatus.TOO_MANY_REQUESTS, words, code="rate_limit_exceeded", headers={"Retry-After": "1"}
-            )
-        self._at_work[program.name] += 1
-        try:
-            yield
-        finally:
-            self._at_work[program.name] -= 1
-            if not self._at_work[program.name]:
-                del self._at_work[program.name]
+        return await self._programs.admit(request)
 
     async def _list(self, _: web.Request, program: Program) -> web.StreamResponse:
         listed = {"object": "list", "data": self._models.listed(program.actor)}

@@ -1,31 +1,21 @@
 """A listener with `/v1` on the core of the daemon, and the programs that call it."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 from openai import AsyncOpenAI
 
-from goclaw.auth.audit import AuditEntry
-from goclaw.auth.tokens import Tokens, add_token, revoke_token
 from goclaw.auth.users import User
-from goclaw.channels.base import Routes
-from goclaw.core import catalog
-from goclaw.core.plugins import load
-from goclaw.health.readiness import Readiness
-from goclaw.servers.http import ListenerLimits, open_http
-from goclaw.servers.routes import RoutePart
+from goclaw.servers.http import ListenerLimits
 from goclaw.toolkit.base import Tool
 from tests.harness import Answer, Core, World
-from tests.servers.route_ports import route_ports
+from tests.servers import calling
+from tests.servers.calling import ANN, BOB
 
-ANN = User("memory:here", "Ann")
-BOB = User("memory:there", "Bob")
 HELLO = [{"role": "user", "content": "Hello"}]
 
 
@@ -43,12 +33,8 @@ def world_with(
 
 
 @dataclass(frozen=True)
-class Answered:
+class Answered(calling.Answered):
     """What a program hears."""
-
-    status: int
-    said: Any
-    headers: Mapping[str, str]
 
     @property
     def error(self) -> Mapping[str, Any]:
@@ -60,35 +46,8 @@ class Answered:
 
 
 @dataclass
-class Service:
-    """The listener, as programs reach it."""
-
-    world: World
-    core: Core
-    port: int
-    tokens: Tokens
-    secrets: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def _path(self) -> Path:
-        return self.world.config.tokens_path
-
-    def _name(self, user: str) -> str:
-        return f"{user.replace(':', '-')}-{self.port}"
-
-    def secret(self, user: str = ANN.key) -> str:
-        """A user's token, made when first wanted."""
-        if user not in self.secrets:
-            self.secrets[user] = add_token(self._path, self._name(user), user, self.world.clock.now())
-        return self.secrets[user]
-
-    async def revoke(self, user: str = ANN.key) -> None:
-        revoke_token(self._path, self._name(user))
-        await self.tokens.refresh()
+class Service(calling.Service):
+    """The listener with `/v1`, as programs reach it."""
 
     @asynccontextmanager
     async def client(self, user: str = ANN.key) -> AsyncIterator[AsyncOpenAI]:
@@ -106,32 +65,12 @@ class Service:
         **headers: str,
     ) -> Answered:
         """Send one request; `headers` with `_` for `-`, over those that a client has."""
-        given = {"Authorization": f"Bearer {self.secret(user)}", "Content-Type": "application/json"}
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with (
-            aiohttp.ClientSession() as http,
-            http.request(
-                method, f"{self.url}{path}", data=raw if method == "POST" else None, headers=given
-            ) as response,
-        ):
-            text = await response.text()
-            is_json = response.content_type == "application/json"
-            return Answered(response.status, json.loads(text) if is_json else text, response.headers)
+        return await self.request(Answered, method, path, body, self.headers(user, headers))
 
     async def ask(self, text: str = "Hello", *, user: str = ANN.key, stream: bool = False, **headers: str) -> Answered:
         """Ask by a chat completion."""
         body = {"model": "goclaw", "messages": [{"role": "user", "content": text}], "stream": stream}
         return await self.send(body, user=user, **headers)
-
-    async def raw(self, head: str, body: bytes = b"") -> tuple[int, str]:
-        """Send bytes as they are, and read until the other end closes."""
-        async with asyncio.timeout(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            writer.write(head.replace("\n", "\r\n").encode() + body)
-            answer = (await reader.read()).decode()
-            writer.close()
-        return int(answer.split()[1]) if answer else 0, answer.partition("\r\n\r\n")[2]
 
 
 def content(answered: Answered) -> str:
@@ -153,20 +92,6 @@ def streamed(text: str, field: str = "content") -> str:
     return "".join(delta.get(field) or "" for delta in deltas)
 
 
-@asynccontextmanager
-async def service(world: World, core: Core, caps: ListenerLimits | None = None) -> AsyncIterator[Service]:
+def service(world: World, core: Core, caps: ListenerLimits | None = None) -> AbstractAsyncContextManager[Service]:
     """Serve `/v1` as the daemon does."""
-    part = load(catalog.ROUTES["openai"], RoutePart)
-    audited: list[AuditEntry] = []
-    tokens = Tokens(world.config.tokens_path, world.clock)
-    await tokens.refresh()
-    ports = route_ports(world, core, tokens, audited)
-    routes = Routes()
-    routes.added.extend(part.routes(ports))
-    routes.rules.extend(part.rules)
-
-    async def ready() -> Readiness:
-        return Readiness()
-
-    async with open_http(world.config, routes, ready, caps) as server:
-        yield Service(world, core, server.port, tokens)
+    return calling.listening(Service, world, core, "openai", caps)

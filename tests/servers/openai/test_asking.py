@@ -13,7 +13,8 @@ from goclaw.core.messages import ToolCall
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 from tests.parts import Trail, acting
-from tests.servers.openai.calling import ANN, HELLO, Service, chunks, content, service, streamed, world_with
+from tests.servers.calling import ANN
+from tests.servers.openai.calling import HELLO, Service, chunks, content, service, streamed, world_with
 
 pytestmark = pytest.mark.promise("P-openai")
 

@@ -10,7 +10,8 @@ from goclaw.core.messages import ToolCall
 from goclaw.specs import Confirmation
 from tests.harness import Answer
 from tests.parts import Trail, acting
-from tests.servers.openai.calling import ANN, BOB, content, service, streamed, world_with
+from tests.servers.calling import ANN, BOB
+from tests.servers.openai.calling import content, service, streamed, world_with
 
 ADMIN = User("memory:admin", "Eve", roles=frozenset({"admin"}))
 HERE = ANN.key

@@ -10,7 +10,8 @@ from goclaw.core.messages import ToolCall
 from goclaw.llm.base import Stop, Usage
 from tests.harness import Answer
 from tests.parts import Trail, acting
-from tests.servers.openai.calling import ANN, service, world_with
+from tests.servers.calling import ANN
+from tests.servers.openai.calling import service, world_with
 
 
 async def test_a_response_has_its_text_its_state_and_its_tokens(tmp_path: Path) -> None:

@@ -11,11 +11,14 @@ import pytest
 
 from goclaw.auth.users import User
 from goclaw.servers.http import ListenerLimits
-from goclaw.servers.openai.routes import AT_ONCE, MAX_BODY
+from goclaw.servers.openai.routes import MAX_BODY
+from goclaw.servers.programs import ProgramLimits
 from tests.harness import Answer, Core, World, before_the_next_look
-from tests.servers.openai.calling import ANN, HELLO, Service, content, service, world_with
+from tests.servers.calling import ANN
+from tests.servers.openai.calling import HELLO, Service, content, service, world_with
 
 BODY = b'{"model": "goclaw", "messages": [{"role": "user", "content": "Hello"}]}'
+AT_ONCE = ProgramLimits().at_once
 HURRIED = ListenerLimits(head_seconds=0.5, body_seconds=0.2)
 
 pytestmark = pytest.mark.promise("P-openai")

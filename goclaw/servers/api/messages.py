@@ -1,0 +1,171 @@
+"""Messages of a session: reading them, and sending one exactly once."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.core.events import LOCAL, Acceptance, AcceptKind, Address, Inbound, MessageStored
+from goclaw.core.messages import AssistantMessage
+from goclaw.core.wire import MAX_NAME
+from goclaw.servers.api.operations import Answer, Call, Key, Operation, Request, Response, Row
+from goclaw.servers.api.problems import RETRY_SECONDS, Problem
+from goclaw.servers.api.sessions import is_writable, readable, unknown
+from goclaw.servers.programs import digits_of
+
+TURN = "api:"
+"""Begins the ids of messages; 32 hex digits follow."""
+MAX_PAGE = 200
+MAX_ROWS = 5_000
+"""Rows that are looked at for one message: an answer with its calls is a row for each."""
+MAX_TEXT = 1_000_000
+
+
+class MessagesAsked(Request):
+    """The fields of `listMessages`."""
+
+    session: Key
+    after: Annotated[Row, Field(description="Only messages behind this row.")] = 0
+    before: Annotated[Row | None, Field(description="Only messages before this row.")] = None
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE, description="How many rows at most: the last of them.")] = 50
+
+
+class MessagePage(Response):
+    """Messages of a session, oldest first."""
+
+    messages: Sequence[MessageStored] = Field(
+        description="Earlier ones are before the first of these rows; empty: there are none."
+    )
+
+
+class MessageSent(Request):
+    """The fields of `sendMessage`."""
+
+    session: Key
+    id: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_NAME,
+            pattern=r"^[\x21-\x7e]+$",
+            description="Your own name of the message: one that is sent again with it is not taken twice.",
+        ),
+    ]
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=r"[^\s]", description="Text or command.")]
+
+
+class Accepted(Response):
+    """The receipt: the message is on disk, or answered."""
+
+    id: str = Field(description="The client's own name of the message.")
+    kind: AcceptKind = Field(
+        description="`turn`: a turn answers it, `reply`: a command, answered here, `answer`: it answered a question, "
+        "`duplicate`: it came before, in an earlier run of the daemon."
+    )
+    session: str
+    turn: str = Field("", description="The turn that answers it.")
+    text: str = Field("", description="The answer of a command.")
+    markdown: bool = Field(False, description="Whether `text` is Markdown with headings and tables.")
+
+
+async def list_messages(call: Call, asked: MessagesAsked) -> MessagePage:
+    """Return the last messages in a range of rows."""
+    session = await readable(call, asked.session)
+    history, limit = call.ports.gateway.history, asked.limit
+    rows = await history(session, asked.after, limit, asked.before)
+    while not rows and limit < MAX_ROWS:  # calls without their answer's text, which is before them
+        limit = min(MAX_ROWS, limit * 8)
+        rows = await history(session, asked.after, limit, asked.before)
+    return MessagePage(messages=[_for_people(row) for row in rows])
+
+
+def _for_people(row: MessageStored) -> MessageStored:
+    """Return a message without the form that only its model's provider can read."""
+    if isinstance(row.message, AssistantMessage) and row.message.native is not None:
+        return replace(row, message=replace(row.message, native=None))
+    return row
+
+
+async def send_message(call: Call, asked: MessageSent) -> Answer:
+    """Take a message; the same one again has the same answer."""
+    session = await writable(call, asked.session)
+    key = (call.actor.key, session, asked.id)
+    accepted = await call.services.receipts.once(key, lambda: _accept(call, session, asked))
+    if accepted.kind is AcceptKind.IGNORED:
+        raise unknown(asked.session)
+    goes_on = accepted.kind is AcceptKind.TURN
+    body = Accepted(
+        id=asked.id,
+        kind=accepted.kind,
+        session=accepted.session or session,
+        turn=accepted.turn,
+        text=accepted.text,
+        markdown=accepted.markdown,
+    )
+    return Answer(HTTPStatus.ACCEPTED if goes_on else HTTPStatus.OK, body)
+
+
+async def writable(call: Call, asked: str) -> str:
+    """Return the name at the gateway of a session that the caller may write in.
+
+    Raises:
+        Problem: 404 if the caller may not even read it, else 403.
+    """
+    session = await readable(call, asked)
+    if not is_writable(call, session):
+        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session, and not write there", field="session")
+    return session
+
+
+async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
+    await _refuse_full(call, session, asked.text)
+    inbound = Inbound(
+        id=f"{TURN}{digits_of(call.actor.key, session, asked.id)}",
+        actor=call.actor,
+        session=session,
+        text=asked.text,
+        address=Address(LOCAL, session),
+        received_at=call.ports.clock.now(),
+    )
+    return await call.ports.gateway.accept(inbound)
+
+
+async def _refuse_full(call: Call, session: str, text: str) -> None:
+    """Raise Problem if too many messages wait; commands and answers to questions are taken all the same."""
+    limit = call.ports.config.limits.queued_messages
+    if call.ports.engine.waiting(session) < limit or text.lstrip().startswith("/"):
+        return
+    if any(each.kind == "question" for each in (await call.ports.gateway.now(session)).questions):
+        return
+    words = f"{limit} messages wait already (limits.queued_messages)"
+    raise Problem(HTTPStatus.TOO_MANY_REQUESTS, words, headers={"Retry-After": RETRY_SECONDS})
+
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        "/sessions/{session}/messages",
+        "listMessages",
+        "Read messages of a session, the last ones of a range of rows",
+        "messages",
+        list_messages,
+        MessagesAsked,
+        MessagePage,
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    Operation(
+        "POST",
+        "/sessions/{session}/messages",
+        "sendMessage",
+        "Send a message or a command, exactly once",
+        "messages",
+        send_message,
+        MessageSent,
+        Accepted,
+        statuses={HTTPStatus.ACCEPTED: "A turn answers it.", HTTPStatus.OK: "It is answered, or came before."},
+        refusals=(HTTPStatus.NOT_FOUND,),
+        description="Send it again with the same `id` if no answer came: it is taken once, also after a restart.",
+    ),
+)

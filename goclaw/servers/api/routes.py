@@ -1,0 +1,75 @@
+"""The paths under `/api/v1`: admits the caller, reads the request, and writes the answer; all by the table."""
+
+from collections.abc import Sequence
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from goclaw.channels.base import Handler, PathRule
+from goclaw.config.listening import API as PREFIX
+from goclaw.core.wire import MAX_FRAME
+from goclaw.errors import AccessDenied, StateError
+from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.api.operations import Answer, Call, Operation, Services
+from goclaw.servers.api.problems import Problem, refused, unavailable
+from goclaw.servers.api.reading import fields_of
+from goclaw.servers.api.table import OPERATIONS, document
+from goclaw.servers.http import HEADERS
+from goclaw.servers.programs import Program, ProgramLimits, Programs
+from goclaw.servers.routes import RoutePart, RoutePorts
+from goclaw.servers.serving import IdempotencyCache
+
+LIMITS = ProgramLimits(at_once=32, per_minute=600)
+
+for _each in OPERATIONS:
+    _each.adapter  # noqa: B018 - made while the module is loaded in a thread: it takes long
+
+
+class ApiRoutes:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
+        programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read")
+        self._services = Services(ports, programs, IdempotencyCache(), document)
+
+    def routes(self) -> Sequence[tuple[str, str, Handler]]:
+        """Return the routes with their handlers."""
+        return [(each.method, f"{PREFIX.rstrip('/')}{each.path}", partial(self._handle, each)) for each in OPERATIONS]
+
+    async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
+        """Answer a request; errors are problem details."""
+        programs = self._services.programs
+        try:
+            program = await programs.admit(request)
+            with programs.counted(program):
+                return await self._answered(operation, request, program)
+        except Problem as problem:
+            return problem.response()
+        except NotAdmitted as refusal:
+            return Problem(refusal.status, str(refusal), headers=refusal.headers).response()
+        except AccessDenied as error:
+            return Problem(HTTPStatus.FORBIDDEN, str(error)).response()
+        except StateError as error:
+            return unavailable(str(error)).response()
+
+    async def _answered(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
+        if operation.admins_only and not self._services.ports.gateway.oversees(program.actor):
+            raise Problem(HTTPStatus.FORBIDDEN, "this is for admins")
+        fields = await fields_of(operation, request)
+        found = await operation.handler(Call(self._services, program, request), fields)
+        if isinstance(found, web.StreamResponse):
+            return found
+        answer = found if isinstance(found, Answer) else Answer(operation.status, found)
+        if operation.response is None:
+            return web.Response(status=answer.status, headers=HEADERS)
+        head = {**HEADERS, "Content-Type": operation.media_type}
+        return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
+
+
+def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
+    return ApiRoutes(ports).routes()
+
+
+API = RoutePart(_routes, (PathRule(PREFIX, MAX_FRAME, refused),))

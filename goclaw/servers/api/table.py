@@ -1,0 +1,19 @@
+"""The table of all operations. A module with further ones adds its `OPERATIONS` here."""
+
+from functools import cache
+from typing import Any
+
+from goclaw.servers.api import messages, openapi, sessions
+from goclaw.servers.api.operations import Operation
+
+OPERATIONS: tuple[Operation[Any], ...] = (
+    *sessions.OPERATIONS,
+    *messages.OPERATIONS,
+    *openapi.OPERATIONS,
+)
+
+
+@cache
+def document() -> bytes:
+    """Return the OpenAPI document, as JSON. Takes long the first time: not in the event loop."""
+    return openapi.written(OPERATIONS)
