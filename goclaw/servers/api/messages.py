@@ -73,15 +73,25 @@ class Accepted(Response):
 async def list_messages(call: Call, asked: MessagesAsked) -> MessagePage:
     """Return the last messages in a range of rows."""
     session = await readable(call, asked.session)
-    history, limit = call.ports.gateway.history, asked.limit
-    rows = await history(session, asked.after, limit, asked.before)
+    return MessagePage(messages=await latest(call, session, asked.limit, asked.after, asked.before))
+
+
+async def latest(
+    call: Call, session: str, limit: int, after: int = 0, before: int | None = None
+) -> Sequence[MessageStored]:
+    """Return the last messages between two rows, oldest first: `limit` rows at most, but one message if there is any.
+
+    `session`: its name at the gateway.
+    """
+    history = call.ports.gateway.history
+    rows = await history(session, after, limit, before)
     while not rows and limit < MAX_ROWS:  # calls without their answer's text, which is before them
         limit = min(MAX_ROWS, limit * 8)
-        rows = await history(session, asked.after, limit, asked.before)
-    return MessagePage(messages=[_for_people(row) for row in rows])
+        rows = await history(session, after, limit, before)
+    return [for_people(row) for row in rows]
 
 
-def _for_people(row: MessageStored) -> MessageStored:
+def for_people(row: MessageStored) -> MessageStored:
     """Return a message without the form that only its model's provider can read."""
     if isinstance(row.message, AssistantMessage) and row.message.native is not None:
         return replace(row, message=replace(row.message, native=None))

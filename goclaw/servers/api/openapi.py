@@ -85,6 +85,10 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
         for name, schema in properties.items()
         if name not in in_body
     ]
+    parameters += [
+        {"name": name, "in": "header", "required": False, "description": words, "schema": {"type": "string"}}
+        for name, words in operation.headers.items()
+    ]
     if parameters:
         entry["parameters"] = parameters
     if in_body:

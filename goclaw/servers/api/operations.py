@@ -108,6 +108,8 @@ class Operation(Generic[RequestT]):
     refusals: tuple[HTTPStatus, ...] = ()
     """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
     media_type: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers that the handler reads, in words."""
     admins_only: bool = False
     description: str = ""
     """Markdown."""
