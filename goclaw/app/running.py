@@ -220,6 +220,7 @@ async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission
         model_watches=foundation.ports.watches,
         blobs=foundation.environment.blobs,
         spending=app.sessions.ports.spending,
+        answerable=app.sessions.ports.questions.answerable,
     )
     foundation.routes.added.extend(part.routes(ports))
     foundation.routes.rules.extend(part.rules)

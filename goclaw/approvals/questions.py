@@ -161,6 +161,16 @@ class Questions:
                 return question
         return None
 
+    def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that `actor` may answer now, oldest first, in all sessions."""
+        return [
+            QuestionAsked(item.turn, item.session, item.question)
+            for item in self._open.values()
+            if item.question.id not in self._decided
+            and not self._is_over(item)
+            and self.may_answer(actor, item.question, item.session)
+        ]
+
     async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> str:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 

@@ -40,4 +40,5 @@ def route_ports(
         model_watches=[] if model_watches is None else model_watches,
         blobs=sessions.ports.environment.blobs,
         spending=sessions.ports.spending,
+        answerable=sessions.ports.questions.answerable,
     )

@@ -3,13 +3,14 @@
 from functools import cache
 from typing import Any
 
-from goclaw.servers.api import events, messages, openapi, sessions
+from goclaw.servers.api import events, messages, openapi, sessions, turns
 from goclaw.servers.api.operations import Operation
 
 OPERATIONS: tuple[Operation[Any], ...] = (
     *sessions.OPERATIONS,
     *messages.OPERATIONS,
     *events.OPERATIONS,
+    *turns.OPERATIONS,
     *openapi.OPERATIONS,
 )
 

@@ -1,0 +1,123 @@
+"""Stopping a turn, and answering what turns ask."""
+
+import uuid
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Annotated
+
+from pydantic import Field
+
+from goclaw.approvals.question_messages import NotTaken, chosen
+from goclaw.core.events import DECIDED, GONE, LOCAL, Address, Inbound, QuestionAsked
+from goclaw.servers.api.messages import TURN, writable
+from goclaw.servers.api.operations import Call, Key, Operation, Request, Response
+from goclaw.servers.api.problems import Problem
+from goclaw.servers.api.sessions import SessionAsked
+
+MAX_ANSWER = 20_000
+
+
+class Stopped(Response):
+    """The end of a turn."""
+
+    turn: str = Field(description="The turn that was told to end; empty: none ran.")
+    text: str = Field(description="What happens now, in words.")
+
+
+class QuestionPage(Response):
+    """The open questions that the user may answer, oldest first."""
+
+    questions: Sequence[QuestionAsked]
+
+
+class QuestionAnswer(Request):
+    """The fields of `answerQuestion`."""
+
+    question: Annotated[Key, Field(description="Its id.")]
+    answer: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_ANSWER,
+            description="For an approval one of its options: `allow`, `always`, `deny`. For a question an option's "
+            "number or text, or a text.",
+        ),
+    ]
+
+
+class Answered(Response):
+    """The receipt of an answer."""
+
+    text: str = Field(description="What the answer did, in words.")
+
+
+async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
+    """End the running turn, as `/stop` does."""
+    session = await writable(call, asked.session)
+    if not (decision := call.ports.access.authorize(call.actor, "command.run", "stop")).allowed:
+        raise Problem(HTTPStatus.FORBIDDEN, f"you may not stop turns: {decision.rule}")
+    turn = call.ports.engine.running(session) or ""
+    order = Inbound(
+        id=f"{TURN}{uuid.uuid4().hex}",
+        actor=call.actor,
+        session=session,
+        text="/stop",
+        address=Address(LOCAL, session),
+        received_at=call.ports.clock.now(),
+    )
+    return Stopped(turn=turn, text=(await call.ports.gateway.accept(order)).text)
+
+
+async def list_questions(call: Call, _: Request) -> QuestionPage:
+    """Return what the caller may answer now."""
+    return QuestionPage(questions=call.ports.answerable(call.actor))
+
+
+async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
+    """Answer a question."""
+    for each in call.ports.answerable(call.actor):
+        if each.question.id == asked.question and isinstance(taken := chosen(each.question, asked.answer), NotTaken):
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, taken.why, field="answer")
+    text = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)
+    if text == GONE:
+        raise Problem(HTTPStatus.NOT_FOUND, f"there is no open question {asked.question!r} for you", field="question")
+    if text.startswith(DECIDED):
+        raise Problem(HTTPStatus.CONFLICT, text, field="question")
+    return Answered(text=text)
+
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        "/sessions/{session}/stop",
+        "stopTurn",
+        "Stop the running turn of a session",
+        "messages",
+        stop_turn,
+        SessionAsked,
+        Stopped,
+        refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    Operation(
+        "GET",
+        "/questions",
+        "listQuestions",
+        "List the approvals and questions that wait for you, in all sessions",
+        "questions",
+        list_questions,
+        Request,
+        QuestionPage,
+    ),
+    Operation(
+        "POST",
+        "/questions/{question}",
+        "answerQuestion",
+        "Answer an approval or a question",
+        "questions",
+        answer_question,
+        QuestionAnswer,
+        Answered,
+        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
+        description="409: it was answered before. 422: it takes no such answer, and is still open.",
+    ),
+)
