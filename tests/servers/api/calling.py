@@ -1,16 +1,17 @@
 """A listener with `/api/v1` on the core of the daemon, and the programs that call it."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from goclaw.auth.users import User
+from goclaw.core.supervise import background
 from goclaw.servers.http import ListenerLimits
 from goclaw.toolkit.base import Tool
-from tests.harness import Answer, Core, World
+from tests.harness import Answer, Core, World, before_the_next_look
 from tests.servers import calling
 from tests.servers.calling import ANN, BOB
 
@@ -72,3 +73,16 @@ def at(session: str) -> str:
 def service(world: World, core: Core, caps: ListenerLimits | None = None) -> AbstractAsyncContextManager[Service]:
     """Serve `/api/v1` as the daemon does."""
     return calling.listening(Service, world, core, "api", caps)
+
+
+@asynccontextmanager
+async def moving(world: World, step: float) -> AsyncIterator[None]:
+    """Let time pass in steps of so many seconds."""
+
+    async def move() -> None:
+        while True:
+            world.clock.advance(step)
+            await before_the_next_look()
+
+    async with background(move(), "time"):
+        yield

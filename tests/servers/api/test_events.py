@@ -14,12 +14,11 @@ import pytest
 from goclaw.auth.users import User
 from goclaw.core.events import Notice, TextStreamed
 from goclaw.core.replay_buffer import MAX_EVENTS
-from goclaw.core.supervise import background
 from goclaw.core.wire import Happened, event_of
 from goclaw.servers.api.events import STALLED_SECONDS
 from goclaw.servers.event_stream import QUIET_SECONDS
-from tests.harness import Answer, Core, World, before_the_next_look
-from tests.servers.api.calling import PREFIX, Service, at, service, world_with
+from tests.harness import Answer, Core, before_the_next_look
+from tests.servers.api.calling import PREFIX, Service, at, moving, service, world_with
 from tests.servers.calling import ANN, BOB
 
 pytestmark = pytest.mark.promise("P-api-resume")
@@ -80,19 +79,6 @@ async def following(
     async with aiohttp.ClientSession() as http, http.get(url, headers=headers) as response:
         assert response.status == 200 and response.content_type == "text/event-stream"
         yield Stream(response)
-
-
-@asynccontextmanager
-async def moving(world: World, step: float) -> AsyncIterator[None]:
-    """Let time pass in steps of so many seconds."""
-
-    async def move() -> None:
-        while True:
-            world.clock.advance(step)
-            await before_the_next_look()
-
-    async with background(move(), "time"):
-        yield
 
 
 def texts(events: list[Event]) -> str:
