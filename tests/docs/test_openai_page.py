@@ -13,21 +13,15 @@ from goclaw.auth.users import User
 from goclaw.config.schema import Config
 from tests.docs.pages import Block, pages
 from tests.harness import Answer
-from tests.servers.openai.calling import Service, service, world_with
+from tests.servers.calling import DOCUMENTED
+from tests.servers.openai.calling import service, world_with
 
 (PAGE,) = (page for page in pages() if page.name == "docs/openai.md")
-BASE = "http://127.0.0.1:8137"
 ANN = User("tui:ann", "Ann")
 
 
 def examples(language: str) -> list[Block]:
     return [block for block in PAGE.blocks() if block.language == language]
-
-
-def here(served: Service, text: str) -> str:
-    """The example with the listener's port and a token."""
-    assert BASE in text
-    return text.replace(BASE, served.url).replace("$TOKEN", served.secret(ANN.key))
 
 
 @pytest.mark.parametrize("number", range(2))
@@ -36,7 +30,7 @@ async def test_the_python_examples_run(tmp_path: Path, number: int, monkeypatch:
     world = world_with(tmp_path, *(Answer("Blue.") for _ in range(3)), users=(ANN,))
     async with world.running() as core, service(world, core) as served:
         monkeypatch.setitem(os.environ, "TOKEN", served.secret(ANN.key))
-        code = compile(here(served, examples("python")[number].text), PAGE.name, "exec")
+        code = compile(served.here(examples("python")[number].text, ANN.key), PAGE.name, "exec")
         said: list[str] = []
         names = {"print": lambda text, end="\n": said.append(text + end)}
         await asyncio.to_thread(exec, code, names)
@@ -50,7 +44,7 @@ async def test_the_commands_run(tmp_path: Path) -> None:
     async with world.running() as core, service(world, core) as served:
         said = []
         for line in lines:
-            command = shlex.split(here(served, line))
+            command = shlex.split(served.here(line, ANN.key))
             done = await asyncio.to_thread(
                 subprocess.run, command, capture_output=True, text=True, timeout=30, check=True
             )
@@ -63,4 +57,4 @@ def test_the_configuration_is_one() -> None:
     config = Config.model_validate(ours)
     assert config.http.openai and config.http.public_url
     (endpoint,) = librechat["endpoints"]["custom"]
-    assert endpoint["baseURL"] == f"{BASE}/v1" and BASE.endswith(str(config.http.port))
+    assert endpoint["baseURL"] == f"{DOCUMENTED}/v1" and DOCUMENTED.endswith(str(config.http.port))

@@ -25,6 +25,8 @@ from tests.servers.route_ports import route_ports
 
 ANN = User("memory:here", "Ann")
 BOB = User("memory:there", "Bob")
+DOCUMENTED = "http://127.0.0.1:8137"
+"""Where examples of the documentation find the listener."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class Service:
     async def revoke(self, user: str = ANN.key) -> None:
         revoke_token(self._path, self._name(user))
         await self.tokens.refresh()
+
+    def here(self, example: str, user: str) -> str:
+        """An example of the documentation with the listener's port and a token."""
+        assert DOCUMENTED in example
+        return example.replace(DOCUMENTED, self.url).replace("$TOKEN", self.secret(user))
 
     def headers(self, user: str, given: Mapping[str, str]) -> dict[str, str]:
         """The headers of a program; `given` with `_` for `-`, over those that it has."""

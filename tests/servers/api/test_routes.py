@@ -99,6 +99,13 @@ async def test_a_field_that_is_none_is_refused_by_its_name(tmp_path: Path) -> No
         assert await nothing_happened(world, core)
 
 
+async def test_a_body_that_is_too_deep_is_refused_by_its_depth(tmp_path: Path) -> None:
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        refused = await served.post(MESSAGES, b'{"id": "1", "text": "x", "more": ' + b"[" * 40 + b"]" * 40 + b"}")
+        assert refused.status == 400 and "32 levels" in refused.problem["detail"]
+
+
 async def test_a_body_of_another_kind_or_size_or_pace_is_refused(tmp_path: Path) -> None:
     world = world_with(tmp_path)
     length = f"Content-Length: {len(BODY)}\n"
