@@ -155,7 +155,7 @@ BUGS: list[Bug] = [
         "an id that is made anew",
         f"{_API}/messages.py",
         "digits_of(call.actor.key, session, asked.id)",
-        'digits_of(call.actor.key, session, "")',
+        'digits_of(call.actor.key, session, str())',
         f"{_API_TESTS}/test_messages.py::test_a_message_that_is_sent_again_is_taken_once",
     ),
     bug(
