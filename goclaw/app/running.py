@@ -43,7 +43,6 @@ from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, 
 from goclaw.gateway.gateway import Gateway
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.configured import follow_configuration
-from goclaw.schedules.quiet_hours import QuietHours
 from goclaw.schedules.requests import Schedules
 from goclaw.servers.socket_file import open_socket
 from goclaw.sessions.media_sweep import MediaSweep
@@ -149,7 +148,7 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: 
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         for name in route_parts(config):
-            await _add_part(name, app, gateway, admission, schedules.quiet)
+            await _add_part(name, app, gateway, admission, schedules)
         await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
@@ -197,7 +196,7 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
     return remote_terminals
 
 
-async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission", quiet: QuietHours) -> None:
+async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission", schedules: Schedules) -> None:
     """Add the routes of a part of the catalogue to the listener; its libraries are loaded in a thread."""
     from goclaw.servers.routes import RoutePart, RoutePorts
 
@@ -209,7 +208,7 @@ async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission
         foundation.access,
         foundation.users,
         app.engine,
-        quiet,
+        schedules,
         gateway,
         admission,
         foundation.environment.audit,
@@ -221,6 +220,7 @@ async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission
         blobs=foundation.environment.blobs,
         spending=app.sessions.ports.spending,
         answerable=app.sessions.ports.questions.answerable,
+        config_file=app.sessions.ports.config_file,
     )
     foundation.routes.added.extend(part.routes(ports))
     foundation.routes.rules.extend(part.rules)

@@ -6,10 +6,9 @@ A terminal gets lines to read, a pipe the JSON of the file.
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from typing import Annotated, Any
@@ -23,26 +22,15 @@ from goclaw.auth.audit_verify import Verified, verify_audit
 from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.core.clock import RealClock
+from goclaw.health.log_reading import LogLevel, Wanted, last_lines, record_of, wanted_lines
 from goclaw.store.settings import stored_fact
-from goclaw.tui.log_tail import record_of, shown
+from goclaw.tui.log_tail import shown
 
 logs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 LOOK_SECONDS = 0.3
 MAX_FINDINGS = 50
 """Places that are listed; with more than these a file was made anew."""
-
-Wanted = Callable[[bytes], bool]
-
-
-class LogLevel(StrEnum):
-    """Severity of a log record, ascending."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-    CRITICAL = "critical"
 
 
 @logs_app.command()
@@ -61,32 +49,14 @@ def logs(
     if not path.exists():
         say(f"{path}: there is no log yet")
         raise typer.Exit(1)
-    wanted = _filter(turn.removeprefix("#"), session, level)
+    wanted = wanted_lines(turn.removeprefix("#"), session, level)
     with closing(_Log(path)) as log:
-        found = _last(path, log.new(), lines, wanted)
+        found = last_lines(path, log.new(), lines, wanted)
         _print(found)
         if follow:
             _follow(log, wanted)
         elif not found and lines:
             say(f"nothing of that kind in {path}")
-
-
-def _filter(turn: str, session: str, level: LogLevel) -> Wanted:
-    """Return a filter for lines of the file. Without options it accepts all, also lines that are no records."""
-    if not turn and not session and level is LogLevel.DEBUG:
-        return lambda line: True
-    grave = list(LogLevel)[list(LogLevel).index(level) :]
-
-    def wanted(line: bytes) -> bool:
-        record = record_of(line)
-        return (
-            record is not None
-            and str(record.get("turn", "")).endswith(turn)
-            and session in ("", record.get("session"))
-            and record.get("level", LogLevel.INFO) in grave
-        )
-
-    return wanted
 
 
 class _Log:
@@ -113,26 +83,6 @@ class _Log:
 
     def _rotated(self) -> bool:
         return self._path.exists() and os.fstat(self._file.fileno()).st_ino != self._path.stat().st_ino
-
-
-def _last(path: Path, newest: list[bytes], count: int, wanted: Wanted) -> list[bytes]:
-    """Return the last `count` lines that are wanted, oldest first; older files are read if the newest has too few."""
-    found = deque(filter(wanted, newest), maxlen=count)
-    for older in _older(path):
-        if len(found) == count:
-            break
-        with older.open("rb") as file:
-            lines = (line.rstrip(b"\n") for line in file)
-            found.extendleft(reversed(deque(filter(wanted, lines), maxlen=count - len(found))))
-    return list(found)
-
-
-def _older(path: Path) -> Iterator[Path]:
-    """Yield rotated log files, newest first."""
-    number = 1
-    while (older := path.with_name(f"{path.name}.{number}")).exists():
-        yield older
-        number += 1
 
 
 def _print(lines: list[bytes]) -> None:

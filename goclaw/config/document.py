@@ -261,6 +261,11 @@ def shown(config: Config, dotted: str) -> str:
     return "\n".join(_key_lines(value, tuple(path)))
 
 
+def all_shown(config: Config) -> list[str]:
+    """Return `key: value` of every key, as `shown` does."""
+    return [line for name in type(config).model_fields for line in _key_lines(getattr(config, name), (name,))]
+
+
 def plain_value(config: Config, dotted: str) -> Any:
     """Return the value of a single, non-secret key; see `changing.CHANGEABLE`."""
     value: Any = config

@@ -1,6 +1,7 @@
 """Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
@@ -15,7 +16,7 @@ from goclaw.engine.base import Engine
 from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelWatch
-from goclaw.schedules.quiet_hours import QuietHours
+from goclaw.schedules.requests import Schedules
 from goclaw.servers.admission import Admission
 from goclaw.servers.serving import ServingGateway
 from goclaw.store.blobs import Blobs
@@ -31,7 +32,7 @@ class RoutePorts:
     access: Access
     users: Users
     engine: Engine
-    quiet: QuietHours
+    schedules: Schedules
     gateway: ServingGateway
     admission: Admission
     """Authenticates programs by their access tokens."""
@@ -47,6 +48,8 @@ class RoutePorts:
     spending: Spending
     answerable: Callable[[Actor], Sequence[QuestionAsked]]
     """Returns the open questions that an actor may answer now, oldest first."""
+    config_file: Path | None
+    """The configuration file, which need not exist yet; None: unknown."""
 
 
 @record

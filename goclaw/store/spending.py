@@ -1,10 +1,10 @@
 """Costs of requests to models: a row per answer, written with the step that it belongs to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
-from sqlalchemy import String, and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, String, and_, bindparam, func, or_, select, update
 
 from goclaw.core.events import AGENT_MARK, AGENT_TURN
 from goclaw.core.records import record
@@ -12,6 +12,7 @@ from goclaw.store.database import BoundStatement, Database, Statement, insert_in
 from goclaw.store.schema import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
+Grouping = Literal["day", "model", "person", "session"]
 
 _INSERT = insert_into(usage, *(column.name for column in usage.columns if column.name != "id"))
 _SUMS = (
@@ -51,6 +52,26 @@ _BY_SESSION = Statement(
     .group_by(usage.c.session)
     .order_by(func.coalesce(func.sum(usage.c.cost), 0.0).desc(), func.count().desc())
 )
+_own = bindparam("own", type_=String)
+_OWN_SINCE = and_(
+    usage.c.created_at >= bindparam("since"),
+    # A session's agents and programs have its name with a mark behind it.
+    or_(_own == "", usage.c.session == _own, and_(usage.c.session >= _own + ":", usage.c.session < _own + ";")),
+)
+_DAY = func.date(usage.c.created_at, "unixepoch")
+
+
+def _grouped(by: ColumnElement[str], order: ColumnElement[Any]) -> Statement:
+    return Statement(select(by, *_SUMS).where(_OWN_SINCE).group_by(by).order_by(order))
+
+
+_DEAREST_FIRST = func.coalesce(func.sum(usage.c.cost), 0.0).desc()
+_GROUPED: Mapping[Grouping, Statement] = {
+    "day": _grouped(_DAY, _DAY),
+    "model": _grouped(usage.c.model, _DEAREST_FIRST),
+    "person": _grouped(usage.c.person, _DEAREST_FIRST),
+    "session": _grouped(usage.c.session, _DEAREST_FIRST),
+}
 _OF_SESSION_SINCE = Statement(
     select(usage.c.model, *_SUMS)
     .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
@@ -135,6 +156,14 @@ class Spending:
     async def by_session(self, since: float = 0.0) -> Sequence[tuple[str, Spent]]:
         """Return sums per session since a moment, the dearest first; an empty key stands for what was forgotten."""
         return [(row[0], Spent(*tuple(row)[1:])) for row in await self._database.read(_BY_SESSION(since=since))]
+
+    async def grouped(self, by: Grouping, since: float, own: str = "") -> Sequence[tuple[str, Spent]]:
+        """Return sums since a moment: days of UTC in their order, others with the dearest first.
+
+        `own`: only of this session with its agents and programs; empty: of all.
+        """
+        rows = await self._database.read(_GROUPED[by](since=since, own=own))
+        return [(row[0], Spent(*tuple(row)[1:])) for row in rows]
 
     async def by_model(self, since: float = 0.0, session: str | None = None) -> Sequence[Spent]:
         """Return sums per model since a moment, of one session or of all."""

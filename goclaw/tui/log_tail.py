@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from goclaw.core.records import record
+from goclaw.health.log_reading import record_of
 from goclaw.tui.text import one_line, printable
 
 TAIL_BYTES = 64 << 10
@@ -82,15 +83,6 @@ def parse(line: bytes) -> LogLine | None:
     """Parse a line of the file; return None if it is no record."""
     record = record_of(line)
     return None if record is None else shown(record)
-
-
-def record_of(line: bytes) -> dict[str, Any] | None:
-    """Return the record in a line; None if it is invalid."""
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return None
-    return record if isinstance(record, dict) else None
 
 
 def shown(record: Mapping[str, Any]) -> LogLine:

@@ -15,6 +15,7 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.auth.tokens import Tokens, add_token, revoke_token
 from goclaw.auth.users import User
 from goclaw.channels.base import Routes
+from goclaw.config.load import CONFIG_FILE
 from goclaw.core import catalog
 from goclaw.core.plugins import load
 from goclaw.health.readiness import Readiness
@@ -49,7 +50,13 @@ class Service:
     core: Core
     port: int
     tokens: Tokens
+    audited: list[AuditEntry] = field(default_factory=list)
     secrets: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config_file(self) -> Path:
+        """The configuration file that operations change."""
+        return self.world.config.state_dir / CONFIG_FILE
 
     @property
     def url(self) -> str:
@@ -90,7 +97,7 @@ class Service:
         url = URL(f"{self.url}{path}", encoded=True)
         async with (
             aiohttp.ClientSession() as http,
-            http.request(method, url, data=raw if method == "POST" else None, headers=headers) as response,
+            http.request(method, url, data=raw if method in ("POST", "PATCH") else None, headers=headers) as response,
         ):
             text = await response.text()
             is_json = response.content_type.endswith("json")
@@ -130,4 +137,4 @@ async def listening(
         return Readiness()
 
     async with open_http(world.config, routes, ready, caps) as server:
-        yield kind(world, core, server.port, tokens)
+        yield kind(world, core, server.port, tokens, audited)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.tokens import Tokens
+from goclaw.config.load import CONFIG_FILE
 from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelWatch
 from goclaw.servers.admission import Admission
@@ -29,7 +30,7 @@ def route_ports(
         access=sessions.access,
         users=world.users,
         engine=core.engine,
-        quiet=core.schedules.quiet,
+        schedules=core.schedules,
         gateway=core.gateway,
         admission=Admission(tokens, world.clock, audited.append, REMOTE_ENTRY),
         audit=audited.append,
@@ -41,4 +42,5 @@ def route_ports(
         blobs=sessions.ports.environment.blobs,
         spending=sessions.ports.spending,
         answerable=sessions.ports.questions.answerable,
+        config_file=world.config.state_dir / CONFIG_FILE,
     )

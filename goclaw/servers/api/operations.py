@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.core.wire import LAST_ROW, MAX_NAME
+from goclaw.servers.api.problems import Problem
 from goclaw.servers.programs import Program, Programs
 from goclaw.servers.routes import RoutePorts
 from goclaw.servers.serving import IdempotencyCache
@@ -33,6 +34,10 @@ class Request(BaseModel):
     """The fields of a request. Unknown ones are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NoFields(Request):
+    """The fields of an operation that has none."""
 
 
 class Response(BaseModel):
@@ -67,6 +72,15 @@ class Call:
     def actor(self) -> Actor:
         """Return the user of the token."""
         return self.program.actor
+
+    def demand_admin(self) -> None:
+        """Refuse a caller who is no admin.
+
+        Raises:
+            Problem: 403.
+        """
+        if not self.ports.gateway.oversees(self.actor):
+            raise Problem(HTTPStatus.FORBIDDEN, "this is for admins")
 
     @property
     def ports(self) -> RoutePorts:

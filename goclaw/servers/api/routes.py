@@ -55,10 +55,10 @@ class ApiRoutes:
             return unavailable(str(error)).response()
 
     async def _answered(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
-        if operation.admins_only and not self._services.ports.gateway.oversees(program.actor):
-            raise Problem(HTTPStatus.FORBIDDEN, "this is for admins")
-        fields = await fields_of(operation, request)
-        found = await operation.handler(Call(self._services, program, request), fields)
+        call = Call(self._services, program, request)
+        if operation.admins_only:
+            call.demand_admin()
+        found = await operation.handler(call, await fields_of(operation, request))
         if isinstance(found, web.StreamResponse):
             return found
         answer = found if isinstance(found, Answer) else Answer(operation.status, found)

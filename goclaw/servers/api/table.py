@@ -3,7 +3,18 @@
 from functools import cache
 from typing import Any
 
-from goclaw.servers.api import events, messages, openapi, sessions, turns
+from goclaw.servers.api import (
+    administration,
+    events,
+    memory,
+    messages,
+    openapi,
+    schedules,
+    sessions,
+    status,
+    turns,
+    usage,
+)
 from goclaw.servers.api.operations import Operation
 
 OPERATIONS: tuple[Operation[Any], ...] = (
@@ -11,6 +22,11 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     *messages.OPERATIONS,
     *events.OPERATIONS,
     *turns.OPERATIONS,
+    *memory.OPERATIONS,
+    *schedules.OPERATIONS,
+    *usage.OPERATIONS,
+    *status.OPERATIONS,
+    *administration.OPERATIONS,
     *openapi.OPERATIONS,
 )
 

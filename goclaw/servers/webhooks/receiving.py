@@ -127,7 +127,7 @@ class Webhook:
         if self._ports.engine.waiting(inbound.session) >= self._ports.config.limits.queued_messages:
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages wait", RETRY_SECONDS)
         if self._hook.task is None:
-            way = self._ports.quiet.way(inbound.actor.key, inbound.address)
+            way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)
             is_new = await say_in_chat(inbound, self._ports.engine.submit, way)
         else:
             is_new = await self._ports.engine.submit(inbound)
