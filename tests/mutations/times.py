@@ -296,8 +296,8 @@ BUGS: list[Bug] = [
         "what a webhook says breaks the quiet hours",
         "a build that fails at night",
         _RECEIVING,
-        "            way = self._ports.quiet.way(inbound.actor.key, inbound.address)",
-        "            way = self._ports.quiet.way(inbound.actor.key, inbound.address, asked=True)",
+        "            way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)",
+        "            way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address, asked=True)",
         f"{_CALLS}::test_what_it_makes_waits_for_the_end_of_quiet_hours",
     ),
     bug(
