@@ -1,13 +1,16 @@
 """Memory: a search of notes and conversations, and the list of the files that are searched."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from goclaw.errors import StateError
 from goclaw.memory.base import MemoryFile, Mode, NoteHit, Quote
-from goclaw.memory.memory_queries import MemoryQuery
+from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQuery
 from goclaw.servers.api.operations import Call, NoFields, Operation, Request, Response
+from goclaw.servers.api.problems import Problem
 
 
 class SearchAsked(Request):
@@ -36,12 +39,26 @@ class MemoryFiles(Response):
 async def search(call: Call, asked: SearchAsked) -> MemoryFound:
     """Return what memory has about a text."""
     query = MemoryQuery("search", asked.q, everybody=asked.everybody, limit=asked.limit)
-    return MemoryFound.model_validate(await call.ports.gateway.memory(call.actor, query))
+    return MemoryFound.model_validate(await _asked(call, query))
 
 
 async def list_files(call: Call, _: NoFields) -> MemoryFiles:
     """Return the files of memory."""
-    return MemoryFiles.model_validate(await call.ports.gateway.memory(call.actor, MemoryQuery("list")))
+    return MemoryFiles.model_validate(await _asked(call, MemoryQuery("list")))
+
+
+async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
+    """Return the gateway's answer.
+
+    Raises:
+        Problem: 409, memory is off: to ask again would not help.
+    """
+    try:
+        return await call.ports.gateway.memory(call.actor, query)
+    except StateError as error:
+        if str(error) == REFUSED_WHILE_OFF:
+            raise Problem(HTTPStatus.CONFLICT, str(error)) from None
+        raise
 
 
 OPERATIONS = (
@@ -54,6 +71,7 @@ OPERATIONS = (
         search,
         SearchAsked,
         MemoryFound,
+        refusals=(HTTPStatus.CONFLICT,),
     ),
     Operation(
         "GET",
@@ -64,5 +82,6 @@ OPERATIONS = (
         list_files,
         NoFields,
         MemoryFiles,
+        refusals=(HTTPStatus.CONFLICT,),
     ),
 )

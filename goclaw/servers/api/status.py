@@ -1,6 +1,7 @@
 """Status: what `/status` says of a session; for admins also the daemon's vital signs in numbers."""
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -36,6 +37,14 @@ async def get(call: Call, asked: StatusAsked) -> Status:
 
 OPERATIONS = (
     Operation(
-        "GET", "/status", "getStatus", "Say how a session and the daemon are", "status", get, StatusAsked, Status
+        "GET",
+        "/status",
+        "getStatus",
+        "Say how a session and the daemon are",
+        "status",
+        get,
+        StatusAsked,
+        Status,
+        refusals=(HTTPStatus.NOT_FOUND,),
     ),
 )

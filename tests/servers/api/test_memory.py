@@ -14,7 +14,7 @@ async def test_memory_that_is_off_is_said_to_be_off(tmp_path: Path) -> None:
     async with world.running() as core, service(world, core) as served:
         for path in ("/memory/search?q=boat", "/memory/files"):
             refused = await served.get(path)
-            assert refused.status == 503 and "memory is off" in refused.problem["detail"]
+            assert refused.status == 409 and "memory is off" in refused.problem["detail"]
 
 
 @pytest.mark.parametrize("query", ["", "?q=", f"?q={'x' * 2_001}", "?q=a&limit=51", "?q=a&user=memory:bob"])
