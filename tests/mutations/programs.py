@@ -175,6 +175,22 @@ BUGS: list[Bug] = [
         f"{_API_TESTS}/test_messages.py::test_calls_of_a_long_answer_never_make_an_empty_page",
     ),
     bug(
+        "a program reads what an operator's hook told the model",
+        "an event as the bus has it",
+        f"{_API}/events.py",
+        "                    event = for_people(event)",
+        "                    pass",
+        f"{_API_TESTS}/test_events.py::test_what_a_hook_told_the_model_is_not_shown",
+    ),
+    bug(
+        "a program is told that its message is taken where it may only read",
+        "rights that are looked at once",
+        f"{_API}/messages.py",
+        "    if not is_writable(call, session):",
+        "    if False:",
+        f"{_API_TESTS}/test_messages.py::test_a_session_that_is_only_read_takes_no_message",
+    ),
+    bug(
         "a revoked token reads the next event",
         "a look twice a second only",
         f"{_API}/events.py",

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from goclaw.core.events import LOCAL, Acceptance, AcceptKind, Address, Inbound, MessageStored
-from goclaw.core.messages import AssistantMessage
+from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.wire import MAX_NAME
 from goclaw.servers.api.operations import Answer, Call, Key, Operation, Request, Response, Row
 from goclaw.servers.api.problems import RETRY_SECONDS, Problem
@@ -92,10 +92,14 @@ async def latest(
 
 
 def for_people(row: MessageStored) -> MessageStored:
-    """Return a message without the form that only its model's provider can read."""
-    if isinstance(row.message, AssistantMessage) and row.message.native is not None:
-        return replace(row, message=replace(row.message, native=None))
-    return row
+    """Return a message without what is for its model and the model's provider alone."""
+    match row.message:
+        case AssistantMessage(native=native) as answer if native is not None:
+            return replace(row, message=replace(answer, native=None))
+        case UserMessage(told=told) as message if told:
+            return replace(row, message=replace(message, told=""))
+        case _:
+            return row
 
 
 async def send_message(call: Call, asked: MessageSent) -> Answer:

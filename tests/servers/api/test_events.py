@@ -12,7 +12,8 @@ import aiohttp
 import pytest
 
 from goclaw.auth.users import User
-from goclaw.core.events import Notice, TextStreamed
+from goclaw.core.events import MessageStored, Notice, TextStreamed
+from goclaw.core.messages import AssistantMessage, Native, UserMessage
 from goclaw.core.replay_buffer import MAX_EVENTS
 from goclaw.core.wire import Happened, event_of
 from goclaw.servers.api.events import STALLED_SECONDS
@@ -168,6 +169,18 @@ async def test_a_fault_of_the_daemon_is_for_admins(tmp_path: Path) -> None:
             assert seen.data["event"]["text"] == "well"
             (seen,) = await stream.until("Notice")
             assert seen.data["event"]["text"] == "the disk is full"
+
+
+async def test_what_a_hook_told_the_model_is_not_shown(tmp_path: Path) -> None:
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served, following(served) as stream:
+        await stream.until("reset")
+        native = Native("p", 1, "opaque")
+        for message in (UserMessage("Hi", told="for the model"), AssistantMessage("Hello.", native=native)):
+            core.bus.publish(MessageStored("t", ANN.key, 1, message, 0.0))
+            (seen,) = await stream.until("MessageStored")
+            assert "for the model" not in str(seen) and "opaque" not in str(seen)
+            assert seen.data["event"]["message"]["text"] == message.text
 
 
 async def test_a_stream_ends_with_its_token_before_the_next_event(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.auth.users import User
 from goclaw.core.messages import ToolCall
 from tests.harness import Answer
 from tests.servers.api.calling import at, service, world_with
@@ -81,6 +82,21 @@ async def test_a_command_is_answered_at_once_and_carried_out_once(tmp_path: Path
         assert (await served.say("/whoami", "w")).said == answered.said
         assert "Unknown command" in (await served.say("/xyzzy", "x")).said["text"]
     assert world.script.requests == []
+
+
+async def test_a_session_that_is_only_read_takes_no_message(tmp_path: Path) -> None:
+    auditor = User("memory:there", "Bob", roles=frozenset({"user", "auditor"}))
+    roles = {"auditor": {"sessions": "read"}}
+    world = world_with(tmp_path, Answer("Hello."), users=(ANN, auditor), roles=roles)
+    async with world.running() as core, service(world, core) as served:
+        await served.say("Hi")
+        await core.settled()
+        assert (await served.get(at(ANN.key), user=auditor.key)).said["writable"] is False
+        refused = await served.say("Hi", user=auditor.key, session=ANN.key)
+        assert refused.status == 403 and refused.problem["field"] == "session"
+        assert (await served.post(f"{at(ANN.key)}/stop", None, user=auditor.key)).status == 403
+        await core.settled()
+    assert len(world.script.requests) == 1
 
 
 async def test_too_many_waiting_messages_are_refused_and_can_be_sent_again(tmp_path: Path) -> None:
