@@ -125,6 +125,7 @@ def test_a_secret_is_not_shown(goclaw: Run) -> None:
 
 def test_the_schema_is_json(goclaw: Run) -> None:
     assert json.loads(goclaw("config", "schema").stdout)["properties"]["telegram"]
+    assert json.loads(goclaw("config", "openapi").stdout)["paths"]["/sessions"]
 
 
 @pytest.mark.parametrize(
