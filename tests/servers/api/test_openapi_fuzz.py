@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from schemathesis import GenerationMode
@@ -57,7 +58,12 @@ def attack(url: str, token: str, operation_id: str, mode: GenerationMode, exampl
         if mode is GenerationMode.POSITIVE:
             case.path_parameters |= {name: value for name, value in KNOWN.items() if name in case.path_parameters}
             case.query = {name: value for name, value in case.query.items() if name not in OPAQUE}
-        response = case.call(base_url=f"{url}{PREFIX}", headers={"Authorization": f"Bearer {token}"})
+        try:
+            response = case.call(base_url=f"{url}{PREFIX}", headers={"Authorization": f"Bearer {token}"})
+        except requests.ConnectionError:
+            if mode is GenerationMode.POSITIVE:
+                raise
+            return  # closed before a head that is too long was read: the refusal may be lost with it
         is_unread = response.status_code == HTTPStatus.BAD_REQUEST and "Content-Type" not in response.headers
         if not is_unread and response.status_code != HTTPStatus.REQUEST_ENTITY_TOO_LARGE:  # a head or a body too long
             case.validate_response(response, excluded_checks=OTHERS)
