@@ -38,7 +38,7 @@ def import_serving() -> None:
     channels have sent their first requests.
     """
     gc.freeze()
-    with without("rich"), undocumented("sqlalchemy", "structlog"):
+    with without("rich"), undocumented("sqlalchemy", "structlog", untyped=True):
         import_module("goclaw.cli.serving")
     gc.collect()
     gc.freeze()

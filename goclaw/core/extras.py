@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from opcode import hasconst
 from operator import is_
 from ssl import CERT_NONE, SSLContext
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 _FUNCTION = inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS
 _HAS_DOCSTRING: int = getattr(inspect, "CO_HAS_DOCSTRING", _FUNCTION)
@@ -54,12 +54,16 @@ def standing_in(module: str, **names: object) -> Iterator[None]:
 
 
 @contextmanager
-def undocumented(*packages: str) -> Iterator[None]:
+def undocumented(*packages: str, untyped: bool = False) -> Iterator[None]:
     """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257).
 
     What another finder before Python's own takes care of stays as that one makes it.
+
+    Args:
+        packages: names of packages, or of modules in them.
+        untyped: functions and methods lose their annotations, too: for libraries that never read their own.
     """
-    finder = _Finder(packages)
+    finder = _Finder(packages, untyped=untyped)
     sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
     try:
         yield
@@ -87,15 +91,15 @@ def certificates_for_checks() -> Iterator[None]:
 
 
 class _Finder:
-    def __init__(self, packages: Sequence[str]) -> None:
-        self._packages = packages
+    def __init__(self, packages: Sequence[str], *, untyped: bool) -> None:
+        self._packages, self._loader = packages, _Untyped if untyped else _Loader
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in self._packages:
             return None
         spec = PathFinder.find_spec(name, path)
         if spec and type(spec.loader) is SourceFileLoader:
-            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+            spec.loader = self._loader(spec.loader.name, spec.loader.path)
         return spec
 
 
@@ -110,6 +114,17 @@ class _Loader(SourceFileLoader):
         for each in vars(module).values():
             if isinstance(each, type) and each.__module__ == module.__name__:
                 each.__doc__ = None
+
+
+class _Untyped(_Loader):
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        found = vars(module).values()
+        classes = [each for each in found if isinstance(each, type) and each.__module__ == module.__name__]
+        for each in (*found, *(each for kind in classes for each in vars(kind).values())):
+            function = each.__func__ if isinstance(each, classmethod | staticmethod) else each
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                del function.__annotations__
 
 
 def _bare(code: CodeType) -> CodeType:

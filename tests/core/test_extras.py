@@ -83,6 +83,38 @@ def test_what_is_imported_inside_loses_its_docstrings_and_nothing_else(documente
     assert [line for *_, line in nested.__code__.co_lines()][-1] == 14, "tracebacks name the same lines"
 
 
+TYPED = """
+class Outer:
+    field: int = 1
+    def method(self, given: int) -> int:
+        return given
+    @classmethod
+    def of_class(cls, given: int) -> int:
+        return given
+    @staticmethod
+    def of_none(given: int = 2) -> int:
+        return given
+def plain(given: int) -> int:
+    return given
+"""
+
+
+def test_functions_and_methods_lose_their_annotations_where_asked_and_classes_keep_theirs(
+    documented: str, tmp_path: Path
+) -> None:
+    (tmp_path / f"{documented}.py").write_text(TYPED)
+    with undocumented(documented):
+        assert import_module(documented).plain.__annotations__ == {"given": int, "return": int}
+    del sys.modules[documented]
+    with undocumented(documented, untyped=True):
+        module = import_module(documented)
+    outer = module.Outer
+    for function in (module.plain, outer.method, outer.of_class, outer.of_none):
+        assert function.__annotations__ == {}
+    assert (module.plain(1), outer().method(1), outer.of_class(1), outer.of_none()) == (1, 1, 1, 2)
+    assert outer.__annotations__ == {"field": int}, "what dataclasses and their like are made from"
+
+
 def test_other_modules_and_later_imports_keep_their_docstrings(documented: str) -> None:
     with undocumented("another"):
         assert import_module(documented).plain.__doc__ == "Function."
