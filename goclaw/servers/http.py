@@ -204,7 +204,9 @@ class _Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if isinstance(exc, ConnectionError):
+            log.debug("%s %s: the caller is gone before the end of the answer", request.method, _shown(request.path))
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             log.error("answering %s %s failed", request.method, _shown(request.path), exc_info=exc)
         else:
             log.debug("a request that is none: %s", message)

@@ -211,6 +211,18 @@ async def test_a_silent_stream_ends_with_its_token_or_right(tmp_path: Path, reas
         assert world.clock.monotonic() - begun < 5
 
 
+async def test_a_reader_that_goes_is_no_fault_of_the_daemon(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "goclaw.servers.http")
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        async with following(served) as stream:
+            await stream.until("reset")
+        async with moving(world, 0.1), asyncio.timeout(10):
+            while "the caller is gone" not in caplog.text:
+                await before_the_next_look()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 async def test_another_user_s_events_are_not_found(tmp_path: Path) -> None:
     world = world_with(tmp_path, Answer("Hello."))
     async with world.running() as core, service(world, core) as served:
