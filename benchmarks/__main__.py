@@ -23,6 +23,7 @@ from benchmarks import (
     containment,
     dispatching,
     estimates,
+    event_readers,
     footprint,
     indexing,
     journal,
@@ -87,6 +88,7 @@ OTHERS: Mapping[str, Measure] = {
     "small-windows": small_windows.measure_small_windows,
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,
+    "event-readers": event_readers.measure_event_readers,
 }
 LONG: Mapping[str, Measure] = {
     "crowd": scale.measure_crowd,

@@ -50,8 +50,8 @@ class ListenerLimits:
     field_bytes: int = 4_096
     """Bytes of one header's value, and of the request line."""
     fields: int = 64
-    connections: int = 100
-    per_caller: int = 80
+    connections: int = 320
+    per_caller: int = 256
     """Connections of one address that wait for a head, and those that are at work."""
     for_probes: int = 8
     """Connections beyond the others, in which only probes are answered."""
