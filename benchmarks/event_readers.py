@@ -1,4 +1,4 @@
-"""Two hundred programs that follow conversations over the HTTP API while fifty chats talk: nothing lost, nothing late."""
+"""Two hundred programs follow conversations over the HTTP API while fifty chats talk: nothing lost, nothing late."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -38,6 +38,13 @@ class Reader:
     turns: list[str] = field(default_factory=list)
     """Ended ones, in the order in which the reader heard of it."""
     rows: list[int] = field(default_factory=list)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def heard_of(self, turns: int) -> None:
+        """Wait until so many turns have ended for the reader."""
+        while len(self.turns) < turns:
+            self._news.clear()
+            await self._news.wait()
 
     async def read(self, response: aiohttp.ClientResponse) -> None:
         """Note what comes, until it is cancelled."""
@@ -47,6 +54,7 @@ class Reader:
             data = json.loads(line[6:])
             if data.get("name") == "TurnFinished":
                 self.turns.append(data["event"]["turn"])
+                self._news.set()
             elif data.get("name") == "MessageStored":
                 self.rows.append(data["event"]["row"])
 
@@ -128,9 +136,10 @@ async def _all_read(readers: list[Reader], messages: int) -> None:
     Raises:
         RuntimeError: one has not, or has heard something twice or out of order.
     """
-    until = time.monotonic() + PATIENCE
-    while any(len(reader.turns) < messages for reader in readers) and time.monotonic() < until:
-        await asyncio.sleep(0.05)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            for reader in readers:
+                await reader.heard_of(messages)
     for reader in readers:
         counted = Counter(reader.turns)
         if len(counted) != messages or max(counted.values()) > 1 or reader.rows != sorted(set(reader.rows)):

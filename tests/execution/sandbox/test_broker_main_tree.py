@@ -13,6 +13,7 @@ import pytest
 from goclaw.errors import SandboxUnavailable
 from goclaw.execution.sandbox.base import Limits, Policy, Sandbox, SandboxCommand
 from goclaw.execution.sandbox.broker import Broker, open_off
+from tests.descriptors import open_descriptors
 from tests.execution.sandbox.probes import INSIDE_PATH, program
 from tests.lanes import repeats
 from tests.together import together
@@ -261,12 +262,12 @@ async def test_many_commands_at_once_do_not_mix(sandbox: Sandbox, tmp_path: Path
 
 async def test_nothing_is_left_open(sandbox: Sandbox, tmp_path: Path) -> None:
     await run(sandbox, tmp_path, "true")
-    before = psutil.Process().num_fds()
+    before = open_descriptors()
 
     for _ in range(20):
         await run(sandbox, tmp_path, "true")
 
-    assert psutil.Process().num_fds() == before
+    assert open_descriptors() == before
 
 
 async def test_the_broker_is_replaced_when_it_dies(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
 from goclaw.config.tools import ExecSettings
@@ -23,6 +22,7 @@ from goclaw.execution.sandbox.self_test import prove
 from goclaw.net.client import LOOPBACK_ONLY
 from goclaw.net.guard import UrlGuard
 from goclaw.net.proxy import Proxy
+from tests.descriptors import open_descriptors
 from tests.execution.sandbox.probes import INSIDE_PATH, program
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.skipif(not program(), reason="no python3 in /usr")]
@@ -145,12 +145,12 @@ async def test_open_connections_end_with_the_command(bubblewrap: Sandbox, site: 
     hold = f"import socket; {connect}; print(1, flush=True); s.recv(1)"
     command = SandboxCommand((program(), "-I", "-c", hold), tmp_path, {"PATH": INSIDE_PATH})
     await run(bubblewrap, site.policy(tmp_path), "1")
-    before = psutil.Process().num_fds(), len(asyncio.all_tasks())
+    before = open_descriptors(), len(asyncio.all_tasks())
     async with asyncio.timeout(20), bubblewrap.run(command, site.policy(tmp_path)) as process:
         assert await anext(process.output) == b"1\n"
     for _ in range(10):  # transports close in one of the loop's next rounds
         await asyncio.sleep(0)
-    assert (psutil.Process().num_fds(), len(asyncio.all_tasks())) == before
+    assert (open_descriptors(), len(asyncio.all_tasks())) == before
 
 
 async def test_nothing_of_ours_is_visible_inside(bubblewrap: Sandbox, site: Site, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_a_failing_inlet_runs_nothing(
 
 async def test_cancelling_while_the_inlet_opens_leaves_nothing(bubblewrap: Sandbox, site: Site, tmp_path: Path) -> None:
     await run(bubblewrap, site.policy(tmp_path), "1")
-    before = psutil.Process().num_fds()
+    before = open_descriptors()
     for step in range(12):
         starting = asyncio.create_task(run(bubblewrap, site.policy(tmp_path), "1"))
         await asyncio.wait([starting], timeout=step * 0.003)
@@ -182,7 +182,7 @@ async def test_cancelling_while_the_inlet_opens_leaves_nothing(bubblewrap: Sandb
         await asyncio.wait([starting])
     for _ in range(10):
         await asyncio.sleep(0)
-    assert psutil.Process().num_fds() == before
+    assert open_descriptors() == before
 
 
 async def test_the_broker_refuses_in_words(site: Site, tmp_path: Path) -> None:

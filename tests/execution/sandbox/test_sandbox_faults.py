@@ -21,6 +21,7 @@ from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand, Tier
 from goclaw.execution.sandbox.broker import Broker, open_broker
 from goclaw.execution.sandbox.bubblewrap import Bubblewrap, open_bubblewrap
 from goclaw.execution.sandbox.configuration_copy import ConfigurationCopy, open_configuration_copy
+from tests.descriptors import open_descriptors
 from tests.execution.sandbox.probes import INSIDE_PATH
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.promise("P-exec-never-open")]
@@ -72,14 +73,14 @@ def descriptors(more: int) -> Iterator[None]:
 async def test_without_descriptors_nothing_runs_and_none_is_lost(sandbox: Sandbox, tmp_path: Path) -> None:
     assert await attempt(sandbox, tmp_path) == "ran"
     gc.collect()  # what earlier tests left open would be closed in the middle of this one
-    before, children = psutil.Process().num_fds(), len(psutil.Process().children())
+    before, children = open_descriptors(), len(psutil.Process().children())
     outcomes = []
     for more in range(40):
         with descriptors(more):
             outcomes.append(await attempt(sandbox, tmp_path))
         for _ in range(10):  # a loop closes what it was given in one of its next rounds
             await asyncio.sleep(0)
-        assert psutil.Process().num_fds() == before
+        assert open_descriptors() == before
     assert outcomes[0] != "ran"
     assert outcomes[-1] == "ran"
     assert "Too many open files" in outcomes[0]
