@@ -267,6 +267,7 @@ def test_the_log_goes_on_when_there_is_room_and_says_how_much_is_missing(
 
 def disk_is_full(disk: SmallDisk, log: logging.Logger) -> None:
     """More than a page of the disk, while there is no room. Ends when all of it was tried."""
+    logging.getLogger().handlers[0].flush()  # what came before has its room
     disk.fill()
     for number in range(50):
         log.warning("lost %d %s", number, "z" * 1_000)
