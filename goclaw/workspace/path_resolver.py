@@ -13,7 +13,7 @@ import posixpath
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import field, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -40,8 +40,8 @@ class WorkspaceRoot:
     inode: Inode
     by_walk: bool
     denied: Denylist
-    renaming: Lock = field(default_factory=Lock)
-    """Held from a last look at a file to its being replaced."""
+    renaming: Lock
+    """Held from a last look at a file to its being replaced; shared with the folders in it that are roots, too."""
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -58,18 +58,20 @@ def open_root(root: Path, denied: Denylist) -> WorkspaceRoot:
         folder = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise StateError(f"the workspace {root} cannot be used: {error.strerror}") from error
-    return root_at(folder, root, denied)
+    return root_at(folder, root, denied, Lock())
 
 
-def root_at(folder: int, root: Path, denied: Denylist) -> WorkspaceRoot:
+def root_at(folder: int, root: Path, denied: Denylist, renaming: Lock) -> WorkspaceRoot:
     """Return the root of an open folder, which is closed when this fails; `root` is its path.
+
+    `renaming` is that of the workspace which the folder lies in, or a new one.
 
     Raises:
         StateError: it shows the daemon's own folder.
     """
     try:
         denied.check_apart(folder, root)
-        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), not has_openat2(folder), denied)
+        return WorkspaceRoot(folder, inode_of(os.fstat(folder)), not has_openat2(folder), denied, renaming)
     except BaseException:
         os.close(folder)
         raise
@@ -223,7 +225,9 @@ class PathResolver:
             return
         key, inside = parts
         with self.notes.opened(key, making=making) as folder:
-            root = WorkspaceRoot(folder, inode_of(os.fstat(folder)), self.workspace_root.by_walk, _NOTHING_DENIED)
+            above = self.workspace_root
+            # The same lock for all who come this way: one that each made for itself would hold up none of the others.
+            root = WorkspaceRoot(folder, inode_of(os.fstat(folder)), above.by_walk, _NOTHING_DENIED, above.renaming)
             yield PathResolver(root, below=f"{USERS}/{key}".rstrip("/")), inside
         if making:
             with suppress(OSError):  # it is there, or another file has its name: the notes are kept all the same

@@ -142,8 +142,8 @@ class Workspace:
     def _root_of(self, folder: str) -> WorkspaceRoot:
         # From the descriptor on, and not by the path: a link that comes meanwhile leads nowhere.
         with in_words(folder):
-            opened, denied = self._resolver.folder(folder, os.O_PATH)[0], self._resolver.workspace_root.denied
-            return root_at(opened, self.on_disk(folder), denied)
+            opened, above = self._resolver.folder(folder, os.O_PATH)[0], self._resolver.workspace_root
+            return root_at(opened, self.on_disk(folder), above.denied, above.renaming)
 
     def _view(self, viewer: str | None) -> Self:
         view = copy.copy(self)

@@ -286,6 +286,14 @@ BUGS: list[Bug] = [
         "tests/workspace/test_notes.py",
     ),
     bug(
+        "each write of a private note has a lock of its own",
+        "class lost update: two values kept side by side, both said to be kept, one is gone",
+        _REACH,
+        "above.by_walk, _NOTHING_DENIED, above.renaming)",
+        "above.by_walk, _NOTHING_DENIED, Lock())",
+        "tests/workspace/test_notes.py",
+    ),
+    bug(
         "what a command puts at memory/users is taken over as private notes at each start",
         "class memory poisoning: a file of one person's command becomes another person's memento",
         _OLD_NOTES,

@@ -1,6 +1,8 @@
 """Private notes: one's own as files of the workspace, another person's not to be told from what is not there."""
 
+import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import ToolError
-from goclaw.workspace import PathCompleter, Workspace
+from goclaw.workspace import FileChanged, PathCompleter, Workspace
 from tests.tables import table
 from tests.workspace.ways import WAYS, force
 
@@ -214,3 +216,31 @@ async def test_without_a_folder_of_notes_there_are_none(tmp_path: Path) -> None:
             assert await answer(view.read_bytes(path)) == f"file not found: {path}"
             assert await answer(view.write_bytes(path, b"y")) == f"permission denied: {path}"
             assert await view.paths() == ["memory/"]
+
+
+@pytest.mark.parametrize("path", [f"memory/users/{ANN}/n.md", "shared/n.md", "plain/n.md"])
+async def test_of_two_who_change_a_file_at_once_one_is_told_that_it_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """From the last look at the file to the rename one writer is alone, wherever the file lies."""
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "work").mkdir()
+    second, rename = threading.Event(), os.replace
+    arrived = list[str]()
+
+    def slow(source: str, target: str, **folders: int) -> None:
+        arrived.append(source)
+        if len(arrived) > 1:
+            second.set()
+        second.wait(0.2)  # the other one's chance to come as far
+        rename(source, target, **folders)
+
+    async with Workspace(tmp_path / "work", notes=tmp_path / "notes", shared=tmp_path / "beside") as workspace:
+        views = [workspace.seen_by(ANN), workspace.seen_by(ANN)]
+        await views[0].write_bytes(path, b"before")
+        version = (await views[0].stat(path)).version
+        monkeypatch.setattr(os, "replace", slow)
+        writing = [view.write_bytes(path, view.root.name.encode(), unless_changed=version) for view in views]
+        answers = await asyncio.gather(*writing, return_exceptions=True)
+    assert sorted(isinstance(answer, FileChanged) for answer in answers) == [False, True]
+    assert len(arrived) == 1
