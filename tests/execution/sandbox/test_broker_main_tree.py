@@ -267,7 +267,8 @@ async def test_nothing_is_left_open(sandbox: Sandbox, tmp_path: Path) -> None:
     for _ in range(20):
         await run(sandbox, tmp_path, "true")
 
-    assert open_descriptors() == before
+    # Fewer is right: what cleans up after the first command may still have been at work.
+    assert open_descriptors() <= before
 
 
 async def test_the_broker_is_replaced_when_it_dies(tmp_path: Path) -> None:
