@@ -76,6 +76,8 @@ class Following:
     """Ends when the client lags too far behind."""
     end: Callable[[], None]
     """No more events; those that wait are still handed out."""
+    missed: Sequence[Numbered] = ()
+    """The first of `events`: those that happened while the client was away."""
 
 
 @dataclass(slots=True)
@@ -172,7 +174,8 @@ class Bus:
         visit = buffer.enter(client, begins) if buffer else 0
         self._subscriptions.add(subscription)
         try:
-            yield Following(begins, missed is not None, subscription.numbered(missed or ()), subscription.end)
+            past = missed or ()
+            yield Following(begins, missed is not None, subscription.numbered(past), subscription.end, past)
         finally:
             self._subscriptions.discard(subscription)
             if buffer:

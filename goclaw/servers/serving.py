@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -106,6 +107,12 @@ class Peer:
     """The default session; empty: the client has to name one."""
 
 
+FrameText = Callable[[ServerFrame], Awaitable[str]]
+"""Returns a frame of one visit as the text that is sent. Called in the order of the frames."""
+Presenting = Callable[[Sequence[Numbered]], FrameText]
+"""Returns the `FrameText` of a new visit, for the events that its client missed."""
+
+
 @record
 class _Visit:
     """One attached client."""
@@ -120,6 +127,8 @@ class _Visit:
     """Its name at the gateway."""
     client: str
     """The client's name, as the bus knows it; empty: none. A client cannot reconnect under another's name."""
+    write: FrameText | None = None
+    """How frames become text; None: as `core.wire` has them."""
 
 
 class ServingGateway(GatewayPort, Protocol):
@@ -162,7 +171,15 @@ class ServingGateway(GatewayPort, Protocol):
 class Serving:
     """The connections of clients, until `end`."""
 
-    def __init__(self, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        gateway: ServingGateway,
+        clock: Clock,
+        greeting: Callable[[], str],
+        presenting: Presenting | None = None,
+    ) -> None:
+        """`presenting`: how frames are written; None: as `core.wire` has them."""
+        self._presenting = presenting
         self._gateway = gateway
         self._clock = clock
         self._greeting = greeting
@@ -241,6 +258,8 @@ class Serving:
         async with self._gateway.follow(session, visit.client, Position(attach.epoch, attach.seen)) as following:
             anew, history = await self._missed(session, attach, following)
             position = following.position
+            if self._presenting is not None:
+                visit = replace(visit, write=self._presenting(following.missed))
             attached = Attached(
                 session,
                 history,
@@ -255,7 +274,7 @@ class Serving:
                 clock=self._clock.monotonic(),
                 person=visit.actor.key,
             )
-            await _send(visit.connection, attached)
+            await _send(visit.connection, attached, visit.write)
             last = history[-1].row if history else 0 if anew or following.goes_on else attach.after
             async with asyncio.TaskGroup() as tasks:
                 showing = tasks.create_task(self._show(visit, following.events, last))
@@ -321,7 +340,7 @@ class Serving:
                     continue
                 if isinstance(event, MessageStored) and event.row <= last:
                     event = StreamRestarted(event.turn, event.session, "complete")
-                await _send(visit.connection, happened(event, number, round(at, 2)))
+                await _send(visit.connection, happened(event, number, round(at, 2)), visit.write)
         await visit.connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
     async def _answer(self, visit: _Visit, frame: ClientFrame) -> None:
@@ -329,7 +348,7 @@ class Serving:
             answer = await self._answer_to(frame, visit)
         except (StateError, AccessDenied) as error:
             answer = Refused(str(error), frame.id if isinstance(frame, Send | Decide) else "")
-        await _send(visit.connection, answer)
+        await _send(visit.connection, answer, visit.write)
 
     async def _answer_to(self, frame: ClientFrame, visit: _Visit) -> ServerFrame:
         actor, session = visit.actor, visit.session
@@ -377,10 +396,10 @@ class Serving:
         return await self._gateway.accept(inbound)
 
 
-async def _send(connection: web.WebSocketResponse, frame: ServerFrame) -> None:
+async def _send(connection: web.WebSocketResponse, frame: ServerFrame, write: FrameText | None = None) -> None:
     if not connection.closed:
         with suppress(ConnectionError):  # a client that went away in mid-frame; its reader notices
-            await connection.send_str(SERVER_FRAME.to_json(frame))
+            await connection.send_str(SERVER_FRAME.to_json(frame) if write is None else await write(frame))
 
 
 async def _dismiss(

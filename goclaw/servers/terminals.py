@@ -47,55 +47,15 @@ class TerminalLimits:
     """Fewer than the listener has, so that probes and the webhook still come in."""
 
 
-class RemoteTerminals:
-    """Admission of remote clients. The listener calls `receive`."""
+class ConnectionPlaces:
+    """The places for connections of one way in, by token and by address."""
 
-    def __init__(
-        self,
-        gateway: ServingGateway,
-        admission: Admission,
-        clock: Clock,
-        audit: Callable[[AuditEntry], None],
-        greeting: Callable[[], str],
-        bounds: TerminalLimits | None = None,
-    ) -> None:
-        self._serving = Serving(gateway, clock, greeting)
-        self._admission = admission
-        self._audit = audit
-        self._bounds = bounds or TerminalLimits()
+    def __init__(self, bounds: TerminalLimits) -> None:
+        self._bounds = bounds
         self._open: Counter[str] = Counter()
-        self._ended = False
-
-    async def receive(self, request: web.Request) -> web.StreamResponse:
-        """Serve a client's connection, from its handshake to its last frame."""
-        address = network_of(request.remote or "")
-        if request.query_string:
-            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
-        try:
-            name, token = await self._admission.admit(shown_token(request), address)
-        except NotAdmitted as refusal:
-            return refusal.response()
-        if not web.WebSocketResponse().can_prepare(request):
-            return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
-        with self._counted(f"token {name}", f"address {address}") as has_room:
-            if not has_room or self._ended:
-                return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
-            return await self._serve(request, name, token, address)
-
-    async def end(self) -> None:
-        """Refuse new clients, and close all connections because the daemon ends."""
-        self._ended = True
-        await self._serving.end()
-
-    async def _serve(self, request: web.Request, name: str, token: Token, address: str) -> web.StreamResponse:
-        actor = Actor(token.user, REMOTE_ENTRY, name=token.user)
-        log.info("a client came in as %s from %s with the token %s", token.user, address, name)
-        self._audit(AuditEntry("client.attach", name, actor, address, rule=f"token {name}"))
-        visitor = Peer(lambda _: actor, lambda: self._admission.tokens.objection(name, token), own_session(actor.key))
-        return await self._serving.serve(request, visitor)
 
     @contextmanager
-    def _counted(self, token: str, address: str) -> Iterator[bool]:
+    def taken(self, token: str, address: str) -> Iterator[bool]:
         """Yield whether there is room for one more connection, which is counted until the block ends."""
         bounds, both = self._bounds, (token, address)
         if (
@@ -113,6 +73,53 @@ class RemoteTerminals:
             for each in both:
                 if not self._open[each]:
                     del self._open[each]
+
+
+class RemoteTerminals:
+    """Admission of remote clients. The listener calls `receive`."""
+
+    def __init__(
+        self,
+        gateway: ServingGateway,
+        admission: Admission,
+        clock: Clock,
+        audit: Callable[[AuditEntry], None],
+        greeting: Callable[[], str],
+        bounds: TerminalLimits | None = None,
+    ) -> None:
+        self._serving = Serving(gateway, clock, greeting)
+        self._admission = admission
+        self._audit = audit
+        self._places = ConnectionPlaces(bounds or TerminalLimits())
+        self._ended = False
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """Serve a client's connection, from its handshake to its last frame."""
+        address = network_of(request.remote or "")
+        if request.query_string:
+            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
+        try:
+            name, token = await self._admission.admit(shown_token(request), address)
+        except NotAdmitted as refusal:
+            return refusal.response()
+        if not web.WebSocketResponse().can_prepare(request):
+            return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
+        with self._places.taken(f"token {name}", f"address {address}") as has_room:
+            if not has_room or self._ended:
+                return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
+            return await self._serve(request, name, token, address)
+
+    async def end(self) -> None:
+        """Refuse new clients, and close all connections because the daemon ends."""
+        self._ended = True
+        await self._serving.end()
+
+    async def _serve(self, request: web.Request, name: str, token: Token, address: str) -> web.StreamResponse:
+        actor = Actor(token.user, REMOTE_ENTRY, name=token.user)
+        log.info("a client came in as %s from %s with the token %s", token.user, address, name)
+        self._audit(AuditEntry("client.attach", name, actor, address, rule=f"token {name}"))
+        visitor = Peer(lambda _: actor, lambda: self._admission.tokens.objection(name, token), own_session(actor.key))
+        return await self._serving.serve(request, visitor)
 
 
 def owner_key(session: str) -> str:

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from textual.content import Content
 from textual.highlight import highlight
 from textual.style import Style
 
+from goclaw.core.markdown import GrowingMarkdown, markdown_parser
 from goclaw.tui.text import QUIET
 
 NARROWEST = 8
@@ -33,8 +31,7 @@ class Document:
     text: str = ""
     _finished: list[Token] = field(default_factory=list)
     """Tokens of the blocks that no further text can change."""
-    _rest: str = ""
-    """The text of the last block."""
+    _growing: GrowingMarkdown = field(default_factory=GrowingMarkdown)
     _lines: Lines = field(default_factory=list)
     """The finished blocks, for `_width`."""
     _width: int = 0
@@ -42,18 +39,10 @@ class Document:
     def append(self, text: str) -> None:
         """Let the text grow."""
         self.text += text
-        self._rest += text
-        tokens = markdown_parser().parse(self._rest)
-        starts = [(at, token.map[0]) for at, token in enumerate(tokens) if token.level == 0 and token.map]
-        last, first_line = starts[-1] if starts else (0, 0)
-        growing = "".join(self._rest.splitlines(keepends=True)[first_line:])
-        # Until its first line is whole, what looks like a new block may yet belong to the one before (`#` and `#1`);
-        # a table is one by its second line.
-        if last and growing.count("\n") >= (2 if tokens[last].type == "table_open" else 1):
-            self._finished += tokens[:last]
-            self._rest = growing
-            if self._width:
-                self._lines += _spaced(tokens[:last], self._width, follows=bool(self._lines))
+        finished, _ = self._growing.append(text)
+        if finished and self._width:
+            self._lines += _spaced(finished, self._width, follows=bool(self._lines))
+        self._finished += finished
 
     def lines(self, width: int) -> Lines:
         """Return the whole text, no line wider than `width` cells."""
@@ -61,22 +50,7 @@ class Document:
         if width != self._width:
             self._width = width
             self._lines = _spaced(self._finished, width, follows=False)
-        return self._lines + _spaced(markdown_parser().parse(self._rest), width, follows=bool(self._lines))
-
-
-@cache
-def markdown_parser() -> MarkdownIt:
-    """Return the parser for the Markdown of answers."""
-    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
-    parser.core.ruler.push("keep_lines", _keep_lines)
-    return parser
-
-
-def _keep_lines(state: StateCore) -> None:
-    for token in state.tokens:
-        for child in token.children or ():
-            if child.type == "softbreak":
-                child.type = "hardbreak"
+        return self._lines + _spaced(markdown_parser().parse(self._growing.rest), width, follows=bool(self._lines))
 
 
 def _spaced(tokens: Sequence[Token], width: int, *, follows: bool) -> Lines:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goclaw.tui.markdown import markdown_parser
+from goclaw.core.markdown import markdown_parser
 from goclaw.tui.text import count, error_words, hint, one_line, printable, seconds
 
 

@@ -1,0 +1,70 @@
+"""Markdown of answers: its parser, and texts that grow while they are shown.
+
+Rendering is the business of those who show it: `tui.markdown` makes lines, `servers.web.rendering` HTML.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+_LINE_END = re.compile(r"\r\n?|\n")
+"""The ends of lines as the parser counts them: `str.splitlines` knows ten more."""
+MAX_NESTING = 40
+"""Blocks within each other; a list counts twice. What is deeper is dropped by the parser."""
+
+
+@cache
+def markdown_parser() -> MarkdownIt:
+    """Return the parser for the Markdown of answers. Each line stays one; raw HTML and references are text."""
+    return new_markdown_parser()
+
+
+def new_markdown_parser() -> MarkdownIt:
+    """Return one more such parser, to which rules may be added."""
+    parser = MarkdownIt("gfm-like", {"html": False, "maxNesting": MAX_NESTING}).disable("reference")
+    parser.core.ruler.push("keep_lines", _keep_lines)
+    return parser
+
+
+def _keep_lines(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+
+
+@dataclass(slots=True)
+class GrowingMarkdown:
+    """A text that grows: blocks that no further text can change are parsed once."""
+
+    rest: str = ""
+    """The text from the last block on."""
+
+    def append(self, text: str, parser: MarkdownIt | None = None) -> tuple[Sequence[Token], Sequence[Token]]:
+        """Let the text grow; return the tokens of the blocks that are finished now, and of what is in `rest` then."""
+        self.rest += text
+        tokens = (parser or markdown_parser()).parse(self.rest)
+        starts = [(at, token.map[0]) for at, token in enumerate(tokens) if token.level == 0 and token.map]
+        last, first_line = starts[-1] if starts else (0, 0)
+        growing = self.rest[_offset_of_line(self.rest, first_line) :]
+        # Until its first line is whole, what looks like a new block may yet belong to the one before (`#` and `#1`);
+        # a table is one by its second line.
+        if last and len(_LINE_END.findall(growing)) >= (2 if tokens[last].type == "table_open" else 1):
+            self.rest = growing
+            return tokens[:last], tokens[last:]
+        return (), tokens
+
+
+def _offset_of_line(text: str, line: int) -> int:
+    at = 0
+    for _ in range(line):
+        end = _LINE_END.search(text, at)
+        if end is None:
+            return len(text)
+        at = end.end()
+    return at

@@ -1,0 +1,94 @@
+"""The web page's WebSocket: the frames of terminals, with HTML beside each text that is Markdown.
+
+A page shows its cookie in the handshake, and its own origin: a cookie alone is sent for other pages, too.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from goclaw.auth.access import own_session
+from goclaw.auth.audit import AuditEntry
+from goclaw.core.clock import Clock
+from goclaw.core.events import Actor
+from goclaw.core.records import record
+from goclaw.core.supervise import background
+from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.connections import network_of
+from goclaw.servers.http import ENDING
+from goclaw.servers.serving import Peer, Serving, ServingGateway
+from goclaw.servers.terminals import ConnectionPlaces, TerminalLimits
+from goclaw.servers.web.presenting import PageFrames
+
+log = logging.getLogger(__name__)
+
+
+@record
+class PageVisitor:
+    """A browser that is logged in."""
+
+    device: str
+    """The name of its token."""
+    actor: Actor
+    objection: Callable[[], str]
+    """Returns why it may not stay; empty: it may."""
+
+
+class LivePages:
+    """Admission of web pages. The listener calls `receive`."""
+
+    def __init__(
+        self,
+        gateway: ServingGateway,
+        clock: Clock,
+        audit: Callable[[AuditEntry], None],
+        admit: Callable[[web.Request], Awaitable[PageVisitor]],
+        is_own_origin: Callable[[web.Request], bool],
+        greeting: Callable[[], str] = str,
+        bounds: TerminalLimits | None = None,
+    ) -> None:
+        """`admit`: returns the visitor by the request's cookie, or raises NotAdmitted; `is_own_origin`: whether the
+        request has an `Origin`, and that is the address under which the page was loaded."""
+        self._serving = Serving(gateway, clock, greeting, lambda missed: PageFrames(missed).text)
+        self._audit = audit
+        self._admit = admit
+        self._is_own_origin = is_own_origin
+        self._places = ConnectionPlaces(bounds or TerminalLimits())
+        self._ended = False
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """Serve a page's connection, from its handshake to its last frame."""
+        address = network_of(request.remote or "")
+        if request.query_string:
+            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
+        if not self._is_own_origin(request):
+            return web.Response(status=HTTPStatus.FORBIDDEN)
+        try:
+            visitor = await self._admit(request)
+        except NotAdmitted as refusal:
+            return refusal.response()
+        if not web.WebSocketResponse().can_prepare(request):
+            return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
+        with self._places.taken(f"token {visitor.device}", f"address {address}") as has_room:
+            if not has_room or self._ended:
+                return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
+            return await self._serve(request, visitor, address)
+
+    async def end(self) -> None:
+        """Refuse new pages, and close all connections because the daemon ends."""
+        self._ended = True
+        await self._serving.end()
+
+    async def _serve(self, request: web.Request, visitor: PageVisitor, address: str) -> web.StreamResponse:
+        actor = visitor.actor
+        log.info("a page came in as %s from %s with the device %s", actor.key, address, visitor.device)
+        self._audit(AuditEntry("client.attach", visitor.device, actor, address, rule=f"token {visitor.device}"))
+        peer = Peer(lambda _: actor, visitor.objection, own_session(actor.key))
+        async with background(self._end_with_daemon(request), "end of a page's connection"):
+            return await self._serving.serve(request, peer)
+
+    async def _end_with_daemon(self, request: web.Request) -> None:
+        await request.app[ENDING].wait()
+        await self.end()

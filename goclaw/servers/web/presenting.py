@@ -1,0 +1,131 @@
+"""The frames of one page's connection as text: as terminals get them, with HTML beside what is Markdown.
+
+`html` stands beside `message` in each MessageStored, in each question, beside a command's answer in Markdown, and in
+a streamed text: there `done` is to be added to the finished blocks, and `open` replaces the unfinished end. A page
+that goes on where it was gets in `attached.now` what it shows already, made anew: it replaces that. `html` is null
+where the beginning of a text is unknown here; its `text` is whole.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import orjson
+
+from goclaw.core.events import MessageStored, StreamRestarted, TextStreamed, TurnEvent, TurnFinished, TurnStarted
+from goclaw.core.replay_buffer import Numbered
+from goclaw.core.wire import SERVER_FRAME, Accepted, Attached, Happened, Older, ServerFrame
+from goclaw.servers.web.rendering import GrowingHtml, rendered
+
+IN_LOOP = 2_000
+"""Characters that are rendered in the event loop: a thread would take longer."""
+_ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
+"""Events after which the text that is streamed begins anew."""
+_HIDDEN = ("native", "told")
+"""Fields of a message that are for its model alone."""
+
+T = TypeVar("T")
+
+
+class PageFrames:
+    """What one page is sent."""
+
+    def __init__(self, missed: Sequence[Numbered]) -> None:
+        """`missed`: the events that the page will get first."""
+        self._missed = missed
+        self._growing: GrowingHtml | None = GrowingHtml()
+        """The answer that is streamed; None: its beginning is unknown."""
+
+    async def text(self, frame: ServerFrame) -> str:
+        """Return a frame as it is sent."""
+        data: dict[str, Any] = SERVER_FRAME.to_data(frame)
+        match frame:
+            case Attached():
+                await self._put_attached(frame, data)
+            case Older():
+                await _put_messages(data["rows"])
+            case Accepted():
+                acceptance = data["acceptance"]
+                if frame.acceptance.markdown:
+                    acceptance["html"] = await _html_of(frame.acceptance.text)
+            case Happened():
+                data["event"] = await self._event(frame)
+            case _:
+                pass
+        return orjson.dumps(data).decode()
+
+    async def _put_attached(self, frame: Attached, data: dict[str, Any]) -> None:
+        await _put_messages(data["history"])
+        now = data["now"]
+        await _put_questions(now["questions"])
+        known = text_before(self._missed, frame.now.text) if frame.goes_on else frame.now.text
+        self._missed = ()
+        self._growing = None if known is None else GrowingHtml()
+        now["html"] = None if known is None else await self._grown(known)
+
+    async def _event(self, frame: Happened) -> dict[str, Any]:
+        event = dict(frame.event)
+        match frame.name:
+            case "TextStreamed":
+                event["html"] = await self._grown(event["text"])
+            case "QuestionAsked":
+                event["question"] = dict(event["question"])
+                await _put_questions([event["question"]])
+            case "MessageStored":
+                await _put_messages([event])
+            case _:
+                pass
+        if frame.name in _ENDING_NAMES:
+            self._growing = GrowingHtml()
+        return event
+
+    async def _grown(self, text: str) -> dict[str, str] | None:
+        growing = self._growing
+        if growing is None:
+            return None
+        done, open_end = await _beside(growing.open_size + len(text), lambda: growing.append(text))
+        return {"done": done, "open": open_end}
+
+
+_ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
+
+
+def text_before(missed: Sequence[Numbered], text: str) -> str | None:
+    """Return the text that was streamed before the events that a client missed, of what is streamed after them; None
+    if another one was streamed then."""
+    events: Iterator[TurnEvent] = (numbered.event for numbered in missed)
+    added = 0
+    for event in events:
+        if isinstance(event, TextStreamed):
+            added += len(event.text)
+        elif isinstance(event, _ENDS_TEXT):
+            return None
+    return text[: len(text) - added]
+
+
+async def _put_messages(rows: Sequence[dict[str, Any]]) -> None:
+    """Add the HTML of messages, and take out what is for their models."""
+    for row in rows:
+        row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
+    texts = [_shown_text(row["message"]) for row in rows]
+    made = await _beside(sum(map(len, texts)), lambda: list(map(rendered, texts)))
+    for row, html in zip(rows, made, strict=True):
+        row["html"] = html
+
+
+async def _put_questions(questions: Sequence[dict[str, Any]]) -> None:
+    for question in questions:
+        question["html"] = await _html_of(question["text"])
+
+
+def _shown_text(message: Mapping[str, Any]) -> str:
+    return str(message["text"]) if message["role"] in ("user", "assistant") else ""
+
+
+async def _html_of(text: str) -> str:
+    return await _beside(len(text), lambda: rendered(text))
+
+
+async def _beside(size: int, work: Callable[[], T]) -> T:
+    """Do some rendering; in a thread if it is long."""
+    return work() if size <= IN_LOOP else await asyncio.to_thread(work)
