@@ -25,6 +25,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.audit_chain import Blanking
 from goclaw.auth.users import User, Users
+from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.memory import HERE, MemoryChannel, Room
 from goclaw.config.schema import Config
 from goclaw.core import catalog
@@ -163,6 +164,8 @@ class World:
         self.memory: MemoryPort = NoMemory()
         self.hooks = Hooks()
         self.approved_files = ApprovedFiles()
+        self.logins: WebLogins | None = None
+        """Pages that ask to be let in, where a test has any."""
         self.details = Details({})
         """What the status says beside the session and its queue."""
         self.config = Config.model_validate({"state_dir": folder / "state", **config})
@@ -302,6 +305,7 @@ def gateway_of(
         details=details,
         engine=engine,
         rights=lambda actor, _: f"Role: {'admin' if sessions.access.is_admin(actor) else 'user'}",
+        logins=world.logins,
         schedules=schedules,
         tools=ToolListing(sessions.ports.dispatcher.registry, world.sources),
     )

@@ -23,9 +23,11 @@ from goclaw.app.parts import App
 from goclaw.app.registries import keep_published, keep_registries
 from goclaw.app.schedules import build_schedules
 from goclaw.app.status import details, watch_faults
+from goclaw.app.web import cookies_of, open_logins, page_address, page_link
 from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
+from goclaw.auth.web_logins import WebLogins
 from goclaw.auth.workplaces import in_words
 from goclaw.config.listening import CLIENTS, is_loopback, listens, route_parts, wants_tokens
 from goclaw.core import catalog
@@ -90,13 +92,15 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
     if turns or deliveries:
         log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
-    gateway = _gateway(app, schedules)
+    logins = open_logins(app)
+    gateway = _gateway(app, schedules, logins)
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
             gateway,
             foundation.clock,
             greeting=partial(greeting, app.models, foundation.config, foundation.users, foundation.environment.sandbox),
+            link=partial(page_link, app, logins),
         )
     )
     stack.push_async_callback(wind_down, app, gateway)
@@ -105,7 +109,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         # A run that began in the moment of a command would be cut off by its end.
         due = keep_running("schedules", schedules.scheduler.run, foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
-        await _listen(stack, app, gateway, schedules)
+        await _listen(stack, app, gateway, schedules, logins)
 
 
 def _schedules(app: App) -> Schedules:
@@ -139,7 +143,9 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("looking for faults", partial(watch_faults, app))
 
 
-async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
+async def _listen(
+    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, logins: WebLogins | None
+) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
     if listens(config) or (foundation.routes.added and config.http.enabled is not False):
@@ -148,8 +154,10 @@ async def _listen(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: 
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         for name in route_parts(config):
-            await _add_part(name, app, gateway, admission, schedules)
-        await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
+            await _add_part(name, app, gateway, admission, schedules, logins)
+        http = await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
+        if logins:
+            logins.address = page_address(config, http.port)
         if remote_terminals:
             stack.push_async_callback(remote_terminals.end)
     if config.mcp.server.enabled:
@@ -196,7 +204,14 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
     return remote_terminals
 
 
-async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission", schedules: Schedules) -> None:
+async def _add_part(
+    name: str,
+    app: App,
+    gateway: Gateway,
+    admission: "Admission",
+    schedules: Schedules,
+    logins: WebLogins | None,
+) -> None:
     """Add the routes of a part of the catalogue to the listener; its libraries are loaded in a thread."""
     from goclaw.servers.routes import RoutePart, RoutePorts
 
@@ -221,6 +236,8 @@ async def _add_part(name: str, app: App, gateway: Gateway, admission: "Admission
         spending=app.sessions.ports.spending,
         answerable=app.sessions.ports.questions.answerable,
         config_file=app.sessions.ports.config_file,
+        logins=logins,
+        cookies=await cookies_of(foundation.config),
     )
     foundation.routes.added.extend(part.routes(ports))
     foundation.routes.rules.extend(part.rules)
@@ -230,7 +247,7 @@ def _first_line(app: App) -> str:
     return app.models.sentence.partition("\n")[0]
 
 
-def _gateway(app: App, schedules: Schedules) -> Gateway:
+def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
@@ -240,7 +257,7 @@ def _gateway(app: App, schedules: Schedules) -> Gateway:
     commands = {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()}
     environment = foundation.environment
     gateway = Gateway(
-        _command_ports(app, schedules),
+        _command_ports(app, schedules, logins),
         audit=environment.audit,
         blobs=environment.blobs,
         known=LiveCommands(commands, app.sources),
@@ -259,10 +276,11 @@ def _gateway(app: App, schedules: Schedules) -> Gateway:
     return gateway
 
 
-def _command_ports(app: App, schedules: Schedules) -> CommandPorts:
+def _command_ports(app: App, schedules: Schedules, logins: WebLogins | None) -> CommandPorts:
     return app.sessions.command_ports(
         details=partial(details, app),
         engine=app.engine,
+        logins=logins,
         pairing=_pairing(app),
         rights=partial(_rights, app),
         schedules=schedules,

@@ -13,6 +13,7 @@ from goclaw.auth.access import Access
 from goclaw.auth.audit_chain import BlankAudit
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.users import Users
+from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.base import Channel
 from goclaw.compaction.compacting import Compactor
 from goclaw.compaction.flush import Flush
@@ -106,6 +107,7 @@ class SessionParts:
         schedules: Schedules,
         tools: ToolListing,
         pairing: Pairing | None = None,
+        logins: WebLogins | None = None,
     ) -> CommandPorts:
         """Return the services of commands; for the arguments see there."""
         ports = self.ports
@@ -120,6 +122,7 @@ class SessionParts:
             engine=engine,
             forgetter=self.forgetter,
             inspection=self.inspection,
+            logins=logins,
             memory=ports.environment.memory,
             models=ports.models,
             modes=self.modes,

@@ -3,6 +3,9 @@
 A token is an identity and no bag of rights: the rights of its user are looked up at every use. The file is watched; a
 change is in force within two seconds, and a new token at once. A file that is broken, or that others can read, admits
 no client.
+
+A device is a token, too: the secret that a browser has as its cookie. It is of no use anywhere else, and ends with the
+token that it was made with.
 """
 
 import asyncio
@@ -37,6 +40,10 @@ MAX_TOKENS = 1_000
 MAX_FILE_BYTES = 1_000_000
 LOOK_SECONDS = 0.8
 """Between two looks at the file, as for users.json."""
+DEVICE = "web-"
+"""Names of devices begin with it."""
+MAX_DEVICES = 20
+"""Devices of one user; a further one takes the place of the oldest."""
 
 
 class Token(BaseModel):
@@ -51,6 +58,12 @@ class Token(BaseModel):
     """Epoch seconds, as `until`."""
     until: float | None = None
     """Expiry; None: never."""
+    device: Annotated[str, Field(max_length=100)] = ""
+    """The browser that has it as a cookie, for people; empty: it is no device's."""
+    owner: bool = False
+    """Whether a device acts as the owner of the state folder."""
+    parent: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
+    """Hash of the token that a device was made with, and ends with."""
 
 
 class _File(BaseModel):
@@ -66,6 +79,8 @@ class Tokens:
         self._path = path
         self._clock = clock
         self._tokens: Mapping[str, Token] = {}
+        self._ends: Mapping[str, float | None] = {}
+        """When each token ends, by its hash: those that devices were made with are among them."""
         self._seen: tuple[int, ...] = ()
         """Fingerprint of the version of the file last read."""
         self.problem = ""
@@ -99,6 +114,11 @@ class Tokens:
         """Return the stored token with this name."""
         return self._tokens.get(name)
 
+    def devices(self, user: str) -> Mapping[str, Token]:
+        """Return a user's valid devices by name, the oldest first."""
+        found = [each for each in self._tokens.items() if each[1].device and each[1].user == user]
+        return {name: token for name, token in sorted(found, key=_age) if not self._is_over(token)}
+
     def objection(self, name: str, token: Token) -> str:
         """Return why a client with this token may not stay; empty: it may."""
         known = self._tokens.get(name)
@@ -117,13 +137,20 @@ class Tokens:
             self._tokens, problem = await asyncio.to_thread(read_tokens, self._path), ""
         except ConfigError as error:
             self._tokens, problem = {}, "; ".join(error.problems)
+        self._ends = {token.sha256: token.until for token in self._tokens.values()}
         self._seen = seen
         if problem and problem != self.problem:
             log.error("no access token is valid: %s", problem)
         self.problem = problem
 
     def _is_over(self, token: Token) -> bool:
-        return token.until is not None and self._clock.now() >= token.until
+        now = self._clock.now()
+        if token.until is not None and now >= token.until:
+            return True
+        if token.parent is None:
+            return False
+        until = self._ends.get(token.parent, 0.0)
+        return until is not None and now >= until
 
 
 @asynccontextmanager
@@ -200,16 +227,60 @@ def add_token(path: Path, name: str, user: str, now: float, until: float | None 
     return secret
 
 
+def add_device(
+    path: Path, user: str, device: str, now: float, until: float, *, owner: bool = False, parent: str | None = None
+) -> tuple[str, str]:
+    """Make the token of a browser; returns its name and itself. Devices that are over make room.
+
+    `parent`: the hash of the token that it is made with.
+
+    Raises:
+        ConfigError: the file cannot be written, or is full.
+    """
+    secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
+    name = ""
+
+    def added(tokens: dict[str, Token]) -> None:
+        nonlocal name
+        name = next(each for each in iter(_device_name, "") if each not in tokens)
+        for old in [
+            key for key, each in tokens.items() if each.device and each.until is not None and each.until <= now
+        ]:
+            del tokens[old]
+        own = sorted((each for each in tokens.items() if each[1].device and each[1].user == user), key=_age)
+        for old, _ in own[: max(0, len(own) - MAX_DEVICES + 1)]:
+            del tokens[old]
+        if len(tokens) >= MAX_TOKENS:
+            raise ConfigError(f"there are {MAX_TOKENS} tokens already; revoke unused ones")
+        tokens[name] = Token(
+            user=user, sha256=digest_of(secret), made=now, until=until, device=device, owner=owner, parent=parent
+        )
+
+    _change(path, added)
+    return name, secret
+
+
+def _device_name() -> str:
+    return f"{DEVICE}{secrets.token_hex(4)}"
+
+
+def _age(named: tuple[str, Token]) -> tuple[float, str]:
+    name, token = named
+    return token.made, name
+
+
 def revoke_token(path: Path, name: str) -> None:
-    """End a token.
+    """End a token, and the devices that were made with it.
 
     Raises:
         ConfigError: no token has this name, or the file cannot be written.
     """
 
     def removed(tokens: dict[str, Token]) -> None:
-        if tokens.pop(name, None) is None:
+        if (gone := tokens.pop(name, None)) is None:
             raise ConfigError(f"there is no token {name}; `goclaw token list` names them")
+        for child in [key for key, token in tokens.items() if token.parent == gone.sha256]:
+            del tokens[child]
 
     _change(path, removed)
 
@@ -220,7 +291,7 @@ def _change(path: Path, change: Callable[[dict[str, Token]], None]) -> None:
         with only_writer(path.parent):
             tokens = dict(read_tokens(path))
             change(tokens)
-            kept = {name: token.model_dump() for name, token in tokens.items()}
+            kept = {name: token.model_dump(exclude_defaults=True) for name, token in tokens.items()}
             replace_file(path, json.dumps({"tokens": kept}, indent=2) + "\n")
     except OSError as error:
         raise ConfigError(f"{shown_path(path)}: cannot be written: {error.strerror}") from None

@@ -24,7 +24,9 @@ API = "/api/v1/"
 """Begins the paths for programs and pages, with `http.api`."""
 METRICS = "/metrics"
 """Path for Prometheus, with `http.metrics`."""
-FOR_TOKENS = ("api", "clients", "metrics", "openai")
+WEB = "/web/"
+"""Begins the paths of the web page, with `http.web`, beside `/`."""
+FOR_TOKENS = ("api", "clients", "metrics", "openai", "web")
 """The switches of `http` whose callers need an access token."""
 EVERYWHERE: Mapping[str, str] = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - looked up, not bound
 """Addresses to listen on that are none to call, and where this machine itself finds what listens there."""
@@ -64,9 +66,14 @@ def wants_tokens(config: Config) -> bool:
     return any(getattr(config.http, key) for key in FOR_TOKENS)
 
 
+def serves(config: Config, switch: str) -> bool:
+    """Whether the listener has the paths of a switch of `http`. The web page needs those of the API."""
+    return bool(getattr(config.http, switch)) or (switch == "api" and config.http.web)
+
+
 def route_parts(config: Config) -> Iterator[str]:
     """Yield the names of the parts (`ROUTES` of the catalogue) that the configuration wants on the listener."""
-    yield from (key for key in FOR_TOKENS if key != "clients" and getattr(config.http, key))
+    yield from (key for key in FOR_TOKENS if key != "clients" and serves(config, key))
     if config.webhooks:
         yield "webhooks"
 
@@ -95,6 +102,13 @@ def hosts(config: Config) -> frozenset[str]:
     return frozenset(names)
 
 
+def pages(config: Config) -> frozenset[str]:
+    """Return the origins of pages that may call: those configured, and with `http.web` the public one of our own."""
+    public = urlsplit(config.http.public_url or "")
+    own = {f"{public.scheme}://{public.netloc}".lower()} if config.http.web and public.netloc else set()
+    return frozenset(config.http.origins) | own
+
+
 def webhook_path(telegram: TelegramSettings) -> str:
     """Return the path for Telegram's updates: `telegram.webhook.path`, else the path of its URL."""
     webhook = telegram.webhook
@@ -107,12 +121,13 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
         yield (
             ("http", "host"),
             "is not this machine alone, and no credential is set that would keep strangers out (`http.api`, "
-            "`http.clients`, `http.metrics`, `http.openai`, `telegram.mode: webhook`, `webhooks`); leave it at "
-            "127.0.0.1 and put a reverse proxy before it",
+            "`http.clients`, `http.metrics`, `http.openai`, `http.web`, `telegram.mode: webhook`, `webhooks`); leave "
+            "it at 127.0.0.1 and put a reverse proxy before it",
         )
     for key in FOR_TOKENS:
         if getattr(config.http, key) and config.http.enabled is False:
             yield ("http", "enabled"), f"should be true, or not be set: `http.{key}` needs the listener"
+    yield from _web_contradictions(config)
     if config.webhooks and config.http.enabled is False:
         yield ("http", "enabled"), "should be true, or not be set: `webhooks` need the listener"
     if config.mcp.server.enabled and config.mcp.server.port == config.http.port != 0 and listens(config):
@@ -120,6 +135,25 @@ def contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     yield from _registry_contradictions(config)
     if uses_webhook(config):
         yield from _webhook_contradictions(config)
+
+
+def _web_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
+    """Yield where passwords of a kind would go over a network in plain text: the listener speaks no TLS."""
+    if not config.http.web:
+        return
+    url = urlsplit(config.http.public_url or "")
+    if config.http.public_url and url.scheme != "https" and not is_loopback(url.hostname or ""):
+        yield (
+            ("http", "public_url"),
+            "should begin with https://: with `http.web` people log in there, and the listener speaks no TLS; put a "
+            "reverse proxy before it (docs/web-page.md)",
+        )
+    elif url.scheme != "https" and not is_loopback(config.http.host):
+        yield (
+            ("http", "host"),
+            "is not this machine alone, and the listener speaks no TLS: with `http.web` leave it at 127.0.0.1 and put "
+            "a reverse proxy before it, or set `http.public_url` to the https address of the one that is there",
+        )
 
 
 def _registry_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
@@ -151,9 +185,12 @@ def _webhook_contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     path = webhook_path(config.telegram)
     if path in taken:
         yield ("telegram", "webhook", "path"), f"should be none of {', '.join(taken)}"
-    for switch, prefix in (("api", API), ("openai", OPENAI)):
-        if getattr(config.http, switch) and path.startswith(prefix):
-            yield ("telegram", "webhook", "path"), f"should not begin with {prefix}, which `http.{switch}` has"
+    for switch, prefix in (("api", API), ("openai", OPENAI), ("web", WEB)):
+        if serves(config, switch) and path.startswith(prefix):
+            needs = switch if getattr(config.http, switch) else "web"
+            yield ("telegram", "webhook", "path"), f"should not begin with {prefix}, which `http.{needs}` has"
+    if config.http.web and path == "/":
+        yield ("telegram", "webhook", "path"), "should not be `/`, which `http.web` has; end the URL with /telegram"
 
 
 def public_address(config: Config, port: int = 0) -> str:

@@ -105,7 +105,7 @@ class HttpSettings(Section):
     enabled: bool | None = Field(
         None,
         description="On or off; not set: on when something needs it (`telegram.mode: webhook`, `http.api`, "
-        "`http.clients`, `http.metrics`, `http.openai`, `webhooks`).",
+        "`http.clients`, `http.metrics`, `http.openai`, `http.web`, `webhooks`).",
     )
     api: bool = Field(
         False, description="Whether programs and pages may come in at `/api/v1` with a token (docs/api.md)."
@@ -136,6 +136,11 @@ class HttpSettings(Section):
     )
     public_url: Url | None = Field(
         None, description="Where people reach the listener, `https://claw.example.org`, for links to it."
+    )
+    web: bool = Field(
+        False,
+        description="Whether the web page is at `/`, for people who log in with their browser (docs/web-page.md); with "
+        "it comes `/api/v1`.",
     )
 
 

@@ -137,11 +137,11 @@ class Bus:
         """
         self._watchers.setdefault(kind, []).append(watcher)
 
-    def notice(self, text: str) -> None:
-        """Show a line to the admins in every session that is being watched."""
+    def notice(self, text: str, *, code: str = "") -> None:
+        """Show a line to the admins in every session that is being watched. `code`: see `Notice`."""
         watched = {subscription.session for subscription in self._subscriptions}
         for session in filter(None, watched):
-            self.publish(Notice(session, text, for_admins=True))
+            self.publish(Notice(session, text, for_admins=True, code=code))
 
     def now(self, session: str) -> SessionNow:
         """Return the turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""

@@ -119,6 +119,7 @@ ROUTES = {
     "api": "goclaw.servers.api.routes:API",
     "metrics": "goclaw.servers.metrics.serving:METRICS",
     "openai": "goclaw.servers.openai.routes:OPENAI",
+    "web": "goclaw.servers.web.routes:WEB",
     "webhooks": "goclaw.servers.webhooks.receiving:WEBHOOKS",
 }
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""

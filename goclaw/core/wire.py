@@ -27,6 +27,8 @@ from goclaw.core.events import (
 from goclaw.core.records import record
 
 PATH = "/ws"
+LINK_PATH = "/web/link"
+"""Path on the Unix socket: POST makes a one-time link to the web page, for `?user=`, else for the owner."""
 PROTOCOL = 1
 """The version of the protocol; 0: older than this number.
 

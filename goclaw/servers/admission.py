@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
+WORDS = "a valid access token is wanted (`goclaw token add`), as `Authorization: Bearer TOKEN`"
 
 
 @record
@@ -102,21 +103,23 @@ class Admission:
         self._limits = limits or FailureLimits()
         self._failures = Failures(self._limits, clock)
 
-    async def admit(self, secret: str, address: str) -> tuple[str, Token]:
+    async def admit(self, secret: str, address: str, *, device: bool = False) -> tuple[str, Token]:
         """Return the name of the token with this secret, and the token.
 
-        `address`: the caller's network (`connections.network_of`).
+        `address`: the caller's network (`connections.network_of`). `device`: whether a browser shows it as its cookie;
+        only a device's is valid there, and is so nowhere else.
 
         Raises:
             NotAdmitted: 401, or 429 after too many failures.
         """
         name = await self.tokens.find_new(secret)
         token = self.tokens.get(name)
-        if token is None:
-            raise self._not_admitted(address)
+        if token is None or bool(token.device) is not device:
+            raise self.refuse(address)
         return name, token
 
-    def _not_admitted(self, address: str) -> NotAdmitted:
+    def refuse(self, address: str, words: str = WORDS) -> NotAdmitted:
+        """Count a caller's failed try, and return its refusal: 401 with `words`, or 429 after too many."""
         times, seconds = self._failures.note(address)
         if times in (1, self._limits.failures + 1):
             # Not each: a million attempts write no million lines.
@@ -130,9 +133,8 @@ class Admission:
             )
         if times > self._limits.failures:
             again = {"Retry-After": str(int(seconds) + 1)}
-            words = "too many tries without a valid access token; wait a minute"
-            return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, words)
-        words = "a valid access token is wanted (`goclaw token add`), as `Authorization: Bearer TOKEN`"
+            too_many = "too many tries without a valid access token; wait a minute"
+            return NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, too_many)
         return NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, words)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from aiohttp import web
 
 from goclaw.channels.base import Handler, PathRule, Routes
-from goclaw.config.listening import PROBES, hosts, is_loopback
+from goclaw.config.listening import PROBES, hosts, is_loopback, pages
 from goclaw.config.schema import Config
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
@@ -76,6 +76,8 @@ class Endpoint:
     """Paths whose requests are not logged, and answered although all connections are at work."""
     proxies: tuple[IpNetwork, ...] = ()
     """Networks of proxies that are trusted to say who calls."""
+    has_page: bool = False
+    """Whether a page of the listener's own may call: one whose origin is the very host that it calls."""
 
 
 CONNECTIONS = web.AppKey("connections", Connections)
@@ -155,7 +157,8 @@ class _Guard:
         named = request.headers.getall("Host", [])
         if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
             raise web.HTTPMisdirectedRequest
-        if any(origin.lower() not in self._place.origins for origin in request.headers.getall("Origin", [])):
+        own = {f"http://{named[0].lower()}", f"https://{named[0].lower()}"} if self._place.has_page else set()
+        if any(origin.lower() not in self._place.origins | own for origin in request.headers.getall("Origin", [])):
             raise web.HTTPForbidden
         if (request.content_length or 0) > body_bytes:
             raise web.HTTPRequestEntityTooLarge(body_bytes)
@@ -340,9 +343,10 @@ async def open_http(
         config.http.host,
         config.http.port,
         names=hosts(config),
-        origins=frozenset(config.http.origins),
+        origins=pages(config),
         probes=PROBES,
         proxies=tuple(ip_network(each, strict=False) for each in config.http.trusted_proxies),
+        has_page=config.http.web,
     )
     server, application = HttpServer(readiness), guarded(place, caps, rules=routes.rules)
     server.add_to(application, routes)

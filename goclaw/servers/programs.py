@@ -1,6 +1,7 @@
 """Programs that call with an access token, on any protocol: who they are, whether they may stay, and their bounds.
 
-Used by the rooms `openai` and `api`, each of which gives refusals (`NotAdmitted`) the shape of its protocol.
+Used by the rooms `openai`, `api` and `web`, each of which gives refusals (`NotAdmitted`) the shape of its protocol. A
+device of the web page is a program, too: it shows its token as a cookie.
 """
 
 import hashlib
@@ -9,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Literal
+from typing import Literal, Protocol
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from goclaw.auth.access import Access, own_session
 from goclaw.auth.audit import AuditEntry
@@ -24,6 +25,20 @@ from goclaw.servers.connections import network_of
 from goclaw.servers.terminals import REMOTE_ENTRY
 
 MINUTE = 60.0
+DEVICE_ENTRY = "web"
+"""The way in of devices, as `Actor.entry` names it."""
+
+
+class Cookies(Protocol):
+    """The cookies of the web page (`servers.web.cookies`)."""
+
+    def secret_in(self, request: web.Request) -> str:
+        """Return the secret in a request's cookie; empty: it has none."""
+        ...
+
+    def check(self, request: web.Request, secret: str) -> None:
+        """Raise NotAdmitted (403) if the request does not come from our own page."""
+        ...
 
 
 @record
@@ -57,14 +72,19 @@ class Programs:
         clock: Clock,
         limits: ProgramLimits | None = None,
         right: Literal["session.read", "session.write"] = "session.write",
+        cookies: Cookies | None = None,
     ) -> None:
-        """`right`: the right to their own session without which users may not come in."""
+        """`right`: the right to their own session without which users may not come in.
+
+        `cookies`: where a cookie counts as a token does; None: it does not.
+        """
         self._admission = admission
         self._access = access
         self._audit = audit
         self._clock = clock
         self._limits = limits or ProgramLimits()
         self._right = right
+        self._cookies = cookies
         self._at_work: Counter[str] = Counter()
         self._minute = 0.0
         self._in_minute: Counter[str] = Counter()
@@ -73,10 +93,15 @@ class Programs:
         """Return the program that sends a request.
 
         Raises:
-            NotAdmitted: 401, 403 if its user has no rights, or 429 after too many failures or requests.
+            NotAdmitted: 401, 403 if its user has no rights or another page caused it, or 429 after too many failures
+                or requests.
         """
-        name, token = await self._admission.admit(shown_token(request), network_of(request.remote or ""))
-        program = Program(name, token, Actor(token.user, REMOTE_ENTRY, name=token.user))
+        secret, is_device = shown_token(request), False
+        if self._cookies and hdrs.AUTHORIZATION not in request.headers and (found := self._cookies.secret_in(request)):
+            self._cookies.check(request, found)
+            secret, is_device = found, True
+        name, token = await self._admission.admit(secret, network_of(request.remote or ""), device=is_device)
+        program = Program(name, token, actor_of(token))
         if rule := self.objection(program):
             entry = AuditEntry("client.attach", name, program.actor, request.remote or "", allowed=False, rule=rule)
             self._audit(entry)
@@ -88,7 +113,11 @@ class Programs:
         """Return why a program may not stay; empty: it may."""
         if said := self._admission.tokens.objection(program.name, program.token):
             return said
-        decision = self._access.authorize(program.actor, self._right, self.home(program.actor))
+        return self.missing_right(program.actor)
+
+    def missing_right(self, actor: Actor) -> str:
+        """Return why a user may not come in; empty: they may."""
+        decision = self._access.authorize(actor, self._right, self.home(actor))
         return "" if decision.allowed else decision.rule
 
     def home(self, actor: Actor) -> str:
@@ -121,6 +150,12 @@ class Programs:
             again = {"Retry-After": str(int(self._minute + MINUTE - now) + 1)}
             words = f"a token has {self._limits.per_minute} requests in a minute"
             raise NotAdmitted(HTTPStatus.TOO_MANY_REQUESTS, again, words)
+
+
+def actor_of(token: Token) -> Actor:
+    """Return the actor that a token stands for: its user; the owner only for a device that the owner let in."""
+    entry = DEVICE_ENTRY if token.device else REMOTE_ENTRY
+    return Actor(token.user, entry, owner=bool(token.device) and token.owner, name=token.user)
 
 
 def digits_of(user: str, session: str, key: str) -> str:

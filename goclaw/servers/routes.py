@@ -6,6 +6,7 @@ from pathlib import Path
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users
+from goclaw.auth.web_logins import WebLogins
 from goclaw.channels.base import Handler, PathRule
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
@@ -18,6 +19,7 @@ from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelWatch
 from goclaw.schedules.requests import Schedules
 from goclaw.servers.admission import Admission
+from goclaw.servers.programs import Cookies
 from goclaw.servers.serving import ServingGateway
 from goclaw.store.blobs import Blobs
 from goclaw.store.spending import Spending
@@ -50,6 +52,10 @@ class RoutePorts:
     """Returns the open questions that an actor may answer now, oldest first."""
     config_file: Path | None
     """The configuration file, which need not exist yet; None: unknown."""
+    logins: WebLogins | None = None
+    """Pages that ask to be let in, and links that let in; None: there is no web page."""
+    cookies: Cookies | None = None
+    """The cookies of the web page; None: there is no web page."""
 
 
 @record

@@ -8,7 +8,7 @@ import asyncio
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -28,27 +28,37 @@ WAITING = 128
 
 @asynccontextmanager
 async def open_socket(
-    path: Path, gateway: "ServingGateway", clock: Clock, greeting: Callable[[], str]
+    path: Path,
+    gateway: "ServingGateway",
+    clock: Clock,
+    greeting: Callable[[], str],
+    link: Callable[[str], Awaitable[str]] | None = None,
 ) -> AsyncIterator[None]:
     """Listen at `path` while the block runs, and serve those who come.
+
+    `link`: returns a one-time link to the web page for a user; None: there are none.
 
     Raises:
         StateError: others could put their own socket into its place.
     """
     with bound_socket(path) as listening:
-        serve = partial(_serve, listening, gateway, clock, greeting)
+        serve = partial(_serve, listening, gateway, clock, greeting, link)
         async with background(keep_running("terminals", serve, clock), "terminals"):
             yield
 
 
 async def _serve(
-    listening: socket.socket, gateway: "ServingGateway", clock: Clock, greeting: Callable[[], str]
+    listening: socket.socket,
+    gateway: "ServingGateway",
+    clock: Clock,
+    greeting: Callable[[], str],
+    link: Callable[[str], Awaitable[str]] | None,
 ) -> None:
     await _first_client(listening)
     await asyncio.to_thread(import_module, "goclaw.servers.terminals")
     from goclaw.servers.terminals import serve_owner
 
-    async with serve_owner(listening, gateway, clock, greeting):
+    async with serve_owner(listening, gateway, clock, greeting, link):
         await asyncio.get_running_loop().create_future()
 
 

@@ -11,7 +11,7 @@ import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
 
@@ -24,7 +24,8 @@ from goclaw.auth.users import login_name
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
 from goclaw.core.records import record
-from goclaw.core.wire import PATH
+from goclaw.core.wire import LINK_PATH, PATH
+from goclaw.errors import StateError
 from goclaw.servers.admission import Admission, NotAdmitted, shown_token
 from goclaw.servers.connections import network_of
 from goclaw.servers.serving import Peer, Serving, ServingGateway
@@ -129,21 +130,33 @@ def owner_key(session: str) -> str:
 
 @asynccontextmanager
 async def serve_owner(
-    listening: socket.socket, gateway: ServingGateway, clock: Clock, greeting: Callable[[], str]
+    listening: socket.socket,
+    gateway: ServingGateway,
+    clock: Clock,
+    greeting: Callable[[], str],
+    link: Callable[[str], Awaitable[str]] | None = None,
 ) -> AsyncIterator[Serving]:
-    """Serve the owner's terminals, who come to `listening`, while the block runs."""
+    """Serve the owner's terminals, who come to `listening`, while the block runs. `link`: see `open_socket`."""
     serving = Serving(gateway, clock, greeting)
 
     async def serve(request: web.Request) -> web.WebSocketResponse:
-        if _peer_uid(request) != os.getuid():
-            raise web.HTTPForbidden(text="this socket belongs to another user")
+        _demand_owner(request)
         return await serving.serve(request, Peer(_owner, _always_welcome))
+
+    async def make_link(request: web.Request) -> web.Response:
+        _demand_owner(request)
+        try:
+            url = await link(request.query.get("user", "")) if link else ""
+        except StateError as error:
+            return web.Response(text=str(error), status=HTTPStatus.CONFLICT)
+        return web.Response(text=url)
 
     async def end(_: web.Application) -> None:
         await serving.end()
 
     application = web.Application()
     application.router.add_get(PATH, serve)
+    application.router.add_post(LINK_PATH, make_link)
     application.on_shutdown.append(end)
     runner = web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     await runner.setup()
@@ -156,6 +169,11 @@ async def serve_owner(
 
 def _owner(session: str) -> Actor:
     return Actor(owner_key(session), "socket", owner=True, name=login_name())
+
+
+def _demand_owner(request: web.Request) -> None:
+    if _peer_uid(request) != os.getuid():
+        raise web.HTTPForbidden(text="this socket belongs to another user")
 
 
 def _peer_uid(request: web.Request) -> int:

@@ -10,6 +10,7 @@ from goclaw.llm.base import ModelWatch
 from goclaw.servers.admission import Admission
 from goclaw.servers.routes import RoutePorts
 from goclaw.servers.terminals import REMOTE_ENTRY
+from goclaw.servers.web.cookies import DeviceCookies
 from tests.harness import Core, World
 
 
@@ -43,4 +44,6 @@ def route_ports(
         spending=sessions.ports.spending,
         answerable=sessions.ports.questions.answerable,
         config_file=world.config.state_dir / CONFIG_FILE,
+        logins=world.logins,
+        cookies=DeviceCookies(world.config) if world.config.http.web else None,
     )

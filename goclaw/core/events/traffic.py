@@ -51,9 +51,10 @@ class Actor:
     key: str
     """The name in users.json: `telegram:<numeric user id>` or `tui:<name>`; empty for an unknown user."""
     entry: str
-    """The way in: a channel's name, `socket`, `http` (with a token), `cli`."""
+    """The way in: a channel's name, `socket`, `http` (with a token), `web` (a device), `cli`."""
     owner: bool = False
-    """True only where the operating system vouched for it: same uid on the socket, or the CLI under the state lock."""
+    """True only where the operating system vouched for it: same uid on the socket, or the CLI under the state lock; and
+    for a device of the web page that was let in on the socket."""
     name: str = ""
     """A display name. Never used for a decision."""
     behalf: "tuple[Actor, ...]" = ()

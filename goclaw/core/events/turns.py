@@ -240,6 +240,8 @@ class Notice:
     turn: str = ""
     for_admins: bool = False
     """Whether it is a fault of the daemon, which token holders and readers of other people's sessions need not see."""
+    code: str = ""
+    """The code of a web page that asks to be let in: `/approve` with it does so."""
 
 
 @record

@@ -6,6 +6,7 @@ from typing import Protocol
 from goclaw.approvals.questions import Questions
 from goclaw.auth.access import Access
 from goclaw.auth.pairing import Pairing
+from goclaw.auth.web_logins import WebLogins
 from goclaw.compaction.compacting import Compactor
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
@@ -75,6 +76,8 @@ class CommandPorts:
     pairing: Pairing | None
     """Pairing of new users; None where it is unavailable."""
     memory: MemoryPort
+    logins: WebLogins | None
+    """Pages that ask to be let in; None where there is no web page."""
 
 
 @record

@@ -31,7 +31,9 @@ class ApiRoutes:
     """The handlers. The listener calls them."""
 
     def __init__(self, ports: RoutePorts, limits: ProgramLimits = LIMITS) -> None:
-        programs = Programs(ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read")
+        programs = Programs(
+            ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", ports.cookies
+        )
         self._services = Services(ports, programs, IdempotencyCache(), document)
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:

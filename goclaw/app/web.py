@@ -1,0 +1,66 @@
+"""The web page's part of the running daemon: its logins, and the links that `goclaw web` asks for."""
+
+import asyncio
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from goclaw.app.parts import App
+from goclaw.auth.users import login_name
+from goclaw.auth.web_logins import LoginRequest, WebLogins
+from goclaw.config.listening import EVERYWHERE, in_url
+from goclaw.config.schema import Config
+from goclaw.core.bus import Bus
+from goclaw.errors import StateError
+
+if TYPE_CHECKING:
+    from goclaw.servers.programs import Cookies
+
+OFF = "the web page is off: set `http.web: true` in the configuration and restart the daemon (docs/web-page.md)"
+NOT_YET = "the daemon has not opened its listener yet; try again in a moment"
+
+
+def open_logins(app: App) -> WebLogins | None:
+    """Return the logins of the web page; None: there is none."""
+    foundation = app.foundation
+    if not foundation.config.http.web:
+        return None
+    return WebLogins(foundation.clock, foundation.environment.audit, partial(_tell, foundation.bus))
+
+
+async def cookies_of(config: Config) -> "Cookies | None":
+    """Return the cookies of the web page, whose module is loaded only where there is one."""
+    if not config.http.web:
+        return None
+    await asyncio.to_thread(import_module, "goclaw.servers.web.cookies")
+    from goclaw.servers.web.cookies import DeviceCookies
+
+    return DeviceCookies(config)
+
+
+def page_address(config: Config, port: int) -> str:
+    """Return where a browser finds the page."""
+    host = EVERYWHERE.get(config.http.host, config.http.host)
+    return (config.http.public_url or f"http://{in_url(host)}:{port}").rstrip("/")
+
+
+async def page_link(app: App, logins: WebLogins | None, user: str) -> str:
+    """Return a one-time link to the page, for a user; empty: for the owner.
+
+    Raises:
+        StateError: there is no page, or no such user.
+    """
+    if logins is None:
+        raise StateError(OFF)
+    if not logins.address:
+        raise StateError(NOT_YET)
+    if user and app.foundation.users.get(user) is None:
+        raise StateError(f"{user} is not in users.json: `goclaw users add {user}` first")
+    code = logins.link(user or f"tui:{login_name()}", owner=not user)
+    return f"{logins.address}/#link={code}"
+
+
+def _tell(bus: Bus, request: LoginRequest) -> None:
+    """Show the owner, at every terminal, that a page asks to be let in."""
+    text = f"A web page asks to be let in: {request}, code {request.code}. `/approve {request.code}` lets it in."
+    bus.notice(text, code=request.code)

@@ -1,0 +1,164 @@
+"""The ways in for a browser: a token, a one-time link, or a code that a person approves elsewhere; and the way out."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, TypeVar
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from goclaw.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, LoginRefused, WebLogins
+from goclaw.errors import AccessDenied, StateError
+from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.api.operations import JSON
+from goclaw.servers.api.problems import Problem, bad_request, unavailable
+from goclaw.servers.connections import network_of
+from goclaw.servers.http import HEADERS
+from goclaw.servers.programs import Programs
+from goclaw.servers.routes import RoutePorts
+from goclaw.servers.web.cookies import DeviceCookies, demand_own_page
+from goclaw.servers.web.devices import Devices, browser_of
+
+MAX_BODY = 4_096
+"""Bytes of a login's body."""
+LINK_OVER = "this link is over, or was used; `goclaw web` makes a new one"
+WAIT_SECONDS = 20.0
+"""Seconds that a page's wait lasts at most; then it asks again."""
+
+Secret = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._~+/=-]+$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class LoginBody(_Body):
+    """One of the two."""
+
+    token: Secret | None = None
+    link: Secret | None = None
+
+
+class CodeBody(_Body):
+    """No fields."""
+
+
+class WaitBody(_Body):
+    """The secret that came with a code."""
+
+    secret: Secret
+
+
+BodyT = TypeVar("BodyT", bound=_Body)
+
+
+class Logins:
+    """The handlers. The listener calls them."""
+
+    def __init__(self, ports: RoutePorts, cookies: DeviceCookies, programs: Programs, logins: WebLogins) -> None:
+        self._ports = ports
+        self._cookies = cookies
+        self._programs = programs
+        self._logins = logins
+        self._devices = Devices(ports, cookies, programs)
+
+    async def login(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login`: with a token or a link."""
+        return await _answered(request, self._login)
+
+    async def code(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
+        return await _answered(request, self._code)
+
+    async def wait(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
+        return await _answered(request, self._wait)
+
+    async def me(self, request: web.Request) -> web.StreamResponse:
+        """Answer `GET /web/me`."""
+        return await _answered(request, self._me)
+
+    async def logout(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/logout`."""
+        return await _answered(request, self._logout)
+
+    async def _login(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, LoginBody)
+        if (body.token is None) == (body.link is None):
+            raise bad_request("give `token` or `link`")
+        network = network_of(request.remote or "")
+        if body.link is not None:
+            let_in = self._logins.follow(body.link)
+            if let_in is None:
+                raise self._ports.admission.refuse(network, LINK_OVER)
+            return self._devices.answer(request, await self._devices.make(request, let_in))
+        name, token = await self._ports.admission.admit(body.token or "", network)
+        return self._devices.answer(
+            request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
+        )
+
+    async def _code(self, request: web.Request) -> web.Response:
+        await self._body_of(request, CodeBody)
+        address = request.remote or ""
+        try:
+            code, secret = self._logins.ask(
+                browser_of(request), address, network_of(address), is_here=self._cookies.is_here(request)
+            )
+        except LoginRefused as refused:
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, str(refused), headers={"Retry-After": "60"}) from None
+        return web.json_response({"code": code, "secret": secret, "seconds": int(REQUEST_SECONDS)}, headers=HEADERS)
+
+    async def _wait(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, WaitBody)
+        try:
+            let_in = await self._logins.wait(body.secret, WAIT_SECONDS)
+        except LoginOver:
+            raise Problem(HTTPStatus.GONE, "this code is over, or was denied; the page shows a new one") from None
+        if let_in is None:
+            return web.json_response({}, status=HTTPStatus.ACCEPTED, headers=HEADERS)
+        return self._devices.answer(request, await self._devices.make(request, let_in))
+
+    async def _me(self, request: web.Request) -> web.Response:
+        secret = self._cookies.secret_in(request)
+        if not secret:
+            # No failed try: every page begins so.
+            raise Problem(HTTPStatus.UNAUTHORIZED, "this browser is not logged in")
+        return web.json_response(self._devices.me(await self._programs.admit(request), secret), headers=HEADERS)
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        program = await self._programs.admit(request)
+        await self._devices.end(program.name, "web.logout", program.actor, request)
+        response = web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
+        self._cookies.remove(request, response)
+        return response
+
+    async def _body_of(self, request: web.Request, kind: type[BodyT]) -> BodyT:
+        """Return the body of a login, which must come from our own page and over a way where nobody reads along."""
+        demand_own_page(request)
+        if not self._cookies.is_private(request):
+            words = "log in by https (docs/web-page.md): on this way others could read along"
+            raise Problem(HTTPStatus.FORBIDDEN, words)
+        if request.content_type != JSON:
+            # A form of another page can send no such body.
+            raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send the body as {JSON}")
+        try:
+            return kind.model_validate_json(await request.read())
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            raise bad_request(f"the body cannot be used: {first['msg']}") from None
+
+
+async def _answered(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
+) -> web.StreamResponse:
+    """Return a handler's answer; errors are problem details."""
+    try:
+        return await handler(request)
+    except Problem as problem:
+        return problem.response()
+    except NotAdmitted as refusal:
+        return Problem(refusal.status, str(refusal), headers=refusal.headers).response()
+    except AccessDenied as error:
+        return Problem(HTTPStatus.FORBIDDEN, str(error)).response()
+    except StateError as error:
+        return unavailable(str(error)).response()
