@@ -1,0 +1,90 @@
+// Signing in: with a code that is let in from Telegram or the terminal, or with an access token. (The third way, a link
+// of `goclaw web`, needs no page: app.js.)
+
+import { request } from "./connection.js";
+import { el, icon, loadStyles } from "./html.js";
+
+/** Show the page; `entered` gets who is here then. */
+export function showLogin(place, words, entered) {
+  loadStyles("/web/panels.css");
+  const abort = new AbortController();
+  const done = (me) => {
+    abort.abort();
+    place.replaceChildren();
+    entered(me);
+  };
+  const said = el("p", { class: "error", role: "alert", hidden: !words }, words);
+  const say = (text) => {
+    said.hidden = !text;
+    said.textContent = text;
+  };
+  place.replaceChildren(
+    el(
+      "div",
+      { class: "login" },
+      icon("claw"),
+      el("h1", {}, "GoClaw"),
+      el("p", { class: "muted" }, "Sign in to talk with your agent."),
+      said,
+      byCode(done, say, abort.signal),
+      byToken(done, say),
+      el("p", { class: "muted" }, "On the machine where GoClaw runs, ", el("code", {}, "goclaw web"), " opens this page signed in."),
+    ),
+  );
+  place.hidden = false;
+  document.title = "Sign in · GoClaw";
+}
+
+function byCode(done, say, signal) {
+  const box = el("div", { class: "by-code" });
+  const button = el("button", { class: "strong", type: "button", onclick: () => ask() }, "Show me a code");
+  box.append(button);
+
+  async function ask() {
+    button.disabled = true;
+    say("");
+    try {
+      const { code, secret, seconds } = await request("/web/login/code", { method: "POST", json: {} });
+      const until = Date.now() + seconds * 1000;
+      box.replaceChildren(
+        el("p", {}, "Write this to your agent in Telegram or the terminal:"),
+        el("p", { class: "pairing" }, el("code", {}, `/approve ${code}`)),
+        el("p", { class: "muted", role: "status" }, "Waiting for it … The code works for five minutes. Only enter it yourself: it signs in this browser."),
+      );
+      await wait(secret, until);
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      say(error.status === 410 ? "The code is over, or was refused. Ask for a new one." : error.message);
+      button.disabled = false;
+      box.replaceChildren(button);
+    }
+  }
+
+  async function wait(secret, until) {
+    while (Date.now() < until + 1000) {
+      const answer = await request("/web/login/wait", { method: "POST", json: { secret }, signal });
+      if (!answer.accepted) return done(answer);
+    }
+    throw Object.assign(new Error("over"), { status: 410 });
+  }
+  return box;
+}
+
+function byToken(done, say) {
+  const field = el("input", { id: "token", type: "password", autocomplete: "current-password", required: true, spellcheck: "false" });
+  const button = el("button", { type: "submit" }, "Sign in");
+  const submit = async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    say("");
+    try {
+      done(await request("/web/login", { method: "POST", json: { token: field.value.trim() } }));
+    } catch (error) {
+      say(error.status === 401 ? "This token is not valid. `goclaw token add` makes one." : error.message);
+      button.disabled = false;
+      field.select();
+    }
+  };
+  const form = el("form", { onsubmit: submit }, el("label", { for: "token" }, "Access token"), el("div", { class: "row" }, field, button));
+  return el("details", {}, el("summary", {}, "Sign in with a token"), form);
+}
