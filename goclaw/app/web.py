@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goclaw.app.parts import App
 from goclaw.auth.users import login_name
-from goclaw.auth.web_logins import LoginRequest, WebLogins
+from goclaw.auth.web_logins import OFF, LoginRequest, WebLogins
 from goclaw.config.listening import EVERYWHERE, in_url
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
@@ -16,7 +16,6 @@ from goclaw.errors import StateError
 if TYPE_CHECKING:
     from goclaw.servers.programs import Cookies
 
-OFF = "the web page is off: set `http.web: true` in the configuration and restart the daemon (docs/web-page.md)"
 NOT_YET = "the daemon has not opened its listener yet; try again in a moment"
 
 

@@ -265,6 +265,15 @@ class Access:
         user = self._user(actor)
         return ADMIN in user.roles if user else actor.owner
 
+    def is_owner(self, actor: Actor) -> bool:
+        """Whether the actor has its rights as the owner: a listed key follows its entry."""
+        return actor.owner and self._user(actor) is None
+
+    def missing(self, actor: Actor, action: str, object: str) -> str:
+        """Return the rule that denies something; empty: it is allowed."""
+        decision = self.authorize(actor, action, object)
+        return "" if decision.allowed else decision.rule
+
     def role(self, actor: Actor) -> str:
         """Return the names of the actor's roles, for people."""
         user = self._user(actor)

@@ -28,6 +28,7 @@ REQUEST_SECONDS = 300.0
 """Seconds for which a page's code is good: to fetch a phone and write it there."""
 LINK_SECONDS = 60.0
 """Seconds for which a link is good: until a browser has opened it."""
+OFF = "the web page is off: set `http.web: true` in the configuration and `goclaw restart` (docs/web-page.md)"
 NO_PERSON = "Pages are let in, or turned away, from a chat or from a terminal on the daemon's own machine."
 SOCKET = "socket"
 """The way in of the owner's terminals."""
@@ -162,33 +163,46 @@ class WebLogins:
         self._end(key)
         return asking.let_in
 
-    def approve(self, by: Actor, code: str) -> LoginRequest:
-        """Let in the page that shows this code, as the person who says so.
+    def find(self, by: Actor, code: str) -> LoginRequest:
+        """Return the page that shows this code.
 
         Raises:
-            LoginRefused: no page shows it, too many wrong codes came before, or this person cannot let it in.
+            LoginRefused: no page shows it, too many wrong codes came before, or this person cannot let any in.
         """
         if not is_a_person(by):
             raise LoginRefused(NO_PERSON)
-        asking = self._found(by, code)
-        asking.let_in = LetIn(by.key, by.owner, f"code, approved by {by.key} via {by.entry}")
+        now, tried = self.clock.monotonic(), plain(code)
+        times, until = self._tries.get(by.key, (0, 0.0))
+        if until <= now:
+            times, until = 0, now + CODE_SECONDS
+        if times >= TRIES:
+            minutes = max(1, math.ceil((until - now) / 60))
+            raise LoginRefused(f"Too many wrong codes. Try again in {minutes} min.")
+        self._forget()
+        found = None
+        for each in self._asking.values():
+            shown = plain(each.request.code)
+            if hmac.compare_digest(shown.encode(), tried.encode(errors="replace")) and each.is_open:
+                found = each.request
+        if found is None:
+            self._tries[by.key] = (times + 1, until)
+            self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
+            raise LoginRefused("No page shows this code now: it may be over (five minutes), used, or mistyped.")
+        return found
+
+    def approve(self, by: Actor, request: LoginRequest, *, owner: bool = False) -> None:
+        """Let in a page that was found, as the person who says so. `owner`: with the rights of the owner."""
+        asking = self._of(request)
+        asking.let_in = LetIn(by.key, owner, f"code, approved by {by.key} via {by.entry}")
         asking.wake()
-        self._note(by, asking.request, "web.approve", "ok")
-        return asking.request
+        self._note(by, request, "web.approve", "ok")
 
-    def deny(self, by: Actor, code: str) -> LoginRequest:
-        """Turn away the page that shows this code.
-
-        Raises:
-            LoginRefused: as `approve`.
-        """
-        if not is_a_person(by):
-            raise LoginRefused(NO_PERSON)
-        asking = self._found(by, code)
+    def deny(self, by: Actor, request: LoginRequest) -> None:
+        """Turn away a page that was found."""
+        asking = self._of(request)
         asking.is_over = True
         asking.wake()
-        self._note(by, asking.request, "web.deny", "ok")
-        return asking.request
+        self._note(by, request, "web.deny", "ok")
 
     def link(self, user: str, *, owner: bool) -> str:
         """Return the code of a new link, which lets in one browser as this user. Only the owner may ask for one."""
@@ -206,25 +220,8 @@ class WebLogins:
         found = self._links.pop(digest_of(code), None)
         return found[0] if found else None
 
-    def _found(self, by: Actor, code: str) -> _Asking:
-        now, tried = self.clock.monotonic(), plain(code)
-        times, until = self._tries.get(by.key, (0, 0.0))
-        if until <= now:
-            times, until = 0, now + CODE_SECONDS
-        if times >= TRIES:
-            minutes = max(1, math.ceil((until - now) / 60))
-            raise LoginRefused(f"Too many wrong codes. Try again in {minutes} min.")
-        self._forget()
-        found = None
-        for each in self._asking.values():
-            shown = plain(each.request.code)
-            if hmac.compare_digest(shown.encode(), tried.encode(errors="replace")) and each.is_open:
-                found = each
-        if found is None:
-            self._tries[by.key] = (times + 1, until)
-            self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
-            raise LoginRefused("No page shows this code now: it may be over (five minutes), used, or mistyped.")
-        return found
+    def _of(self, request: LoginRequest) -> _Asking:
+        return next(each for each in self._asking.values() if each.request is request)
 
     def _forget(self) -> None:
         """Forget what is over."""

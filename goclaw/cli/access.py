@@ -136,8 +136,10 @@ def list_tokens(context: typer.Context) -> None:
     for name, token in sorted(read_tokens(config.tokens_path).items()):
         until = "for ever" if token.until is None else f"until {_minute(token.until)}"
         over = " (expired)" if token.until is not None and token.until <= now else ""
-        unknown = "" if users.get(token.user) else " (not in users.json: of no use)"
-        show(f"{name}  {token.user}{unknown}  made {_minute(token.made)}  {until}{over}")
+        unknown = "" if token.owner or users.get(token.user) else " (not in users.json: of no use)"
+        device = f"  {token.device}" if token.device else ""
+        as_owner = " (owner)" if token.owner else ""
+        show(f"{name}{device}  {token.user}{as_owner}{unknown}  made {_minute(token.made)}  {until}{over}")
 
 
 @token_app.command()

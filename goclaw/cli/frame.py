@@ -20,6 +20,7 @@ from goclaw.cli.base import COMPLETING, FAILED, Options, say
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "gateway": ("goclaw.cli.lifecycle:gateway_app", "Run the daemon here, until Ctrl-C or SIGTERM."),
     "tui": ("goclaw.cli.tui:tui_app", "Talk to the agent in this terminal."),
+    "web": ("goclaw.cli.web:app", "Open the web page, logged in by a one-time link."),
     "send": ("goclaw.cli.send:app", "Send one message and print the answer."),
     "status": ("goclaw.cli.lifecycle:status_app", "Print the state of the running daemon."),
     "start": ("goclaw.cli.lifecycle:start_app", "Start the daemon in the background."),

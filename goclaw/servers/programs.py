@@ -117,8 +117,7 @@ class Programs:
 
     def missing_right(self, actor: Actor) -> str:
         """Return why a user may not come in; empty: they may."""
-        decision = self._access.authorize(actor, self._right, self.home(actor))
-        return "" if decision.allowed else decision.rule
+        return self._access.missing(actor, self._right, self.home(actor))
 
     def home(self, actor: Actor) -> str:
         """Return the actor's own session."""

@@ -108,6 +108,7 @@ class Terminal(App[Farewell]):
         Binding("ctrl+o", "fold", "Open or close the tool cards", priority=True),
         Binding("ctrl+n", "todos", "Open or close the list of what is to be done", priority=True),
         Binding("ctrl+g", "edit", "Write in your editor", priority=True),
+        Binding("ctrl+p", "let_in", "Let in the web page that asks", priority=True),
         Binding("ctrl+t", "theme", "Light or dark", priority=True),
         Binding("ctrl+end", "jump", "To the end", priority=True),
         Binding("pageup", "page(-1)", "Page up", priority=True),
@@ -320,6 +321,11 @@ class Terminal(App[Farewell]):
     def action_todos(self) -> None:
         """Open or close the to-do list."""
         self._todos.fold()
+
+    async def action_let_in(self) -> None:
+        """Let in the web page that asks."""
+        if problem := await self._incoming.let_in():
+            self.notify(problem, severity="warning")
 
     def action_theme(self) -> None:
         """Light or dark."""

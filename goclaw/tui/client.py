@@ -314,8 +314,17 @@ def _route(way: Way) -> tuple[aiohttp.BaseConnector, str, dict[str, str]]:
     if isinstance(way, RemoteDaemon):
         check_reachable(urlsplit(way.url).hostname or "")
         return aiohttp.TCPConnector(), f"{way.url}{PATH}", {"Authorization": f"Bearer {way.token}"}
-    _see_that_it_is_ours(way)
-    return aiohttp.UnixConnector(str(way)), f"http://goclaw{PATH}", {}
+    return own_socket(way), f"http://goclaw{PATH}", {}
+
+
+def own_socket(path: Path) -> aiohttp.BaseConnector:
+    """Return the connector to the daemon's socket.
+
+    Raises:
+        StateError: it is another user's.
+    """
+    _see_that_it_is_ours(path)
+    return aiohttp.UnixConnector(str(path))
 
 
 async def _no_detour(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

@@ -78,6 +78,10 @@ class EntryView(Protocol):
         ...
 
 
+PAGE_KEY = "So does Ctrl+P."
+"""Behind the line about a web page that asks to be let in."""
+
+
 class Conversation:
     """Everything that was said, oldest first."""
 
@@ -229,7 +233,7 @@ class Conversation:
 
     async def _noticed(self, notice: Notice) -> None:
         if notice.turn not in self._waiting:  # else the answer to that command says it
-            await self.note(Note(notice.text))
+            await self.note(Note(f"{notice.text} {PAGE_KEY}" if notice.code else notice.text))
 
     async def _forgotten(self) -> None:
         await self._stream.drop()

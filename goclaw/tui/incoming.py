@@ -13,6 +13,7 @@ from goclaw.core.events import (
     GONE,
     AcceptKind,
     MessageStored,
+    Notice,
     SessionForgotten,
     StreamRestarted,
     TextStreamed,
@@ -56,6 +57,13 @@ STOPPED = "Stopped."
 """The prefix of the answer to `/stop` where something was stopped."""
 OLD_SECONDS = 0.5
 """Seconds from which an event counts as delayed: timers based on it start earlier."""
+PAGE_SECONDS = 300.0
+"""Seconds for which a web page's code can be approved."""
+LOOK_SECONDS = 1.0
+"""Seconds for which the line about a page must have been there: no page slips in right before the key."""
+NO_PAGE = "No web page asks to be let in."
+JUST_CAME = "A web page has just asked: look which one it is, then press the key again."
+MANY_PAGES = "More than one web page asks: write /approve and the code of the one in front of you."
 AWAY = "trying to reach the daemon · `goclaw start` starts it"
 """Above the input while nothing answers: no key stops or allows anything then."""
 
@@ -93,6 +101,8 @@ class Incoming:
         self._stops: set[str] = set()
         """Messages that a key sent in order to stop the turn."""
         self._queue_mode = ""
+        self._pages: dict[str, float] = {}
+        """Codes of web pages that ask to be let in, and when they came, monotonic."""
 
     @property
     def running(self) -> bool:
@@ -165,6 +175,23 @@ class Incoming:
         if self.running and self._link.connected:
             self._stops.add(self._link.submit("/stop"))
 
+    async def let_in(self) -> str:
+        """Let in the web page that asks; returns why not, else an empty text."""
+        now = self._clock.monotonic()
+        open_ones = {code: since for code, since in self._pages.items() if now - since < PAGE_SECONDS}
+        self._pages = open_ones
+        if not open_ones or not self._link.connected:
+            return NO_PAGE
+        if len(open_ones) > 1:
+            return MANY_PAGES
+        code, since = next(iter(open_ones.items()))
+        if now - since < LOOK_SECONDS:
+            return JUST_CAME
+        del open_ones[code]
+        text = f"/approve {code}"
+        await self._parts.conversation.say(self._link.submit(text), text)
+        return ""
+
     def fetch_older(self) -> None:
         """Older rows are wanted; without a connection they are asked for at the next scrolling."""
         conversation = self._parts.conversation
@@ -216,6 +243,8 @@ class Incoming:
                 self._parts.todos.show(event.todos)
             case SessionForgotten():
                 self._parts.todos.show(())
+            case Notice() if event.code:
+                self._pages[event.code] = self._clock.monotonic()
             case _:
                 pass
         thinking = isinstance(event, ThinkingStreamed)

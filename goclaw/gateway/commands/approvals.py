@@ -2,6 +2,7 @@
 
 - `/approve ID [always]`: let a tool call run that waits for it, and its like from now on.
 - `/deny ID`: keep a tool call from running, or leave a question without an answer.
+- `/approve CODE`, `/deny CODE`: let in the web page that shows this code, as oneself; or turn it away.
 - `/approvals`: the permanent approvals, given with `always`; `/approvals remove N` removes one.
 - `/mode [NAME]`: what the agent may do in this session without asking. See `sessions.modes`.
 """
@@ -9,6 +10,8 @@
 from datetime import datetime
 from typing import get_args
 
+from goclaw.auth.access import own_session
+from goclaw.auth.web_logins import LoginRefused, WebLogins, is_code
 from goclaw.config.values import Mode
 from goclaw.core.events import ALLOW, ALWAYS
 from goclaw.core.redact import printable
@@ -18,6 +21,8 @@ from goclaw.store.approvals import ApprovalRule
 
 
 async def _approve(context: CommandContext) -> Reply:
+    if (logins := context.ports.logins) and is_code(context.arguments):
+        return _page(context, logins, is_welcome=True)
     question, _, more = context.arguments.partition(" ")
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
@@ -29,6 +34,8 @@ APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _appro
 
 
 async def _deny(context: CommandContext) -> Reply:
+    if (logins := context.ports.logins) and is_code(context.arguments):
+        return _page(context, logins, is_welcome=False)
     if not context.arguments:
         return Reply("Which one? Send /deny ID with the ID from the question.")
     questions = context.ports.questions
@@ -36,6 +43,36 @@ async def _deny(context: CommandContext) -> Reply:
 
 
 DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny)
+
+
+PAGE_ELSEWHERE = "Other people can read this chat. Send it in our private chat, or in the terminal."
+PAGE_FOR_OWNER = (
+    "That page is not open on this machine, and you are not in users.json: it would have all rights of the owner. "
+    "`goclaw web` makes a link for a page elsewhere; `goclaw users add` gives you rights of your own."
+)
+
+
+def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Reply:
+    """Let in a web page as the person who says so, or turn it away; the answer says which browser it is, and where."""
+    actor, access = context.actor, context.ports.access
+    if context.inbound.address.reply_to is not None or access.is_group(context.session):
+        return Reply(PAGE_ELSEWHERE)
+    if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
+        return Reply(f"You may not use the web page: {rule}.")
+    try:
+        asking = logins.find(actor, context.arguments)
+    except LoginRefused as refused:
+        return Reply(str(refused))
+    if not is_welcome:
+        logins.deny(actor, asking)
+        return Reply(f"Turned away: {asking}.")
+    if access.is_owner(actor) and not asking.is_here:
+        return Reply(PAGE_FOR_OWNER)
+    logins.approve(actor, asking, owner=access.is_owner(actor))
+    return Reply(
+        f"Let in as {actor.key}: {asking}. If that is not the page in front of you, log it out at once: "
+        "`Devices` on the web page lists it, and so does `goclaw token list`."
+    )
 
 
 NO_RULES = "There are no permanent approvals: every call that needs approval asks for it."

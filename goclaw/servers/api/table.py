@@ -5,6 +5,7 @@ from typing import Any
 
 from goclaw.servers.api import (
     administration,
+    devices,
     events,
     memory,
     messages,
@@ -27,6 +28,7 @@ OPERATIONS: tuple[Operation[Any], ...] = (
     *usage.OPERATIONS,
     *status.OPERATIONS,
     *administration.OPERATIONS,
+    *devices.OPERATIONS,
     *openapi.OPERATIONS,
 )
 

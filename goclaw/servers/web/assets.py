@@ -6,7 +6,7 @@ Only what was in the folder when the daemon began is served: no path of a reques
 import gzip
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 
@@ -110,6 +110,11 @@ class Assets:
 
     def __init__(self, files: Mapping[str, Asset]) -> None:
         self._files = files
+
+    @property
+    def names(self) -> Iterable[str]:
+        """Return the paths of the files."""
+        return self._files.keys()
 
     async def index(self, request: web.Request) -> web.StreamResponse:
         """Answer `/`."""
