@@ -186,6 +186,7 @@ function connected(frame) {
 
 function happened({ name, event }) {
   conversation.happened(name, event);
+  if (name.startsWith("Question")) showDoing();
   if (name === "TurnFinished") connection.ask({ type: "ask_sessions" });
 }
 
@@ -242,7 +243,7 @@ function showAround(change) {
 
 function showDoing() {
   const spent = page.turn && page.since ? Math.max(0, Date.now() / 1000 - page.since) : 0;
-  const doing = page.isThinking ? "Thinking" : "Working";
+  const doing = conversation.questions.size ? "Waits for an answer" : page.isThinking ? "Thinking" : "Working";
   const unsent = connection.connected ? 0 : connection.waiting.size;
   const waits = unsent ? ` · ${unsent} not sent yet, kept here` : "";
   byId("state").textContent = page.line;

@@ -310,7 +310,8 @@ export class Conversation {
 
   showEmpty(greeting) {
     if (this.view.items.length) return;
-    this.empty = { tag: "empty-state", title: "What can I do for you?", text: greeting };
+    const text = greeting || "Write below, attach a file, or type / to see what commands there are.";
+    this.empty = { tag: "empty-state", title: "What can I do for you?", text };
     this.view.add([this.empty]);
   }
 

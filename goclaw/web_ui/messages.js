@@ -127,7 +127,7 @@ class ToolCard extends Entry {
       el("span", { class: "unseen" }, { runs: "running: ", failed: "failed: ", done: "done: " }[state]),
       el("b", {}, item.name),
       el("span", { class: "doing", dir: "auto" }, oneLine(said, 140)),
-      el("span", { class: "took" }, item.seconds ? duration(item.seconds) : ""),
+      el("span", { class: "took" }, item.seconds >= 0.1 ? duration(item.seconds) : ""),
     );
     const below = runs ? item.inner : item.outcome || firstLine(item.content);
     this.below.textContent = below ? oneLine(below, 300) : "";

@@ -2,7 +2,7 @@
 
 import { api, encode } from "./connection.js";
 import { el } from "./html.js";
-import { followTheme, theme } from "./usage.js";
+import { followTheme, picture, theme } from "./usage.js";
 
 const PLOTS = { lateness: "Lateness of the event loop", memory: "Memory", turns: "Running answers" };
 
@@ -24,7 +24,7 @@ export async function show(place, { me, session }) {
 
   function plot([of, words]) {
     const address = `/api/v1/status/plot?of=${of}&theme=${theme()}`;
-    return [el("h2", {}, words), el("img", { class: "plot", src: address, alt: `${words} in the last hour` })];
+    return [el("h2", {}, words), picture(address, `${words} in the last hour`)];
   }
 
   await load();

@@ -27,7 +27,7 @@ export async function show(place, { me }) {
   function plot(asked) {
     if (by.field.value === "session") return el("p", { class: "muted" }, "Conversations are shown as a table.");
     const address = `/api/v1/usage/plot?${asked}&of=${of.field.value}&theme=${theme()}`;
-    return el("img", { class: "plot", src: address, alt: `Plot of ${of.field.value} by ${by.field.value}; the table below has the figures` });
+    return picture(address, `Plot of ${of.field.value} by ${by.field.value}; the table below has the figures`);
   }
 
   await load();
@@ -66,6 +66,13 @@ export function select(label, options, chosen = "") {
   const choices = Object.entries(options).map(([value, words]) => el("option", { value, selected: value === chosen }, words));
   const field = el("select", {}, choices);
   return Object.assign(el("label", { class: "field" }, label, field), { field });
+}
+
+/** A plot that the daemon draws. */
+export function picture(address, alt) {
+  const shown = el("img", { class: "plot", src: address, alt });
+  shown.addEventListener("error", () => shown.replaceWith(el("p", { class: "muted" }, "The plot cannot be drawn now.")));
+  return shown;
 }
 
 /** The theme that is shown now; plots are pictures, and do not follow it by themselves. */

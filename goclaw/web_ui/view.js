@@ -18,6 +18,7 @@ export class View {
     this.from = this.to = 0; // which items are in the page
     this.hasOlder = false;
     this.follows = true; // whether the end is looked at, and stays in view
+    this.lastTop = 0;
     this.scroller = byId("messages");
     this.list = document.createElement("div");
     this.list.className = "list";
@@ -115,7 +116,10 @@ export class View {
   scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
     const below = scrollHeight - scrollTop - clientHeight;
-    this.follows = this.isComplete && below < AT_END;
+    // Only a person scrolls up: an end that moves away by itself is followed.
+    if (this.isComplete && below < AT_END) this.follows = true;
+    else if (scrollTop < this.lastTop - 1 || !this.isComplete) this.follows = false;
+    this.lastTop = scrollTop;
     if (scrollTop < NEAR) this.up();
     if (below < NEAR && !this.isComplete) this.down();
     this.showNewest();
