@@ -4,19 +4,27 @@ import asyncio
 import socket
 from pathlib import Path
 
+import aiohttp
 import pytest
 
+from goclaw.auth.users import login_name
 from goclaw.core.wire import Refused
 from goclaw.tui.client import DaemonRefusal, RemoteDaemon, attach
 from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram
+from tests.harness import before_the_next_look
 
 pytestmark = [pytest.mark.slow]
 
 ANN, CARL = 5, 77
 IN_FORCE_SECONDS = 2.3
 """Two seconds, and a little for the way there and back on a busy machine."""
+
+
+def browser() -> aiohttp.ClientSession:
+    """A browser's cookies on this machine."""
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
 
 
 def free_port() -> int:
@@ -52,6 +60,38 @@ async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(
             pass
     log = (home.state / "logs" / "goclaw.log").read_text()
     assert token not in log and "came in as telegram:5" in log
+
+
+@pytest.mark.promise("P-web-login")
+async def test_the_owner_s_browser_comes_in_by_a_link_and_by_a_code(home: Installation) -> None:
+    port = free_port()
+    home.config["http"] = {"web": True, "port": port}
+    home.write_config()
+    await home.start()
+    url, me = f"http://127.0.0.1:{port}", f"tui:{login_name()}"
+    link = (await home.run("web", "--no-open")).out.strip()
+    assert link.startswith(f"{url}/#link=goclaw_")
+    async with browser() as linked, browser() as coded:
+        async with linked.post(f"{url}/web/login", json={"link": link.partition("=")[2]}) as response:
+            assert (response.status, (await response.json())["person"]) == (200, me)
+        async with linked.get(f"{url}/api/v1/users") as response:
+            assert response.status == 200, "as an admin"
+        async with coded.post(f"{url}/web/login/code", json={}) as response:
+            asked = await response.json()
+        assert "Let in as" in (await home.run("send", f"/approve {asked['code']}")).out
+        async with coded.post(f"{url}/web/login/wait", json={"secret": asked["secret"]}) as response:
+            assert (response.status, (await response.json())["person"]) == (200, me)
+        listed = (await home.run("token", "list")).out
+        assert listed.count(f"another program  {me} (owner)  made") == 2
+        for line in listed.splitlines():
+            assert (await home.run("token", "revoke", line.split()[0])).code == 0
+        began = clock.monotonic()
+        async with asyncio.timeout(10):
+            while (await linked.get(f"{url}/web/me")).status == 200:
+                await before_the_next_look()
+        assert clock.monotonic() - began < IN_FORCE_SECONDS
+    log = (home.state / "logs" / "goclaw.log").read_text()
+    assert link.partition("=")[2] not in log and asked["secret"] not in log
 
 
 async def test_a_stranger_is_let_in_by_a_code_from_the_command_line(home: Installation, telegram: FakeTelegram) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.servers.web.assets import TYPES
 from tests.acceptance.daemon import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(600)]
@@ -37,6 +38,13 @@ def test_pip_installs_it_from_a_checkout_and_it_answers(tmp_path: Path, pip_sett
     state = {"GOCLAW_STATE_DIR": str(tmp_path / "state"), "OLLAMA_HOST": "http://127.0.0.1:9"}
     said = run([tmp_path / "venv" / "bin" / "goclaw", "send", "hello"], tmp_path, **state)
     assert "No AI is connected" in said and "You said: hello" in said
+    # The web page's files are no modules: they come along only as data of the package.
+    look = "from goclaw.servers.web.assets import ASSETS, FOLDER; print(FOLDER, *sorted(ASSETS.names), sep='\\n')"
+    folder, *files = run([python, "-P", "-c", look], tmp_path).splitlines()
+    assert folder.startswith(str(tmp_path / "venv"))
+    there = ROOT / "goclaw" / "web_ui"
+    assert files == sorted(path.relative_to(there).as_posix() for path in there.rglob("*") if path.suffix in TYPES)
+    assert "index.html" in files
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from goclaw.auth.tokens import (
+    DEVICE,
     LOOK_SECONDS,
     MAX_TOKENS,
     Token,
     Tokens,
+    add_device,
     add_token,
     digest_of,
     open_tokens,
@@ -200,3 +202,27 @@ async def test_those_who_write_at_once_lose_nothing(path: Path) -> None:
     names = [f"t{number}" for number in range(20)]
     await asyncio.gather(*(asyncio.to_thread(add_token, path, name, "tui:ann", 1.0) for name in names))
     assert sorted(read_tokens(path)) == sorted(names)
+
+
+def test_a_device_is_valid_while_the_token_is_that_it_was_made_with(path: Path) -> None:
+    clock = SteppedClock()
+    now = clock.now()
+    add_token(path, "laptop", "tui:ann", now, now + 100)
+    parent = read_tokens(path)["laptop"].sha256
+    name, secret = add_device(path, "tui:ann", "Firefox on Linux", now, now + 1_000, parent=parent)
+    add_device(path, "tui:bob", "Firefox on Linux", now, now + 1_000)
+    tokens = known(path, clock)
+    assert name.startswith(DEVICE) and tokens.find(secret) == name and list(tokens.devices("tui:ann")) == [name]
+    device = read_tokens(path)[name]
+    clock.advance(100)
+    assert tokens.find(secret) == "" and tokens.objection(name, device) == f"the token {name} has expired"
+    assert tokens.devices("tui:ann") == {}
+    revoke_token(path, "laptop")
+    assert name not in read_tokens(path) and len(read_tokens(path)) == 1
+
+
+def test_a_device_whose_token_is_gone_from_the_file_by_hand_is_none(path: Path) -> None:
+    clock = SteppedClock()
+    now = clock.now()
+    _, secret = add_device(path, "tui:ann", "Firefox", now, now + 1_000, parent="0" * 64)
+    assert known(path, clock).find(secret) == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from goclaw.config.listening import contradictions, hosts, is_loopback, listens, webhook_path
+from goclaw.config.listening import contradictions, hosts, is_loopback, listens, pages, route_parts, webhook_path
 from goclaw.config.schema import Config
 
 URL = "https://claw.example.org/telegram"
@@ -99,6 +99,38 @@ def test_alerts_go_to_a_chat_by_its_number(to: str) -> None:
 @pytest.mark.parametrize("to", ["telegram:5", "telegram:-1001234", "telegram:-1001234:9"])
 def test_people_groups_and_topics_are_chats(to: str) -> None:
     assert Config.model_validate({"alerts": {"to": to}}).alerts.to == to
+
+
+@pytest.mark.promise("P-web-off")
+def test_the_web_page_is_off_until_it_is_wanted_and_brings_the_api() -> None:
+    assert list(route_parts(config())) == [] and list(route_parts(config({"web": True}))) == ["api", "web"]
+    assert list(route_parts(config({"api": True}))) == ["api"] and listens(config({"web": True}))
+    assert faults(config({"web": True})) == [] and faults(config({"web": True, "enabled": False})) == ["http.enabled"]
+
+
+@pytest.mark.promise("P-web-cookie")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "claw.lan"])  # noqa: S104 - that is what is refused
+def test_people_log_in_over_no_network_without_a_proxy_that_speaks_https(host: str) -> None:
+    assert faults(config({"web": True, "host": host})) == ["http.host"]
+    assert faults(config({"web": True, "host": host, "public_url": "http://claw.lan"})) == ["http.public_url"]
+    assert faults(config({"web": True, "public_url": "http://claw.lan"})) == ["http.public_url"]
+    assert faults(config({"web": True, "host": host, "public_url": "https://claw.lan"})) == []
+    assert faults(config({"web": True, "public_url": "http://localhost:8137"})) == []
+
+
+def test_the_page_s_own_origin_may_call_and_that_of_its_public_address() -> None:
+    public = {"public_url": "https://Claw.example.org/", "origins": ["https://other.example"]}
+    assert pages(config({"web": True, **public})) == {"https://other.example", "https://claw.example.org"}
+    assert pages(config(public)) == {"https://other.example"}
+
+
+def test_no_webhook_has_a_path_of_the_web_page() -> None:
+    page = {"web": True}
+    for url in ("https://claw.example.org", "https://claw.example.org/"):
+        assert faults(webhook(url, http=page)) == ["telegram.webhook.path"] and faults(webhook(url)) == []
+    for path in ("/web/login", "/web/hook", "/api/v1/hook"):
+        assert faults(webhook(path=path, http=page)) == ["telegram.webhook.path"]
+    assert faults(webhook(path="/webhook", http=page)) == faults(webhook(http=page)) == []
 
 
 def test_a_registry_that_is_configured_has_a_port_of_its_own() -> None:

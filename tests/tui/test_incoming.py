@@ -7,6 +7,8 @@ import pytest
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Outcome, ToolStarted, TurnFinished
 from goclaw.core.messages import ToolCall, ToolResult, UserMessage
+from goclaw.tui.conversation import PAGE_KEY
+from goclaw.tui.incoming import JUST_CAME, MANY_PAGES, NO_PAGE, PAGE_SECONDS
 from goclaw.tui.widgets.entries import PageEntry, Said
 from tests.harness import before_the_next_look
 from tests.tui.fake_daemon import PATIENCE, SESSION, FakeGateway, Stage
@@ -165,3 +167,26 @@ async def test_a_commands_page_is_shown_as_markdown_and_its_plain_lines_as_they_
             daemon.replies["/tools"]
         ]
         assert "  Messages: 2 **bold**" in client.lines
+
+
+@pytest.mark.promise("P-web-login")
+async def test_a_key_lets_in_the_page_that_asks_and_never_one_that_slips_in(
+    daemon: FakeGateway, stage: Stage, clock: SteppedClock
+) -> None:
+    async with stage.unseen() as client:
+        assert await client.incoming.let_in() == NO_PAGE
+        daemon.bus.notice("A web page asks to be let in: Firefox on Linux at 127.0.0.1.", code="AAAA-2222")
+        await client.until(f"Firefox on Linux at 127.0.0.1. {PAGE_KEY}")
+        assert await client.incoming.let_in() == JUST_CAME
+        clock.advance(1)
+        daemon.bus.notice("Another one asks.", code="BBBB-3333")
+        await client.until("Another one asks.")
+        clock.advance(1)
+        assert await client.incoming.let_in() == MANY_PAGES and daemon.heard == []
+        clock.advance(PAGE_SECONDS - 1.5)
+        assert await client.incoming.let_in() == ""
+        async with asyncio.timeout(PATIENCE):
+            while not daemon.heard:
+                await before_the_next_look()
+        assert [inbound.text for inbound in daemon.heard] == ["/approve BBBB-3333"]
+        assert await client.incoming.let_in() == NO_PAGE, "once"

@@ -58,6 +58,7 @@ async def test_devices_of_one_person_are_bounded_and_old_ones_make_room(tmp_path
     async with world.running() as core, serving_pages(world, core) as pages:
         first = await pages.entered()
         other = await pages.entered(BOB.key)
+        last = other
         for _ in range(MAX_DEVICES):
             world.clock.advance(1)
             last = await pages.entered()
