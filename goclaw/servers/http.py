@@ -157,11 +157,15 @@ class _Guard:
         named = request.headers.getall("Host", [])
         if len(named) != 1 or not names_us(named[0], self._place.host, self._place.names):
             raise web.HTTPMisdirectedRequest
-        own = {f"http://{named[0].lower()}", f"https://{named[0].lower()}"} if self._place.has_page else set()
-        if any(origin.lower() not in self._place.origins | own for origin in request.headers.getall("Origin", [])):
+        if not all(self._may_call(origin.lower(), named[0]) for origin in request.headers.getall("Origin", [])):
             raise web.HTTPForbidden
         if (request.content_length or 0) > body_bytes:
             raise web.HTTPRequestEntityTooLarge(body_bytes)
+
+    def _may_call(self, origin: str, host: str) -> bool:
+        """Whether a page of this origin may call: one that is configured, or our own, from the very host it calls."""
+        own = (f"http://{host.lower()}", f"https://{host.lower()}") if self._place.has_page else ()
+        return origin in self._place.origins or origin in own
 
     @contextmanager
     def _body_in_time(self, request: web.Request) -> Iterator[None]:
