@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from goclaw.auth.access import own_session
 from goclaw.auth.audit import AuditEntry
@@ -61,8 +61,9 @@ class LivePages:
     async def receive(self, request: web.Request) -> web.StreamResponse:
         """Serve a page's connection, from its handshake to its last frame."""
         address = network_of(request.remote or "")
-        if request.query_string:
-            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="No Query Here")
+        if request.query_string or hdrs.AUTHORIZATION in request.headers:
+            # Only the cookie counts here: what has a token is no page.
+            return web.Response(status=HTTPStatus.BAD_REQUEST, reason="Only A Cookie Here")
         if not self._is_own_origin(request):
             return web.Response(status=HTTPStatus.FORBIDDEN)
         try:

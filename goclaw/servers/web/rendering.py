@@ -28,8 +28,8 @@ MAX_TEXT = 100_000
 """Characters of a text beyond which it is shown as it was written."""
 MAX_OPEN = 32_000
 """The same of the unfinished end of a text that grows: it is rendered again with each piece."""
-MAX_STEPS = 60_000
-"""Tries of the parser: a text of this many characters may need one for each; what is nested may need many."""
+MAX_STEPS = 120_000
+"""Tries of the parser: the longest text needs about one for each character; what is nested may need many."""
 MAX_LEVELS = 100
 """Elements within each other. Browsers stop at 512."""
 MAX_TARGET = 200

@@ -1,0 +1,49 @@
+"""Texts of Markdown that grow are parsed as if they had come whole."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goclaw.core.markdown import MAX_NESTING, GrowingMarkdown, markdown_parser
+from tests.lanes import repeats
+
+PIECES = (
+    *("word", "two words", " ", "\t", "\n", "\n\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\u2028", "\x85", "\0"),
+    *("# ", "- ", "* ", "  ", "    ", "1. ", "2) ", "> ", "```", "~~~", "```py\n", "**", "_", "~~", "`", "|", "|-"),
+    *("\n|a|b|\n|-|-|\n", "---", "===", "<b>", "[x](y)", "![p](q)", "https://a.example", "&amp;", "\\", "[x]: y\n"),
+)
+texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+cuts = st.lists(st.integers(0, 200), max_size=20)
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    """A text in pieces that are cut anywhere, also between the two characters of a line's end."""
+    ends = sorted({min(place, len(text)) for place in places} | {0, len(text)})
+    return [text[start:end] for start, end in pairwise(ends)]
+
+
+@pytest.mark.deep
+@settings(max_examples=repeats(300, 5_000), deadline=None)
+@given(texts, cuts)
+def test_finished_blocks_and_the_open_end_are_those_of_the_whole_text(text: str, places: list[int]) -> None:
+    growing, parser = GrowingMarkdown(), markdown_parser()
+    done, rest = "", parser.render("")
+    for piece in cut(text, places):
+        finished, open_end = growing.append(piece)
+        done += parser.renderer.render(finished, parser.options, {})
+        rest = parser.renderer.render(open_end, parser.options, {})
+    assert done + rest == parser.render(text)
+
+
+def test_a_long_text_is_not_parsed_from_its_beginning_again() -> None:
+    growing = GrowingMarkdown()
+    for at in range(200):
+        growing.append(f"Paragraph {at}.\n\n")
+        assert len(growing.rest) < 100
+
+
+def test_lists_are_nested_as_deep_as_people_write_them() -> None:
+    deep = "".join(f"{'  ' * level}- level {level}\n" for level in range(MAX_NESTING // 2 - 1))
+    assert "level 18" in markdown_parser().render(deep)
