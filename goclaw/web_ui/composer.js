@@ -15,6 +15,7 @@ export class Composer {
     this.session = "";
     this.commands = [];
     this.files = [];
+    this.line = Promise.resolve(); // files go one after the other: a phone's line is thin
     this.text = byId("text");
     this.list = byId("files");
     this.mode = byId("queue").querySelector("select");
@@ -155,7 +156,7 @@ export class Composer {
       const name = file.name || "pasted";
       const entry = { source: file, name, size: file.size, isComing: true, error: "", file: "" };
       this.files.push(entry);
-      this.upload(entry);
+      this.line = this.line.then(() => this.upload(entry));
     }
     this.showFiles();
   }

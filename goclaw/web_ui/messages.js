@@ -165,7 +165,8 @@ const isDiff = (text) => /^(@@ |diff --git )/m.test(text);
 
 function diff(lines) {
   const kinds = { "+": "added", "-": "removed", "@": "place" };
-  return lines.map((line) => el("span", { class: `line ${kinds[line[0]] ?? ""}` }, `${line}\n`));
+  const begin = lines.findIndex((line) => line.startsWith("@@")); // above it stand the names of the files
+  return lines.map((line, place) => el("span", { class: `line ${place < begin ? "place" : (kinds[line[0]] ?? "")}` }, `${line}\n`));
 }
 
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value, null, 1));

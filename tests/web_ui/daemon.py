@@ -9,13 +9,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from goclaw.auth.tokens import add_token
 from goclaw.core.messages import AssistantMessage, Message, UserMessage
+from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
@@ -89,7 +92,9 @@ class WebDaemon:
 
     def seed(self, session: str, messages: Sequence[Message], turns: int = 2) -> None:
         """Let a session have messages before the daemon starts; so many of them are a turn."""
-        asyncio.run(self._seed(session, messages, turns))
+        # In a thread: the browser's driver may have a loop in this one.
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(asyncio.run, self._seed(session, messages, turns)).result()
 
     async def _seed(self, session: str, messages: Sequence[Message], turns: int) -> None:
         async with open_database(self.state / "goclaw.db") as opened:
@@ -112,16 +117,39 @@ class WebDaemon:
         assert self.process is None, "one daemon at a time"
         before = self.output.count(RUNNING)
         with (self.folder / "daemon.out").open("ab") as output:
-            command = [sys.executable, "-m", "goclaw", "--config", str(self.folder / "config.yaml"), "gateway"]
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "GOCLAW_STATE_DIR": str(self.state)}
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, cwd=self.folder
+                self._command("gateway"),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=self._environment(),
+                cwd=self.folder,
             )
         until = time.monotonic() + START_SECONDS
         while self.output.count(RUNNING) == before:
             assert self.process.poll() is None, f"it ended: {self.output[-3000:]}"
             assert time.monotonic() < until, f"it does not run: {self.output[-3000:]}"
             time.sleep(LOOK_SECONDS)
+
+    def run(self, *arguments: str) -> str:
+        """Run a command of `goclaw`; return what it prints."""
+        ran = subprocess.run(
+            self._command(*arguments),
+            env=self._environment(),
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "goclaw", "--config", str(self.folder / "config.yaml"), *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {"PYTHONPATH": str(ROOT), "GOCLAW_STATE_DIR": str(self.state), LOOPBACK_ONLY: "1"}
+        return {**os.environ, **ours}
 
     def kill(self) -> None:
         """kill -9."""
@@ -139,11 +167,21 @@ class WebDaemon:
         self.process = None
 
 
+@contextmanager
+def running(daemon: WebDaemon) -> Iterator[WebDaemon]:
+    """Start a prepared daemon, and end it with the block."""
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
 def talk(count: int, word: str = "message") -> list[Message]:
     """Return so many questions and answers in turn, each with its number."""
     return [
         UserMessage(f"Question {number}: {word} {number}.")
-        if number % 2 == 0
+        if number % 2
         else AssistantMessage(f"Answer {number}: **{word}** {number}.")
         for number in range(1, count + 1)
     ]

@@ -1,0 +1,156 @@
+"""The page for everybody: axe finds nothing serious on any panel, thumbs hit, keys work, nothing is wider than a phone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.device import Theme, device
+
+AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+PANELS = ("sessions", "memory", "schedules", "usage", "status", "devices")
+RICH = (
+    "## Heading\n\n| a | b |\n|---|---|\n| 1 | "
+    + "wide " * 40
+    + "|\n\n```python\nx = 1  # "
+    + "long " * 60
+    + "\n```\n\n"
+    + "w" * 400
+)
+TALK = [
+    UserMessage("Look at this, please: " + "a" * 200),
+    AssistantMessage(RICH, (ToolCall("c1", "exec", {"command": "ls " + "x" * 300}),)),
+    ToolResult("c1", "exec", "line\n" * 30, call_hint="Running ls", hint="Exit code 0"),
+    AssistantMessage("> quoted\n\n1. one\n2. [two](https://example.org)\n\n*done*"),
+]
+ANSWERS = [
+    {"when": "Ask", "calls": [{"id": "q", "name": "ask_user", "input": {"questions": [{"question": "Which?",
+     "options": ["Red", "Blue"]}]}}]},
+]  # fmt: skip
+SERIOUS = """
+async () => {
+  const found = await axe.run(document, {resultTypes: ['violations']});
+  return found.violations.filter((each) => ['serious', 'critical'].includes(each.impact))
+    .map((each) => `${each.id}: ${each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(' | ')}`);
+}
+"""
+SMALL = """
+() => [...document.querySelectorAll('button, a.button, summary, select, input:not([type=checkbox]), textarea, nav a')]
+  .filter((each) => each.checkVisibility({visibilityProperty: true}) && !each.closest('.unseen, .skip'))
+  .map((each) => [each.outerHTML.slice(0, 90), each.getBoundingClientRect()])
+  .filter(([, box]) => box.width && (box.height < 43.5 || box.width < 43.5)).map(([html, box]) => `${html} ${box.width}x${box.height}`)
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
+    made = WebDaemon(tmp_path_factory.mktemp("accessible"), ANSWERS)
+    made.prepare()
+    made.seed(ANN, TALK, 4)
+    made.seed("telegram:5", TALK, 4)
+    (made.workspace / "MEMORY.md").write_text("# What I know\n\nAnn likes tea.\n")
+    with running(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def token(daemon: WebDaemon) -> str:
+    return daemon.token(ANN)
+
+
+def serious(page: Page) -> list[str]:
+    """Return what axe calls serious or critical."""
+    page.evaluate(AXE.read_text())
+    found: list[str] = page.evaluate(SERIOUS)
+    return found
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, daemon: WebDaemon, token: str, theme: Theme) -> None:
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run scripts/test once, with Node 20 or newer")
+    with device(browser, daemon, 1440, theme) as here:
+        here.open()
+        expect(here.button("Show me a code")).to_be_visible()
+        found = {"login": serious(here.page)}
+        here.sign_in(token)
+        here.page.locator("tool-card summary").last.click()
+        found["chat"] = serious(here.page)
+        for panel in PANELS:
+            here.go(panel)
+            found[panel] = serious(here.page)
+        here.open("#/")
+        here.say("Ask")
+        expect(here.button("Blue")).to_be_enabled()
+        found["question"] = serious(here.page)
+        here.button("Blue").click()
+        expect(here.page.locator("#doing")).to_be_hidden()
+        found["answered"] = serious(here.page)
+        assert {place: said for place, said in found.items() if said} == {}
+
+
+def test_a_thumb_hits_everything_and_nothing_is_wider_than_a_phone(
+    browser: Browser, daemon: WebDaemon, token: str
+) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        here.page.locator("tool-card summary").last.click()
+        wide, small = {}, {}
+        for place in ("", *PANELS):
+            if place:
+                here.go(place)
+            wide[place] = here.page.evaluate(
+                "() => [...document.querySelectorAll('#messages, #panel, body')].some((each) => each.scrollWidth > each.clientWidth)"
+            )
+            small[place] = here.page.evaluate(SMALL)
+        assert [place for place, is_wide in wide.items() if is_wide] == []
+        assert {place: said for place, said in small.items() if said} == {}
+        here.page.locator("#panelbar").get_by_role("button", name="Menu").tap()
+        expect(here.page.get_by_role("link", name="Memory")).to_be_in_viewport()
+        here.page.get_by_role("link", name="Chat", exact=True).tap()
+        expect(here.box).to_be_visible()
+
+
+def test_keys_alone_lead_everywhere(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 768) as here:
+        here.sign_in(token)
+        here.page.get_by_role("link", name="Skip to the message box").focus()
+        expect(here.page.locator(".skip")).to_be_in_viewport()
+        here.page.keyboard.press("Enter")
+        expect(here.box).to_be_focused()
+        here.page.keyboard.press("Tab")
+        expect(here.page.locator("#composer").get_by_role("button", name="Menu")).to_be_focused()
+        here.page.keyboard.press("Enter")
+        expect(here.page.locator("#menu")).to_be_visible()
+        here.page.keyboard.press("Escape")
+        expect(here.page.locator("#menu")).to_be_hidden()
+        expect(here.page.locator("#composer").get_by_role("button", name="Menu")).to_be_focused()
+        here.page.keyboard.press("Control+k")
+        expect(here.page.get_by_role("searchbox", name="Search in conversations")).to_be_visible()
+
+
+def test_the_theme_is_chosen_and_kept(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with device(browser, daemon, 1440, "light") as here:
+        here.sign_in(token)
+        light = here.page.evaluate(ground)
+        here.page.get_by_role("button", name="Theme: system").click()
+        here.page.get_by_role("button", name="Theme: light").click()
+        expect(here.page.get_by_role("button", name="Theme: dark")).to_be_visible()
+        assert here.page.evaluate(ground) != light
+        here.page.reload()
+        here.expect_ready()
+        assert here.page.evaluate(ground) != light
+
+
+def test_right_to_left_and_finished_answers_are_told(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.say("שלום עולם")
+        said = here.said.last.locator(".prose")
+        expect(said).to_have_text("שלום עולם")
+        assert said.evaluate("each => getComputedStyle(each).direction") == "rtl"
+        expect(here.page.locator("#heard")).to_have_text("GoClaw: All done.")

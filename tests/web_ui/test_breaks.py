@@ -1,0 +1,75 @@
+"""Breaks of the connection: no word is lost, and none comes twice."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.device import Device, device
+
+COUNTED = " ".join(f"word{number}" for number in range(120))
+ANSWERS = [
+    {"when": "Count", "text": COUNTED, "seconds": 3},
+    {"when": "Later", "text": "Answer to the later one."},
+    {"when": "Beside", "text": "Answer to the one beside."},
+]
+
+
+@pytest.fixture
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
+    made = WebDaemon(tmp_path_factory.mktemp("breaks"), ANSWERS)
+    made.prepare()
+    with running(made):
+        yield made
+
+
+def texts(here: Device, whose: str) -> list[str]:
+    """Return the messages of one side, as they stand."""
+    return [text.strip() for text in here.page.locator(f"chat-message.{whose} .prose").all_inner_texts()]
+
+
+def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here, device(browser, daemon, 360) as phone:
+        token = daemon.token(ANN)
+        here.sign_in(token)
+        phone.sign_in(token)
+        here.say("Count")
+        for each in (here, phone):
+            expect(each.answers.last).to_contain_text("word0")
+        daemon.kill()
+        expect(here.page.locator("#state")).to_contain_text("Connecting")
+        here.say("Later")
+        expect(here.page.locator("chat-message.waiting")).to_have_count(1)
+        expect(here.page.locator("#doing")).to_contain_text("1 not sent yet")
+        daemon.start()
+        for each in (here, phone):
+            expect(each.answers).to_have_count(2, timeout=25_000)
+            expect(each.answers.last).to_contain_text("Answer to the later one.", timeout=25_000)
+            assert texts(each, "answer") == [COUNTED, "Answer to the later one."]
+            assert texts(each, "user") == ["Count", "Later"]
+            each.page.reload()
+            expect(each.answers).to_have_count(2)
+            assert texts(each, "answer") == [COUNTED, "Answer to the later one."]
+            assert texts(each, "user") == ["Count", "Later"]
+
+
+def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon, 360) as here, device(browser, daemon) as other:
+        token = daemon.token(ANN)
+        here.sign_in(token)
+        other.sign_in(token)
+        other.say("Count")
+        expect(here.answers.last).to_contain_text("word0")
+        here.context.set_offline(True)
+        expect(here.page.locator("#state")).to_have_text("Offline")
+        here.say("Later")
+        other.say("Beside")
+        expect(other.answers.last).to_contain_text("Answer to the one beside.")
+        expect(here.page.locator("chat-message.waiting")).to_have_count(1)
+        here.context.set_offline(False)
+        for each in (here, other):
+            expect(each.answers.last).to_contain_text("Answer to the later one.")
+            assert texts(each, "answer") == [COUNTED, "Answer to the one beside.", "Answer to the later one."]
+            assert texts(each, "user") == ["Count", "Beside", "Later"]
+        assert here.ran() == []

@@ -1,0 +1,188 @@
+"""The chat: streams, tools, questions, files."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.device import device
+
+WORDS = [f"word{number}" for number in range(2_000)]
+EFFECT = "echo done >> effects.log"
+TODOS = [{"content": "Look at the logs", "status": "completed"}, {"content": "Pack them", "status": "in_progress"}]
+ANSWERS = [
+    {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000},
+    {"when": "Think", "thinking": "It wants me to think.", "text": "**Thought** about it."},
+    {"when": "Act", "calls": [{"id": "c1", "name": "exec", "input": {"command": EFFECT}}]},
+    {"when": "Ask", "calls": [{"id": "c2", "name": "ask_user", "input": {"questions": [{"question": "Which colour?",
+     "options": ["Red", "Blue"]}]}}]},
+    {"when": "Change", "calls": [{"id": "c3", "name": "edit", "input": {"path": "notes.md", "old_string": "milk",
+     "new_string": "oat milk"}}]},
+    {"when": "Plan", "text": "I plan.", "calls": [{"id": "c4", "name": "todo_write", "input": {"todos": TODOS}}]},
+    {"when": "Take your time", "text": "so far and no further", "seconds": 30},
+]  # fmt: skip
+ASKS = {"policy": {"stricter": {"medium": "ask", "contained": "ask"}}}
+LISTEN = """
+window.streamed = [];
+new MutationObserver(() => {
+  const body = document.querySelector('chat-message.streaming .prose');
+  if (body && body.textContent !== streamed.at(-1)) streamed.push(body.textContent);
+}).observe(document.getElementById('messages'), {childList: true, subtree: true, characterData: true});
+"""
+"""Keeps what a stream showed at each moment."""
+PASTE = """
+const files = new DataTransfer();
+files.items.add(new File(['pasted words'], 'pasted.txt', {type: 'text/plain'}));
+document.getElementById('text').dispatchEvent(new ClipboardEvent('paste', {clipboardData: files, bubbles: true}));
+"""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
+    made = WebDaemon(tmp_path_factory.mktemp("conversation"), ANSWERS, config=ASKS)
+    made.prepare()
+    (made.workspace / "notes.md").write_text("Buy milk.\n")
+    with running(made):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def token(daemon: WebDaemon) -> str:
+    return daemon.token(ANN)
+
+
+def test_a_stream_of_two_thousand_pieces_loses_no_word(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.page.evaluate(LISTEN)
+        here.say("Tell me much")
+        expect(here.answers.last.locator(".prose")).to_have_text(" ".join(WORDS))
+        shown: list[str] = here.page.evaluate("streamed")
+        assert len(shown) > 1, "it came at once"
+        for words in shown:
+            said = words.split()
+            assert said[:-1] == WORDS[: max(0, len(said) - 1)]
+        assert here.ran() == []
+
+
+def test_markdown_is_shown_and_thoughts_are_folded(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        here.say("Think")
+        expect(here.answers.last.locator("strong")).to_have_text("Thought")
+        thought = here.page.locator("thought-note").last
+        expect(thought.locator(".plain")).to_be_hidden()
+        thought.locator("summary").tap()
+        expect(thought.locator(".plain")).to_have_text("It wants me to think.")
+
+
+def test_an_approval_is_answered_once_and_closes_on_all_devices(
+    browser: Browser, daemon: WebDaemon, token: str
+) -> None:
+    with device(browser, daemon) as desk, device(browser, daemon, 360) as phone:
+        desk.sign_in(token)
+        phone.sign_in(token)
+        desk.say("Act")
+        for here in (desk, phone):
+            expect(here.button("Allow")).to_be_enabled()
+            expect(here.page.locator("question-card").last).to_contain_text(EFFECT)
+        phone.button("Allow").tap()
+        for here in (desk, phone):
+            expect(here.page.locator("question-card").last).to_contain_text("Allowed by you.")
+            expect(here.page.locator("tool-card").last).to_have_attribute("data-state", "done")
+            expect(here.answers.last).to_contain_text("All done.")
+        assert (daemon.workspace / "effects.log").read_text() == "done\n"
+
+
+def test_a_question_is_answered_by_an_option_or_in_own_words(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 768) as here:
+        here.sign_in(token)
+        here.say("Ask")
+        here.button("Blue").click()
+        expect(here.page.locator("question-card").last).to_contain_text("Blue (you)")
+        expect(here.page.locator("#doing")).to_be_hidden()
+        here.say("Ask")
+        here.page.get_by_label("Your answer").fill("Rather green")
+        here.button("Answer").click()
+        expect(here.page.locator("question-card").last).to_contain_text("Rather green (you)")
+        expect(here.page.locator("#doing")).to_be_hidden()
+
+
+def test_a_change_is_shown_as_a_coloured_diff(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.say("Change")
+        card = here.page.locator("question-card").last
+        expect(card.locator(".hl-gi")).to_contain_text("+Buy oat milk.")
+        here.button("Allow").click()
+        tool = here.page.locator("tool-card").last
+        expect(tool).to_have_attribute("data-state", "done")
+        tool.locator("summary").click()
+        expect(tool.locator(".line.removed")).to_have_text("-Buy milk.\n")
+        expect(tool.locator(".line.added")).to_have_text("+Buy oat milk.\n")
+
+
+def test_the_todo_list_stands_above_the_composer(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        here.say("Plan")
+        expect(here.page.locator("#todos summary")).to_have_text("1 of 2 done · Pack them")
+        here.page.reload()
+        expect(here.page.locator("#todos summary")).to_have_text("1 of 2 done · Pack them")
+
+
+def test_an_answer_is_stopped_and_what_was_said_stays(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        here.say("Take your time")
+        expect(here.answers.last).to_contain_text("so far")
+        here.button("Stop the answer").tap()
+        expect(here.button("Stop the answer")).to_be_hidden()
+        expect(here.messages).to_contain_text("so far")
+
+
+def test_what_a_message_does_during_an_answer_is_chosen(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.say("Take your time")
+        expect(here.button("Stop the answer")).to_be_visible()
+        here.page.locator("#queue select").select_option("interrupt")
+        expect(here.messages).to_contain_text("interrupt")
+        here.say("Rather this")
+        expect(here.answers.last).to_contain_text("All done.")
+        here.say("/queue queue")
+        expect(here.page.locator("note-line").last).to_contain_text("queue")
+
+
+def test_files_are_chosen_and_pasted(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        file = {"name": "list.txt", "mimeType": "text/plain", "buffer": b"apples and pears"}
+        here.page.locator("#picker").set_input_files(files=[file])  # type: ignore[list-item]  # a plain dict is one
+        here.page.evaluate(PASTE)
+        chips = here.page.locator("#files .chip")
+        expect(chips).to_have_count(2)
+        expect(chips.first).to_contain_text("16 B")
+        expect(chips.last).to_contain_text("12 B")
+        here.say("Here they are")
+        expect(chips).to_have_count(0)
+        expect(here.answers.last).to_contain_text("All done.")
+        expect(here.page.locator("chat-message.waiting")).to_have_count(0)
+        expect(here.said.last).to_contain_text("Here they are")
+        assert here.ran() == []
+
+
+def test_commands_are_suggested(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.box.press_sequentially("/whoa")
+        expect(here.page.get_by_role("option")).to_have_count(1)
+        here.box.press("Tab")
+        expect(here.box).to_have_value("/whoami ")
+        here.box.press("Enter")
+        expect(here.page.locator("note-line").last).to_contain_text(ANN)
+        here.box.press_sequentially("look at @not")
+        expect(here.page.get_by_role("option", name="notes.md")).to_be_visible()
+        here.box.press("Escape")
+        expect(here.page.get_by_role("option")).to_have_count(0)

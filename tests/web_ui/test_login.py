@@ -1,0 +1,110 @@
+"""Ways into the page, and what keeps others out."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.web_ui.daemon import ANN, BOB, WebDaemon, running, talk
+from tests.web_ui.device import device
+
+OTHERS = "telegram:123456"
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
+    made = WebDaemon(tmp_path_factory.mktemp("login"))
+    made.prepare()
+    made.seed(OTHERS, talk(4, "secret"))
+    with running(made):
+        yield made
+
+
+def test_a_token_signs_in_and_signing_out_ends_it(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(ANN))
+        expect(here.page.locator("#person")).to_have_text("Ann")
+        here.page.reload()
+        here.expect_ready()
+        here.go("devices").get_by_role("article").filter(has_text="this one").get_by_role("button").click()
+        here.button("Really?").click()
+        expect(here.page.get_by_text("This browser is signed out.")).to_be_visible()
+        here.page.reload()
+        expect(here.button("Show me a code")).to_be_visible()
+
+
+def test_a_wrong_token_is_refused_in_words(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.open()
+        here.page.get_by_text("Sign in with a token").click()
+        here.page.get_by_label("Access token").fill("goclaw_wrong")
+        here.page.get_by_role("button", name="Sign in").click()
+        expect(here.page.get_by_role("alert")).to_contain_text("not valid")
+
+
+def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
+    link = next(word for word in daemon.run("web", "--no-open", "--user", ANN).split() if "#link=" in word)
+    place = link.partition("/#")[2]
+    with device(browser, daemon) as here:
+        here.open(f"#{place}")
+        here.expect_ready()
+        assert "link" not in here.page.url
+    with device(browser, daemon) as elsewhere:
+        elsewhere.open(f"#{place}")
+        expect(elsewhere.page.get_by_role("alert")).to_contain_text("link is over")
+
+
+def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as known, device(browser, daemon, 360) as new:
+        known.sign_in(daemon.token(BOB))
+        new.open()
+        new.button("Show me a code").tap()
+        order = new.page.locator(".pairing code").inner_text()
+        known.say(order)
+        expect(known.page.locator("note-line").last).to_be_visible()
+        expect(new.page.locator("#app")).to_be_hidden()
+        daemon.run("send", order)
+        new.expect_ready()
+        expect(new.page.locator("#person")).not_to_have_text("Bob")
+
+
+def test_a_device_that_is_revoked_elsewhere_is_signed_out(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as first, device(browser, daemon) as second:
+        first.sign_in(daemon.token(BOB))
+        second.sign_in(daemon.token(BOB))
+        name: str = second.page.evaluate("fetch('/web/me').then((answer) => answer.json()).then((me) => me.device)")
+        first.go("devices").get_by_role("article").filter(has_text=name).get_by_role("button").click()
+        first.button("Really?").click()
+        expect(second.page.get_by_text("not signed in any more")).to_be_visible()
+
+
+def test_a_write_without_the_csrf_token_is_refused(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(ANN))
+        body = """(head) => fetch('/api/v1/sessions/tui%3Aann/messages', {method: 'POST', body: '{"id": "x", "text": "hi"}',
+            headers: {'Content-Type': 'application/json', ...head}}).then((answer) => answer.status)"""
+        assert here.page.evaluate(body, {}) == 403
+        assert here.page.evaluate(body, {"X-CSRF-Token": "0" * 64}) == 403
+        expect(here.said).to_have_count(0)
+
+
+def test_no_page_may_frame_this_one(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.page.route("http://evil.test/", lambda route: route.fulfill(body=f"<iframe src='{daemon.url}/'></iframe>",
+                                                                         content_type="text/html"))  # fmt: skip
+        here.page.goto("http://evil.test/")
+        expect(here.page.locator("iframe")).to_have_count(1)
+        framed = here.page.frames[-1]
+        assert framed.locator("#app").count() == 0, "the page was shown in a frame of another one"
+
+
+def test_another_users_session_is_not_there(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(BOB))
+        status = "(path) => fetch(path).then((answer) => answer.status)"
+        assert here.page.evaluate(status, "/api/v1/sessions/telegram%3A123456/messages") == 404
+        assert here.page.evaluate(status, "/api/v1/sessions/tui%3Aann/media/" + "0" * 64) == 404
+        here.open("#/s/telegram%3A123456")
+        expect(here.page.locator("#state")).to_contain_text("Not open to you")
+        expect(here.messages).not_to_contain_text("secret")
+        expect(here.go("sessions")).not_to_contain_text("telegram")
