@@ -20,13 +20,20 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.prefix) / "bin"
-SYSTEM = {"bwrap": "bubblewrap", "tmux": "tmux", "git": "git", "strace": "strace", "sshd": "openssh-server"}
+SYSTEM = {
+    "bwrap": "bubblewrap",
+    "tmux": "tmux",
+    "git": "git",
+    "chromium": "chromium",
+    "strace": "strace",
+    "sshd": "openssh-server",
+}
 OLDEST_NODE = 20
 SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
 APT_SECONDS = 300
-NODE_FOLDERS = ("aimock", "mcp_servers", "mcp_inspector")
-"""Folders of tests/ with a lock of packages for Node: a fake model server, MCP servers and a client of others."""
+NODE_FOLDERS = ("aimock", "axe", "mcp_servers", "mcp_inspector")
+"""Folders of tests/ with a lock of packages for Node: a fake model server, checks of pages, MCP servers and a client."""
 NPM_SECONDS = 300
 OLD_CLIENT_SECONDS = 120
 WORKERS = 3

@@ -35,7 +35,7 @@ def open_page(
     user: Annotated[str, typer.Option(help="Log in as this person of users.json; not given: as the owner.")] = "",
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link, for a browser elsewhere.")] = False,
 ) -> None:
-    """Print a link that logs one browser in, once and within a minute; and open it where there is a browser."""
+    """Open the web page, logged in by a one-time link. It is printed, too; where there is no browser, only that."""
     config = load(context).config
     if not config.http.web:
         raise StateError(OFF)

@@ -3,9 +3,8 @@
 import asyncio
 import json
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,9 @@ async def daemon(folder: Path) -> AsyncIterator[list[str]]:
             yield asked
 
 
-command = partial(asyncio.to_thread, run)
+async def command(arguments: Sequence[str]) -> int:
+    """Run a command line beside the daemon; returns its exit code."""
+    return await asyncio.to_thread(run, arguments)
 
 
 async def test_a_link_is_printed_for_the_owner_or_for_a_person(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

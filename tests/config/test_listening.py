@@ -119,13 +119,13 @@ def test_people_log_in_over_no_network_without_a_proxy_that_speaks_https(host: s
 
 
 def test_the_page_s_own_origin_may_call_and_that_of_its_public_address() -> None:
-    public = {"public_url": "https://Claw.example.org/", "origins": ["https://other.example"]}
+    public: dict[str, object] = {"public_url": "https://Claw.example.org/", "origins": ["https://other.example"]}
     assert pages(config({"web": True, **public})) == {"https://other.example", "https://claw.example.org"}
     assert pages(config(public)) == {"https://other.example"}
 
 
 def test_no_webhook_has_a_path_of_the_web_page() -> None:
-    page = {"web": True}
+    page: dict[str, object] = {"web": True}
     for url in ("https://claw.example.org", "https://claw.example.org/"):
         assert faults(webhook(url, http=page)) == ["telegram.webhook.path"] and faults(webhook(url)) == []
     for path in ("/web/login", "/web/hook", "/api/v1/hook"):
