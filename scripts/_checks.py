@@ -33,7 +33,7 @@ SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
 APT_SECONDS = 300
 NODE_FOLDERS = ("aimock", "axe", "mcp_servers", "mcp_inspector")
-"""Folders of tests/ with a lock of packages for Node: a fake model server, checks of pages, MCP servers and a client."""
+"""Folders of tests/ with a lock of packages for Node: a model server, checks of pages, MCP servers and a client."""
 NPM_SECONDS = 300
 OLD_CLIENT_SECONDS = 120
 WORKERS = 3
