@@ -23,7 +23,7 @@ from goclaw.app.parts import App
 from goclaw.app.registries import keep_published, keep_registries
 from goclaw.app.schedules import build_schedules
 from goclaw.app.status import details, watch_faults
-from goclaw.app.web import cookies_of, open_logins, page_address, page_link
+from goclaw.app.web import cookies_of, open_logins, page_address, page_link, taking_samples
 from goclaw.auth.config_lint import warnings
 from goclaw.auth.pairing import Pairing
 from goclaw.auth.tokens import open_tokens
@@ -43,6 +43,7 @@ from goclaw.errors import DiskError, StateError, ToolError
 from goclaw.execution.tasks.base import Job, TaskInfo, TaskWork
 from goclaw.gateway.commands.base import Command, CommandContext, CommandPorts, Reply
 from goclaw.gateway.gateway import Gateway
+from goclaw.health.samples import Samples
 from goclaw.memory.memory_queries import MemoryQueries
 from goclaw.schedules.configured import follow_configuration
 from goclaw.schedules.requests import Schedules
@@ -153,8 +154,9 @@ async def _listen(
 
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
+        samples = await stack.enter_async_context(taking_samples(app)) if config.http.web else None
         for name in route_parts(config):
-            await _add_part(name, app, gateway, admission, schedules, logins)
+            await _add_part(name, app, gateway, admission, schedules, logins, samples)
         http = await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if logins:
             logins.address = page_address(config, http.port)
@@ -211,6 +213,7 @@ async def _add_part(
     admission: "Admission",
     schedules: Schedules,
     logins: WebLogins | None,
+    samples: Samples | None,
 ) -> None:
     """Add the routes of a part of the catalogue to the listener; its libraries are loaded in a thread."""
     from goclaw.servers.routes import RoutePart, RoutePorts
@@ -237,6 +240,7 @@ async def _add_part(
         answerable=app.sessions.ports.questions.answerable,
         config_file=app.sessions.ports.config_file,
         logins=logins,
+        samples=samples,
         cookies=await cookies_of(foundation.config),
     )
     foundation.routes.added.extend(part.routes(ports))

@@ -1,6 +1,8 @@
 """The web page's part of the running daemon: its logins, and the links that `goclaw web` asks for."""
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -11,7 +13,9 @@ from goclaw.auth.web_logins import OFF, LoginRequest, WebLogins
 from goclaw.config.listening import EVERYWHERE, in_url
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
+from goclaw.core.supervise import background
 from goclaw.errors import StateError
+from goclaw.health.samples import Samples, resident_megabytes
 
 if TYPE_CHECKING:
     from goclaw.servers.programs import Cookies
@@ -35,6 +39,20 @@ async def cookies_of(config: Config) -> "Cookies | None":
     from goclaw.servers.web.cookies import DeviceCookies
 
     return DeviceCookies(config)
+
+
+@asynccontextmanager
+async def taking_samples(app: App) -> AsyncIterator[Samples]:
+    """Take samples of the daemon's state, for the page's plots, while the block runs."""
+    counts, engine = app.foundation.counts, app.engine
+
+    def measure() -> Mapping[str, float]:
+        late = counts().get("event_loop_late_ms", 0.0)
+        return {"lateness": late, "memory": resident_megabytes(), "turns": engine.busy()}
+
+    samples = Samples(app.foundation.clock, measure)
+    async with background(samples.run(), "samples for plots"):
+        yield samples
 
 
 def page_address(config: Config, port: int) -> str:

@@ -151,6 +151,10 @@ class PathRule:
     """Maximum size of a request's body."""
     refused: "Callable[[web.HTTPException], web.StreamResponse]"
     """Makes the answers to requests that the listener refuses."""
+    suffix: str = ""
+    """The end of those paths."""
+    body_seconds: float | None = None
+    """Seconds until a body must be there; None: as for all other paths."""
 
 
 @record

@@ -198,6 +198,10 @@ class Gateway:
             return "it is not kept any more", False
         return content[:ARTIFACT_SHOWN].decode(errors="ignore"), len(content) > ARTIFACT_SHOWN
 
+    async def media_name(self, session: str, blob: str) -> str | None:
+        """Return the name of a picture or file that a message of the session has; None: none has it."""
+        return await self._reader.media_name(session, blob)
+
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session beside its rows, and where its last `last` messages begin."""
         return await self._reader.outline(session, last)

@@ -16,16 +16,28 @@ from goclaw.core.codec import Codec
 from goclaw.core.events import Actor
 from goclaw.core.records import record
 from goclaw.errors import AccessDenied, StateError, ToolError
-from goclaw.memory.base import DISABLED, QUOTES, MemoryPort, MemoryStatus, Talk, TranscriptQuery, TranscriptResults
-from goclaw.workspace import Workspace
+from goclaw.memory.base import (
+    DISABLED,
+    QUOTES,
+    MemoryPort,
+    MemoryStatus,
+    Talk,
+    TranscriptQuery,
+    TranscriptResults,
+    owner_of,
+)
+from goclaw.workspace import Opened, Workspace
 
-Order = Literal["search", "list", "status", "reindex", "talks", "heard"]
+Order = Literal["search", "list", "file", "status", "reindex", "talks", "heard"]
 """The last two are for tools that run in a process of their own, and for the owner alone: they decide who may what."""
 
 TALKS: Codec[Sequence[Talk]] = Codec(Sequence[Talk])
 WANTED: Codec[TranscriptQuery] = Codec(TranscriptQuery)
 HEARD: Codec[TranscriptResults] = Codec(TranscriptResults)
 
+NO_SUCH_FILE = "there is no such memory file for you"
+MAX_SHOWN = 1 << 20
+"""Bytes of a memory file that are shown."""
 REFUSED_WHILE_OFF = "memory is off: memory.enabled is false"
 
 
@@ -75,6 +87,8 @@ class MemoryQueries:
                     self._demand(actor, "tool.use", "memory_list")
                     files = await self.memory.files(await self.workspace(actor), actor.key)
                     return {"files": [asdict(file) for file in files]}
+                case "file":
+                    return await self._file(actor, question.query.removeprefix("./"))
                 case "talks" | "heard":
                     return await self._of_talk(actor, question)
                 case "reindex":
@@ -86,6 +100,16 @@ class MemoryQueries:
             return {**status_numbers(status, counts=counts), "lines": lines}
         except ToolError as error:
             raise StateError(str(error)) from error
+
+    async def _file(self, actor: Actor, path: str) -> dict[str, Any]:
+        """Return a memory file that the actor may see: those that are listed for them, as `memory_get` has it."""
+        self._demand(actor, "tool.use", "memory_get")
+        home = await self.workspace(actor)
+        if path not in {file.path for file in await self.memory.files(home, actor.key)}:
+            raise AccessDenied(NO_SUCH_FILE)
+        # Read as the person the file is listed for: a link put in its place reaches no other person's notes.
+        text = await home.seen_by(owner_of(path)).use(path, _text_of)
+        return {"path": path, "text": text}
 
     async def _of_talk(self, actor: Actor, question: MemoryQuery) -> dict[str, Any]:
         """Return the index's data of all conversations."""
@@ -127,6 +151,10 @@ class MemoryQueries:
         decision = self.access.authorize(actor, action, target)
         if not decision.allowed:
             raise AccessDenied(f"denied: {decision.rule}")
+
+
+def _text_of(opened: Opened) -> str:
+    return opened.file.read(MAX_SHOWN).decode("utf-8-sig", errors="replace")
 
 
 SEARCHED = "Searched"

@@ -131,7 +131,7 @@ class _Guard:
     async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
         probe = request.path in self._place.probes
-        rule = next(rule for rule in self._rules if request.path.startswith(rule.prefix))
+        rule = next(rule for rule in self._rules if _concerns(rule, request.path))
         if rule.body_bytes != self._caps.body_bytes:
             request = request.clone(client_max_size=rule.body_bytes)
         if (caller := self._connections.caller_of(request)) != request.remote:
@@ -141,7 +141,7 @@ class _Guard:
                 if not has_room:
                     raise web.HTTPServiceUnavailable
                 self._admit(request, rule.body_bytes)
-                with self._body_in_time(request):
+                with self._body_in_time(request, rule.body_seconds or self._caps.body_seconds):
                     response = await handler(request)
             except web.HTTPException as refusal:
                 response = rule.refused(refusal)
@@ -168,7 +168,7 @@ class _Guard:
         return origin in self._place.origins or origin in own
 
     @contextmanager
-    def _body_in_time(self, request: web.Request) -> Iterator[None]:
+    def _body_in_time(self, request: web.Request, seconds: float) -> Iterator[None]:
         """Raise HTTPRequestTimeout for a body that does not end in time."""
         if not request.body_exists:
             yield
@@ -179,11 +179,15 @@ class _Guard:
                 request.content.set_exception(web.HTTPRequestTimeout())
 
         # The event loop's own time, which aiohttp uses for all connections.
-        timer = asyncio.get_running_loop().call_later(self._caps.body_seconds, give_up)
+        timer = asyncio.get_running_loop().call_later(seconds, give_up)
         try:
             yield
         finally:
             timer.cancel()
+
+
+def _concerns(rule: PathRule, path: str) -> bool:
+    return path.startswith(rule.prefix) and path.endswith(rule.suffix)
 
 
 class _Connection(web.RequestHandler):

@@ -16,6 +16,7 @@ from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskGauge
+from goclaw.health.samples import Samples
 from goclaw.llm.base import ModelWatch
 from goclaw.schedules.requests import Schedules
 from goclaw.servers.admission import Admission
@@ -54,6 +55,8 @@ class RoutePorts:
     """The configuration file, which need not exist yet; None: unknown."""
     logins: WebLogins | None = None
     """Pages that ask to be let in, and links that let in; None: there is no web page."""
+    samples: Samples | None = None
+    """What plots of the daemon's state show; None: no samples are taken."""
     cookies: Cookies | None = None
     """The cookies of the web page; None: there is no web page."""
 

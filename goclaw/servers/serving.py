@@ -159,6 +159,11 @@ class ServingGateway(GatewayPort, Protocol):
         reason."""
         ...
 
+    async def media_name(self, session: str, blob: str) -> str | None:
+        """Return the name of a picture or file that a message of the session has; empty: it has no name; None: none
+        has it."""
+        ...
+
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session's state beside its rows, and where its last `last` messages begin."""
         ...

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS
-from goclaw.store.media import ARTIFACTS, HAS_MEDIA, ON_THEIR_WAY, SHOWN, blobs_of, media_of
+from goclaw.store.media import ARTIFACTS, ATTACHED, HAS_MEDIA, ON_THEIR_WAY, SHOWN, blobs_of, media_of, uploads_of
 from goclaw.store.schema import MIGRATIONS
 
 NEWEST = 1 + len(MIGRATIONS)
@@ -82,7 +82,9 @@ def referred_media(path: Path) -> set[str]:
         images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
         kept = _artifacts(connection)
         sent = connection.execute("SELECT body FROM deliveries WHERE instr(body, ?)", (HAS_MEDIA,)).fetchall()
-    return {*blobs_of(row[0] for row in [*images, *kept]), *media_of(row[0] for row in sent)}
+        attached = connection.execute(ATTACHED().sql, ATTACHED().values).fetchall()
+    known = {*blobs_of(row[0] for row in [*images, *kept]), *media_of(row[0] for row in sent)}
+    return known | uploads_of(row[0] for row in attached)
 
 
 def needed_media(path: Path) -> set[str]:
@@ -90,7 +92,9 @@ def needed_media(path: Path) -> set[str]:
     with closing(_read_only(path)) as connection:
         shown, sent = (connection.execute(bound.sql, bound.values).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
         kept = _artifacts(connection)
-    return {*blobs_of(row[0] for row in [*shown, *kept]), *media_of(row[0] for row in sent)}
+        attached = connection.execute(ATTACHED().sql, ATTACHED().values).fetchall()
+    known = {*blobs_of(row[0] for row in [*shown, *kept]), *media_of(row[0] for row in sent)}
+    return known | uploads_of(row[0] for row in attached)
 
 
 def _artifacts(connection: sqlite3.Connection) -> Sequence[tuple[str]]:

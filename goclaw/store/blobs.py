@@ -120,6 +120,10 @@ class Blobs:
         with _in_words(self._media):
             return await asyncio.to_thread(self._put, data, mime)
 
+    async def keep(self, key: str) -> bool:
+        """Keep media as if they were put now; False: there are none (any more)."""
+        return await asyncio.to_thread(self._keep, key)
+
     async def get(self, key: str) -> bytes:
         """Return the bytes under `key`.
 
@@ -204,6 +208,14 @@ class Blobs:
             replace_file(path, data)
             self._stamp(path.with_suffix(".type"), path)
         return key
+
+    def _keep(self, key: str) -> bool:
+        path = self._media_path(key)
+        with self._changing:
+            if not path.exists():
+                return False
+            self._stamp(path.with_suffix(".type"), path)
+        return True
 
     def _old_media(self, until: float) -> set[str]:
         old = set()

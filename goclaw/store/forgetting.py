@@ -22,7 +22,7 @@ from goclaw.core.codec import Codec
 from goclaw.core.events import AGENT_MARK
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
-from goclaw.store.media import ARTIFACTS, HAS_MEDIA, blobs_of, media_of
+from goclaw.store.media import ARTIFACTS, HAS_MEDIA, HAS_UPLOAD, blobs_of, media_of, uploads_of
 from goclaw.store.schema import (
     checkpoints,
     compactions,
@@ -98,6 +98,9 @@ _RESULTS = Statement(
 _SENDERS = Statement(select(messages.c.sender).where(*_up_to, messages.c.sender != "").distinct())
 _SENT = Statement(
     select(deliveries.c.body).where(deliveries.c.seq.in_(_answers), func.instr(deliveries.c.body, HAS_MEDIA) > 0)
+)
+_ATTACHED = Statement(
+    select(inbox.c.body).where(inbox.c.session == bindparam("of_session"), func.instr(inbox.c.body, HAS_UPLOAD) > 0)
 )
 _ALL_IMAGES = Statement(select(messages.c.images).where(messages.c.images.is_not(None)))
 _ALL_SENT = Statement(select(deliveries.c.body).where(func.instr(deliveries.c.body, HAS_MEDIA) > 0))
@@ -207,8 +210,10 @@ class Forgetting:
         No turn of it may run or wait. Returns the number of rows.
         """
         sent = await self._database.read(_SENT(of_session=session))
+        attached = await self._database.read(_ATTACHED(of_session=session))
         said = await self._database.read(_TASKS(of_session=session))
         outputs = frozenset((row["output"].removeprefix("output:"), row["person"]) for row in said)
+        media = media_of(row[0] for row in sent) | uploads_of(row[0] for row in attached)
         return await self.delete(
             session,
             EVERYTHING,
@@ -224,7 +229,7 @@ class Forgetting:
             # Their ids stay, so that nothing is taken or sent twice.
             _EMPTY_ANSWERS(of_session=session),
             _EMPTY_INBOX(of_session=session),
-            owed=PendingDeletion(media_of(row[0] for row in sent), outputs, True, True, frozenset({session})),
+            owed=PendingDeletion(media, outputs, True, True, frozenset({session})),
         )
 
     async def delete(

@@ -5,6 +5,7 @@ so nothing would ever need it: it stays as long as its row, with the words. (Whe
 stays while any row of another one refers to it: see `forgetting`.)
 """
 
+import re
 from collections.abc import Iterable
 
 import orjson
@@ -15,6 +16,10 @@ from goclaw.store.schema import compactions, deliveries, inbox, messages, sessio
 
 HAS_MEDIA = '"media":"'
 """Part of the body of a delivery with a file."""
+
+HAS_UPLOAD = '"ref":"blob:'
+"""Part of the body of a message with an uploaded file."""
+_UPLOAD = re.compile(r'"ref":"blob:([0-9a-f]{64})"')
 
 _start = func.coalesce(sessions.c.context_start, 0)
 _first_kept = (
@@ -36,6 +41,10 @@ ON_THEIR_WAY = Statement(
         deliveries.c.state != "sent", deliveries.c.state != "failed", func.instr(deliveries.c.body, HAS_MEDIA) > 0
     )
 )
+ATTACHED = Statement(
+    # Files that came with messages over the API: their bytes are media until a turn has opened the message.
+    select(inbox.c.body).where(inbox.c.state != "done", func.instr(inbox.c.body, HAS_UPLOAD) > 0)
+)
 _is_processed = select(steps.c.turn).where(
     and_(steps.c.turn == inbox.c.id, steps.c.name == "user", steps.c.state == "done")
 )
@@ -55,7 +64,9 @@ class NeededMedia:
         shown = await self._database.read(SHOWN())
         kept = await self._database.read(ARTIFACTS())
         sent = await self._database.read(ON_THEIR_WAY())
-        return blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
+        attached = await self._database.read(ATTACHED())
+        known = blobs_of(row[0] for row in [*shown, *kept]) | media_of(row[0] for row in sent)
+        return known | uploads_of(row[0] for row in attached)
 
     async def oldest_unprocessed(self) -> float | None:
         """Return the time of the oldest message whose files may be being fetched: no row refers to them yet."""
@@ -66,6 +77,11 @@ class NeededMedia:
 def media_of(bodies: Iterable[str]) -> frozenset[str]:
     """Return keys of the files that deliveries carry, from their bodies."""
     return frozenset(media for body in bodies if (media := orjson.loads(body).get("media")))
+
+
+def uploads_of(bodies: Iterable[str]) -> frozenset[str]:
+    """Return keys of the files that came with messages, from their bodies."""
+    return frozenset(key for body in bodies for key in _UPLOAD.findall(body))
 
 
 def blobs_of(columns: Iterable[str]) -> frozenset[str]:

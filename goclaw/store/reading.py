@@ -53,6 +53,17 @@ _KEEPS = Statement(
     .limit(1)
 )
 
+_SHOWS = Statement(
+    select(messages.c.images)
+    .where(_of_session, messages.c.images.is_not(None), func.instr(messages.c.images, bindparam("blob")) > 0)
+    .limit(1)
+)
+_KEPT = Statement(
+    select(messages.c.artifacts)
+    .where(_of_session, messages.c.artifacts.is_not(None), func.instr(messages.c.artifacts, bindparam("blob")) > 0)
+    .limit(1)
+)
+
 FEED_ROWS = 32
 FEED_SIZE = 10_000
 """Characters after which a page ends: a few milliseconds of the database's reader and of the index, so that
@@ -102,6 +113,13 @@ class TranscriptReader:
     async def keeps(self, session: str, blob: str) -> bool:
         """Whether a call of the session kept the artifact with this key."""
         return bool(await self._database.read(_KEEPS(session=session, blob=f'"{blob}"')))
+
+    async def media_name(self, session: str, blob: str) -> str | None:
+        """Return the name of a picture or file that a message of the session has; None: none has it."""
+        key = f'"{blob}"'
+        if kept := await self._database.read(_KEPT(session=session, blob=key)):
+            return next((each.name for each in artifacts_of(kept[0][0]) if each.blob == blob), None)
+        return "" if await self._database.read(_SHOWS(session=session, blob=key)) else None
 
     async def outline(self, session: str, last: int = 0) -> Outline:
         """Return the session beside its rows; `begins` is where its last `last` messages begin (0: all)."""

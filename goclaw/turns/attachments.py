@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from goclaw.agent.context.untrusted_content import OF_THE_SENDER
 from goclaw.channels.base import Channel
-from goclaw.core.events import Attachment, Inbound
+from goclaw.core.events import LOCAL, UPLOADED, Attachment, Inbound
 from goclaw.core.messages import Image, Piece, Provenance, SourceKind, UserMessage, joined
 from goclaw.core.records import record
 from goclaw.core.redact import mask, mask_known
@@ -107,6 +107,8 @@ class Attachments:
         return UserMessage(text, tuple(images), foreign)
 
     async def _fetch(self, name: str, attachment: Attachment) -> bytes:
+        if name == LOCAL and attachment.ref.startswith(UPLOADED):
+            return await self._uploaded(attachment.ref.removeprefix(UPLOADED))
         channel = self.channels.get(name)
         if channel is None:
             raise DeliveryError(f"no channel named {name} is connected", permanent=True)
@@ -118,6 +120,12 @@ class Attachments:
                     raise
                 await self.environment.clock.sleep(min(error.retry_after or pause, MAX_PAUSE))
         return await channel.fetch(attachment)
+
+    async def _uploaded(self, blob: str) -> bytes:
+        try:
+            return await self.environment.blobs.get(blob)
+        except ToolError as error:
+            raise DeliveryError(str(error), permanent=True) from error
 
     async def _image(self, attachment: Attachment, data: bytes) -> Image | None:
         """Return the picture to show to the model; None if the file is not a picture that models accept."""

@@ -6,6 +6,7 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.auth.tokens import Tokens
 from goclaw.config.load import CONFIG_FILE
 from goclaw.health.resources import DiskGauge
+from goclaw.health.samples import Samples
 from goclaw.llm.base import ModelWatch
 from goclaw.servers.admission import Admission
 from goclaw.servers.routes import RoutePorts
@@ -22,6 +23,7 @@ def route_ports(
     *,
     counts: Callable[[], Mapping[str, float]] = dict,
     model_watches: list[ModelWatch] | None = None,
+    samples: Samples | None = None,
 ) -> RoutePorts:
     """Return the ports that the daemon would give; what is audited goes to `audited`."""
     sessions = core.sessions
@@ -39,6 +41,7 @@ def route_ports(
         outbox=core.outbox,
         disk=DiskGauge(world.config, world.clock),
         counts=counts,
+        samples=samples,
         model_watches=[] if model_watches is None else model_watches,
         blobs=sessions.ports.environment.blobs,
         spending=sessions.ports.spending,

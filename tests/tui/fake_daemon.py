@@ -115,6 +115,9 @@ class FakeGateway:
             raise AccessDenied(f"{session} is not a session of {actor.key}")
         return session
 
+    async def media_name(self, session: str, blob: str) -> str | None:
+        return None
+
     def oversees(self, actor: Actor) -> bool:
         return actor.owner
 

@@ -10,6 +10,9 @@ from goclaw.core.records import record
 LOCAL = "local"
 """The channel name of clients on the socket: they read the transcript, and get no deliveries."""
 
+UPLOADED = "blob:"
+"""Begins the `Attachment.ref` of a file that came over the API: its key in the blob store follows."""
+
 AGENT_MARK = "/agent:"
 """In the key of an agent's session, follows the session that the agent was started from."""
 
@@ -93,7 +96,7 @@ class Attachment:
     kind: Literal["image", "document", "voice", "audio", "video", "video_note", "animation"]
     """`voice` and `video_note` were spoken into the chat; `audio` is a file with sound, `animation` film without."""
     ref: str
-    """The channel's own handle (Telegram: the file id)."""
+    """The channel's own handle (Telegram: the file id), or `UPLOADED` and a key."""
     mime: str
     name: str = ""
     size: int | None = None

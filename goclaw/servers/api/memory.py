@@ -1,16 +1,21 @@
 """Memory: a search of notes and conversations, and the list of the files that are searched."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from types import FunctionType
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from goclaw.errors import StateError
+from goclaw.core.plugins import load
+from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.base import MemoryFile, Mode, NoteHit, Quote
-from goclaw.memory.memory_queries import REFUSED_WHILE_OFF, MemoryQuery
+from goclaw.memory.memory_queries import NO_SUCH_FILE, REFUSED_WHILE_OFF, MemoryQuery
 from goclaw.servers.api.operations import Call, NoFields, Operation, Request, Response
 from goclaw.servers.api.problems import Problem
+
+RENDERER = "goclaw.servers.web.rendering:rendered"
 
 
 class SearchAsked(Request):
@@ -30,6 +35,20 @@ class MemoryFound(Response):
     left_out: str = Field("", description="Why conversations were not searched; empty: they were, or you may not.")
 
 
+class FileAsked(Request):
+    """The fields of `getMemoryFile`."""
+
+    path: Annotated[str, Field(min_length=1, max_length=4_096, description="As `listMemoryFiles` names it.")]
+
+
+class FileShown(Response):
+    """A file of memory; of a very long one the beginning."""
+
+    path: str
+    text: str = Field(description="Markdown.")
+    html: str = Field("", description="The same for a page; empty without `http.web`.")
+
+
 class MemoryFiles(Response):
     """The files that are searched for you."""
 
@@ -45,6 +64,24 @@ async def search(call: Call, asked: SearchAsked) -> MemoryFound:
 async def list_files(call: Call, _: NoFields) -> MemoryFiles:
     """Return the files of memory."""
     return MemoryFiles.model_validate(await _asked(call, MemoryQuery("list")))
+
+
+async def read_file(call: Call, asked: FileAsked) -> FileShown:
+    """Return a file of memory, with its HTML where there is a web page."""
+    try:
+        found = await _asked(call, MemoryQuery("file", asked.path))
+    except AccessDenied as error:
+        if str(error) == NO_SUCH_FILE:
+            raise Problem(HTTPStatus.NOT_FOUND, NO_SUCH_FILE, field="path") from None
+        raise
+    text = str(found["text"])
+    html = await asyncio.to_thread(_html_of, text) if call.ports.config.http.web else ""
+    return FileShown(path=str(found["path"]), text=text, html=html)
+
+
+def _html_of(text: str) -> str:
+    # Its libraries are loaded where there is a page, and only there.
+    return str(load(RENDERER, FunctionType)(text))
 
 
 async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:
@@ -83,5 +120,16 @@ OPERATIONS = (
         NoFields,
         MemoryFiles,
         refusals=(HTTPStatus.CONFLICT,),
+    ),
+    Operation(
+        "GET",
+        "/memory/file",
+        "getMemoryFile",
+        "Read a file of memory: your own notes, or one for everybody",
+        "memory",
+        read_file,
+        FileAsked,
+        FileShown,
+        refusals=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
 )

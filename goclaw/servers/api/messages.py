@@ -10,9 +10,10 @@ from pydantic import Field
 from goclaw.core.events import LOCAL, Acceptance, AcceptKind, Address, Inbound, MessageStored
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.wire import MAX_NAME
+from goclaw.servers.api.files import attachments_of
 from goclaw.servers.api.operations import Answer, Call, Key, Operation, Request, Response, Row
-from goclaw.servers.api.problems import RETRY_SECONDS, Problem
-from goclaw.servers.api.sessions import is_writable, readable, unknown
+from goclaw.servers.api.problems import RETRY_SECONDS, Problem, bad_request
+from goclaw.servers.api.sessions import readable, unknown, writable
 from goclaw.servers.programs import digits_of
 
 TURN = "api:"
@@ -21,6 +22,7 @@ MAX_PAGE = 200
 MAX_ROWS = 5_000
 """Rows that are looked at for one message: an answer with its calls is a row for each."""
 MAX_TEXT = 1_000_000
+MAX_FILES = 10
 
 
 class MessagesAsked(Request):
@@ -53,7 +55,11 @@ class MessageSent(Request):
             description="Your own name of the message: one that is sent again with it is not taken twice.",
         ),
     ]
-    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT, pattern=r"[^\s]", description="Text or command.")]
+    text: Annotated[str, Field(max_length=MAX_TEXT, description="Text or command; may be empty with `files`.")] = ""
+    files: Annotated[
+        tuple[Annotated[str, Field(pattern="^[0-9a-f]{32}$")], ...],
+        Field(max_length=MAX_FILES, description="Ids of files that were sent ahead (`uploadFile`)."),
+    ] = ()
 
 
 class Accepted(Response):
@@ -104,6 +110,8 @@ def for_people(row: MessageStored) -> MessageStored:
 
 async def send_message(call: Call, asked: MessageSent) -> Answer:
     """Take a message; the same one again has the same answer."""
+    if not asked.text.strip() and not asked.files:
+        raise bad_request("`text` is empty, and there are no `files`", "text")
     session = await writable(call, asked.session)
     key = (call.actor.key, session, asked.id)
     accepted = await call.services.receipts.once(key, lambda: _accept(call, session, asked))
@@ -121,20 +129,9 @@ async def send_message(call: Call, asked: MessageSent) -> Answer:
     return Answer(HTTPStatus.ACCEPTED if goes_on else HTTPStatus.OK, body)
 
 
-async def writable(call: Call, asked: str) -> str:
-    """Return the name at the gateway of a session that the caller may write in.
-
-    Raises:
-        Problem: 404 if the caller may not even read it, else 403.
-    """
-    session = await readable(call, asked)
-    if not is_writable(call, session):
-        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session, and not write there", field="session")
-    return session
-
-
 async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
     await _refuse_full(call, session, asked.text)
+    attachments = await attachments_of(call, session, asked.files)
     inbound = Inbound(
         id=f"{TURN}{digits_of(call.actor.key, session, asked.id)}",
         actor=call.actor,
@@ -142,6 +139,7 @@ async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
         text=asked.text,
         address=Address(LOCAL, session),
         received_at=call.ports.clock.now(),
+        attachments=attachments,
     )
     return await call.ports.gateway.accept(inbound)
 

@@ -20,6 +20,7 @@ from goclaw.servers.http import HEADERS
 
 VERSION = "1"
 _REF = "#/components/schemas/{model}"
+_BINARY = {"type": "string", "format": "binary"}
 _TITLE = "GoClaw"
 _ABOUT = (
     "The agent for programs and pages, with the rights of the token's user. Ids of sessions stand in paths "
@@ -99,6 +100,11 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
             "additionalProperties": False,
         }
         entry["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
+    if operation.takes_bytes:
+        entry["requestBody"] = {
+            "required": True,
+            "content": {"*/*": {"schema": _BINARY}},
+        }
     entry["responses"] = dict(_responses(operation, schemas))
     return entry
 
@@ -120,7 +126,7 @@ def _responses(operation: Operation[Any], schemas: Mapping[_Key, Any]) -> Iterab
         schema = schemas.get((operation.id, "response"))
         content = {"content": {operation.media_type: {"schema": schema}}} if schema is not None else {}
         yield str(status.value), {"description": words, **content}
-    refusals = {*EVERYWHERE, *operation.refusals, *(WITH_BODY if operation.has_body else ())}
+    refusals = {*EVERYWHERE, *operation.refusals, *(WITH_BODY if operation.has_body or operation.takes_bytes else ())}
     problem = {PROBLEM: {"schema": schemas["", "problem"]}}
     for status in sorted(refusals):
         yield str(status.value), {"description": status.phrase, "content": problem}

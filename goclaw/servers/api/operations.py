@@ -21,8 +21,10 @@ from goclaw.servers.api.problems import Problem
 from goclaw.servers.programs import Program, Programs
 from goclaw.servers.routes import RoutePorts
 from goclaw.servers.serving import IdempotencyCache
+from goclaw.store.uploads import Uploads
 
 JSON = "application/json"
+BYTES = "application/octet-stream"
 _NAMED = re.compile(r"\{([a-z_]+)\}")
 
 Key = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -56,6 +58,7 @@ class Services:
     ports: RoutePorts
     programs: Programs
     receipts: IdempotencyCache
+    uploads: Uploads
     document: Callable[[], bytes]
     """Returns the OpenAPI document; takes long the first time."""
 
@@ -122,6 +125,8 @@ class Operation(Generic[RequestT]):
     refusals: tuple[HTTPStatus, ...] = ()
     """Statuses of refusals beside those that every operation has (`EVERYWHERE`)."""
     media_type: str = JSON
+    takes_bytes: bool = False
+    """Whether the body is bytes of any type, which the handler reads; its fields come from path and query."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers that the handler reads, in words."""
     admins_only: bool = False
@@ -136,7 +141,11 @@ class Operation(Generic[RequestT]):
     @property
     def has_body(self) -> bool:
         """Whether fields come from a body."""
-        return self.method in ("POST", "PUT", "PATCH") and bool(set(self.request.model_fields) - set(self.in_path))
+        return (
+            not self.takes_bytes
+            and self.method in ("POST", "PUT", "PATCH")
+            and bool(set(self.request.model_fields) - set(self.in_path))
+        )
 
     @property
     def status(self) -> HTTPStatus:

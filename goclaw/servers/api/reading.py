@@ -30,6 +30,8 @@ async def fields_of(operation: Operation[RequestT], request: web.Request) -> Req
     Raises:
         Problem: 400, 415.
     """
+    if operation.takes_bytes and request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body without a Content-Encoding")
     given = {name: _value(request.match_info[name], operation, name) for name in operation.in_path}
     if request.query_string:
         given |= _query(operation, request)

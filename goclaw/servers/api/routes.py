@@ -12,6 +12,7 @@ from goclaw.config.listening import API as PREFIX
 from goclaw.core.wire import MAX_FRAME
 from goclaw.errors import AccessDenied, StateError
 from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.api.files import MAX_FILE, UPLOAD_SECONDS
 from goclaw.servers.api.operations import Answer, Call, Operation, Services
 from goclaw.servers.api.problems import Problem, refused, unavailable
 from goclaw.servers.api.reading import fields_of
@@ -20,6 +21,7 @@ from goclaw.servers.http import HEADERS
 from goclaw.servers.programs import Program, ProgramLimits, Programs
 from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.serving import IdempotencyCache
+from goclaw.store.uploads import Uploads
 
 LIMITS = ProgramLimits(at_once=32, per_minute=600)
 
@@ -34,7 +36,7 @@ class ApiRoutes:
         programs = Programs(
             ports.admission, ports.access, ports.audit, ports.clock, limits, "session.read", ports.cookies
         )
-        self._services = Services(ports, programs, IdempotencyCache(), document)
+        self._services = Services(ports, programs, IdempotencyCache(), _uploads(ports), document)
 
     def routes(self) -> Sequence[tuple[str, str, Handler]]:
         """Return the routes with their handlers."""
@@ -70,8 +72,16 @@ class ApiRoutes:
         return web.Response(body=operation.adapter.dump_json(answer.body), status=answer.status, headers=head)
 
 
+def _uploads(ports: RoutePorts) -> Uploads:
+    return Uploads(ports.config.state_dir / "blobs" / "uploads", ports.blobs, ports.clock)
+
+
 def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
     return ApiRoutes(ports).routes()
 
 
-API = RoutePart(_routes, (PathRule(PREFIX, MAX_FRAME, refused),))
+_RULES = (
+    PathRule(PREFIX, MAX_FILE, refused, suffix="/files", body_seconds=UPLOAD_SECONDS),
+    PathRule(PREFIX, MAX_FRAME, refused),
+)
+API = RoutePart(_routes, _RULES)

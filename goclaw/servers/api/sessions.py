@@ -86,6 +86,18 @@ async def readable(call: Call, session: str) -> str:
     return name
 
 
+async def writable(call: Call, asked: str) -> str:
+    """Return the name at the gateway of a session that the caller may write in.
+
+    Raises:
+        Problem: 404 if the caller may not even read it, else 403.
+    """
+    session = await readable(call, asked)
+    if not is_writable(call, session):
+        raise Problem(HTTPStatus.FORBIDDEN, "you may read this session, and not write there", field="session")
+    return session
+
+
 def is_writable(call: Call, session: str) -> bool:
     """Whether the caller may write in a session, by its name at the gateway."""
     return call.ports.access.authorize(call.actor, "session.write", session).allowed

@@ -1,14 +1,18 @@
 """Status: what `/status` says of a session; for admins also the daemon's vital signs in numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+from aiohttp import web
 from pydantic import Field
 
 from goclaw.core.wire import MAX_NAME
+from goclaw.servers.api import plots
 from goclaw.servers.api.operations import Call, Operation, Request, Response
+from goclaw.servers.api.problems import Problem
 from goclaw.servers.api.sessions import readable
+from goclaw.servers.api.usage import picture
 
 
 class StatusAsked(Request):
@@ -35,6 +39,32 @@ async def get(call: Call, asked: StatusAsked) -> Status:
     return Status(session=session, text=text, numbers=numbers, daemon=call.ports.counts() if oversees else None)
 
 
+class PlotAsked(Request):
+    """The fields of `plotStatus`."""
+
+    of: Annotated[Literal["lateness", "memory", "turns"], Field(description="What is shown.")] = "lateness"
+    theme: Annotated[plots.Theme, Field(description="The page that it is shown on.")] = "light"
+
+
+_WORDS: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "lateness": ("Delay of the event loop, at worst in the last minutes", plots.milliseconds),
+    "memory": ("Memory of the daemon", plots.megabytes),
+    "turns": ("Running turns", plots.count),
+}
+
+
+async def plot(call: Call, asked: PlotAsked) -> web.Response:
+    """Return the daemon's last hour as a picture."""
+    if call.ports.samples is None:
+        raise Problem(HTTPStatus.CONFLICT, "no samples are taken: `http.web` is off")
+    points = call.ports.samples.of(asked.of)
+    title, amount = _WORDS[asked.of]
+    values = [value for _, value in points]
+    described = f"Now {amount(values[-1])}, at most {amount(max(values))} in the last hour." if values else ""
+    words = plots.PlotWords(title, described or "No samples yet.", amount)
+    return picture(plots.line(words, points, asked.theme))
+
+
 OPERATIONS = (
     Operation(
         "GET",
@@ -46,5 +76,18 @@ OPERATIONS = (
         StatusAsked,
         Status,
         refusals=(HTTPStatus.NOT_FOUND,),
+    ),
+    Operation(
+        "GET",
+        "/status/plot",
+        "plotStatus",
+        "Show the daemon's last hour as a picture",
+        "status",
+        plot,
+        PlotAsked,
+        str,
+        media_type=plots.MEDIA_TYPE,
+        refusals=(HTTPStatus.CONFLICT,),
+        admins_only=True,
     ),
 )

@@ -7,6 +7,7 @@ from goclaw.servers.api import (
     administration,
     devices,
     events,
+    files,
     memory,
     messages,
     openapi,
@@ -21,6 +22,7 @@ from goclaw.servers.api.operations import Operation
 OPERATIONS: tuple[Operation[Any], ...] = (
     *sessions.OPERATIONS,
     *messages.OPERATIONS,
+    *files.OPERATIONS,
     *events.OPERATIONS,
     *turns.OPERATIONS,
     *memory.OPERATIONS,

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from goclaw.approvals.question_messages import NotTaken, chosen
 from goclaw.core.events import DECIDED, GONE, LOCAL, Address, Inbound, QuestionAsked
-from goclaw.servers.api.messages import TURN, writable
+from goclaw.servers.api.messages import TURN
 from goclaw.servers.api.operations import Call, Key, Operation, Request, Response
 from goclaw.servers.api.problems import Problem
-from goclaw.servers.api.sessions import SessionAsked
+from goclaw.servers.api.sessions import SessionAsked, writable
 
 MAX_ANSWER = 20_000
 

@@ -1,15 +1,20 @@
 """Usage: tokens and costs of models, by day, model, person or session."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
+from aiohttp import web
 from pydantic import Field
 
+from goclaw.memory.dates import moment
+from goclaw.servers.api import plots
 from goclaw.servers.api.operations import Call, Operation, Request, Response
+from goclaw.servers.http import HEADERS
 from goclaw.store.spending import Grouping
 
 DAY_SECONDS = 86_400.0
 MAX_DAYS = 3_660
+MAX_PLOT_DAYS = 366
 
 
 class UsageAsked(Request):
@@ -36,6 +41,44 @@ class Usage(Response):
     """Sums: days in their order, others with the dearest first. Persons are known for two days."""
 
     sums: Sequence[Sum]
+
+
+class PlotAsked(Request):
+    """The fields of `plotUsage`."""
+
+    by: Annotated[Literal["day", "model", "person"], Field(description="What a bar is of.")] = "day"
+    days: Annotated[int, Field(ge=1, le=MAX_PLOT_DAYS, description="From how many days ago on.")] = 30
+    of: Annotated[Literal["cost", "tokens"], Field(description="What its length is.")] = "cost"
+    everybody: Annotated[bool, Field(description="Of all users, for admins; else of your own conversations.")] = False
+    theme: Annotated[plots.Theme, Field(description="The page that it is shown on.")] = "light"
+
+
+async def plot(call: Call, asked: PlotAsked) -> web.Response:
+    """Return sums of what was spent as a picture."""
+    usage = await get(call, UsageAsked(by=asked.by, days=asked.days, everybody=asked.everybody))
+    bars = [(each.of, each.cost if asked.of == "cost" else float(each.input + each.output)) for each in usage.sums]
+    what = "Cost" if asked.of == "cost" else "Tokens"
+    amount = plots.dollars if asked.of == "cost" else plots.count
+    total, most = sum(value for _, value in bars), max(bars, key=lambda bar: bar[1], default=("", 0.0))
+    described = f"{amount(total)} in all in the last {asked.days} days."
+    if most[1]:
+        described += f" Most: {most[0] or 'forgotten'}, {amount(most[1])}."
+    words = plots.PlotWords(f"{what} by {asked.by}: {amount(total)}", described, amount)
+    if asked.by == "day":
+        return picture(plots.columns(words, _every_day(call.ports.clock.now(), asked.days, dict(bars)), asked.theme))
+    return picture(plots.rows(words, sorted(bars, key=lambda bar: -bar[1]), asked.theme))
+
+
+def picture(svg: str) -> web.Response:
+    """Return a plot as an answer."""
+    headers = {**HEADERS, "Content-Type": plots.MEDIA_TYPE, "Content-Security-Policy": "sandbox; default-src 'none'"}
+    return web.Response(body=svg.encode(), headers=headers)
+
+
+def _every_day(now: float, days: int, sums: Mapping[str, float]) -> Sequence[plots.Bar]:
+    """Return all days of UTC, also those on which nothing was spent."""
+    names = [f"{moment(now - DAY_SECONDS * ago):%Y-%m-%d}" for ago in range(days - 1, -1, -1)]
+    return [(name, sums.get(name, 0.0)) for name in names]
 
 
 async def get(call: Call, asked: UsageAsked) -> Usage:
@@ -71,5 +114,16 @@ OPERATIONS = (
         get,
         UsageAsked,
         Usage,
+    ),
+    Operation(
+        "GET",
+        "/usage/plot",
+        "plotUsage",
+        "Show tokens or costs by day, model or person as a picture",
+        "usage",
+        plot,
+        PlotAsked,
+        str,
+        media_type=plots.MEDIA_TYPE,
     ),
 )
