@@ -44,6 +44,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
     "goclaw/app/running.py": "the HTTP server costs memory nobody without one should pay",
+    "goclaw/servers/web/routes.py": "the renderer costs memory that a page nobody opens should not take",
     "goclaw/app/web.py": "the web page costs memory nobody without one should pay",
     "goclaw/channels/telegram/webhook.py": "the HTTP server costs memory nobody who polls should pay",
     "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",

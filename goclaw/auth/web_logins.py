@@ -42,6 +42,8 @@ class LoginLimits:
     """Open codes of one network; a further one takes the place of the oldest."""
     in_all: int = 100
     links: int = 100
+    told_per_minute: int = 10
+    """Requests that are shown to the owner; others wait for their code all the same."""
 
 
 @record
@@ -113,6 +115,8 @@ class WebLogins:
     """By the hash of the page's secret, the oldest first."""
     _links: dict[str, tuple[LetIn, float]] = field(default_factory=dict)
     """By the hash of the code: whom it lets in, and until when, monotonic."""
+    _told: tuple[int, float] = (0, 0.0)
+    """Requests that were shown in this minute, and until when that is, monotonic."""
     _tries: BoundedDict[str, tuple[int, float]] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
     """Wrong codes by person: how many, and until when they count, monotonic."""
 
@@ -136,7 +140,7 @@ class WebLogins:
         request = LoginRequest(f"{code[:4]}-{code[4:]}", browser, address, is_here)
         until = self.clock.monotonic() + REQUEST_SECONDS
         self._asking[digest_of(secret)] = _Asking(request, network, until)
-        self.tell(request)
+        self._tell(request)
         return request.code, secret
 
     async def wait(self, secret: str, seconds: float) -> LetIn | None:
@@ -219,6 +223,20 @@ class WebLogins:
         self._forget()
         found = self._links.pop(digest_of(code), None)
         return found[0] if found else None
+
+    def wake(self) -> None:
+        """End all waits, because the daemon ends."""
+        for asking in self._asking.values():
+            asking.wake()
+
+    def _tell(self, request: LoginRequest) -> None:
+        now = self.clock.monotonic()
+        if now >= self._told[1]:
+            self._told = 0, now + 60.0
+        times, until = self._told
+        self._told = times + 1, until
+        if times < self.limits.told_per_minute:
+            self.tell(request)
 
     def _of(self, request: LoginRequest) -> _Asking:
         return next(each for each in self._asking.values() if each.request is request)

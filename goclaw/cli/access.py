@@ -119,10 +119,11 @@ def add(
     secret = add_token(config.tokens_path, name, user, now, None if days is None else now + days * DAY)
     print(secret)
     say(f"made {name}, which acts as {user}. It is shown this once: put it into a file that only its user can read")
-    of_http = config.http.api or config.http.clients or config.http.openai
+    of_http = config.http.api or config.http.clients or config.http.openai or config.http.web
     if not (of_http or config.mcp.server.enabled or "registry_server" in config.model_fields_set):
         ways = (
-            "`http.clients: true` (terminals), `http.api: true` or `http.openai: true` (programs), or "
+            "`http.clients: true` (terminals), `http.api: true` or `http.openai: true` (programs), "
+            "`http.web: true` (browsers), or "
             "`mcp.server.enabled: true` (MCP)"
         )
         say(f"nobody can come in with it until {ways} is set and the daemon restarted, or `goclaw registry serve` runs")

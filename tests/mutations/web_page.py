@@ -51,6 +51,22 @@ BUGS: list[Bug] = [
         f"{_LOGIN_TESTS}::test_codes_of_many_pages_are_bounded_by_caller_and_in_all",
     ),
     bug(
+        "an open page that waits holds up the end of the daemon",
+        "a long poll that does not know of the end",
+        f"{_WEB}/login.py",
+        "        self._logins.wake()",
+        "        pass",
+        f"{_LOGIN_TESTS}::test_a_page_that_waits_does_not_hold_up_the_end_of_the_daemon",
+    ),
+    bug(
+        "a stranger floods the owner's terminal",
+        "each code of a page is shown",
+        _LOGINS,
+        "        if times < self.limits.told_per_minute:",
+        "        if True:",
+        f"{_LOGIN_TESTS}::test_a_page_that_asks_all_the_time_is_made_to_wait_and_the_owner_is_not_flooded",
+    ),
+    bug(
         "a stolen token makes devices that outlive it",
         "any actor with rights may approve",
         _LOGINS,

@@ -8,12 +8,13 @@ from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, LoginRefused, WebLogins
+from goclaw.core.supervise import background
 from goclaw.errors import AccessDenied, StateError
-from goclaw.servers.admission import NotAdmitted
+from goclaw.servers.admission import FailureLimits, Failures, NotAdmitted
 from goclaw.servers.api.operations import JSON
 from goclaw.servers.api.problems import Problem, bad_request, unavailable
 from goclaw.servers.connections import network_of
-from goclaw.servers.http import HEADERS
+from goclaw.servers.http import ENDING, HEADERS
 from goclaw.servers.programs import Programs
 from goclaw.servers.routes import RoutePorts
 from goclaw.servers.web.cookies import DeviceCookies, demand_own_page
@@ -22,6 +23,8 @@ from goclaw.servers.web.devices import Devices, browser_of
 MAX_BODY = 4_096
 """Bytes of a login's body."""
 LINK_OVER = "this link is over, or was used; `goclaw web` makes a new one"
+CODES = FailureLimits(failures=20)
+"""Codes that an address gets in a minute: each is shown to the owner."""
 WAIT_SECONDS = 20.0
 """Seconds that a page's wait lasts at most; then it asks again."""
 
@@ -60,6 +63,7 @@ class Logins:
         self._cookies = cookies
         self._programs = programs
         self._logins = logins
+        self._codes = Failures(CODES, ports.clock)
         self._devices = Devices(ports, cookies, programs)
 
     async def login(self, request: web.Request) -> web.StreamResponse:
@@ -100,9 +104,16 @@ class Logins:
     async def _code(self, request: web.Request) -> web.Response:
         await self._body_of(request, CodeBody)
         address = request.remote or ""
+        network = network_of(address)
+        times, seconds = self._codes.note(network)
+        if times > CODES.failures:
+            again = {"Retry-After": str(int(seconds) + 1)}
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS, "too many codes from this address; wait a minute", headers=again
+            )
         try:
             code, secret = self._logins.ask(
-                browser_of(request), address, network_of(address), is_here=self._cookies.is_here(request)
+                browser_of(request), address, network, is_here=self._cookies.is_here(request)
             )
         except LoginRefused as refused:
             raise Problem(HTTPStatus.TOO_MANY_REQUESTS, str(refused), headers={"Retry-After": "60"}) from None
@@ -111,12 +122,18 @@ class Logins:
     async def _wait(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, WaitBody)
         try:
-            let_in = await self._logins.wait(body.secret, WAIT_SECONDS)
+            async with background(self._wake_at_end(request), "end of a page's wait"):
+                let_in = await self._logins.wait(body.secret, WAIT_SECONDS)
         except LoginOver:
             raise Problem(HTTPStatus.GONE, "this code is over, or was denied; the page shows a new one") from None
         if let_in is None:
             return web.json_response({}, status=HTTPStatus.ACCEPTED, headers=HEADERS)
         return self._devices.answer(request, await self._devices.make(request, let_in))
+
+    async def _wake_at_end(self, request: web.Request) -> None:
+        """End the waits when the listener ends: the page asks the next daemon."""
+        await request.app[ENDING].wait()
+        self._logins.wake()
 
     async def _me(self, request: web.Request) -> web.Response:
         secret = self._cookies.secret_in(request)

@@ -1,21 +1,27 @@
 """The paths of the web page: `/`, its files, and what it asks before it is logged in."""
 
+import asyncio
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
 from goclaw.channels.base import Handler, PathRule
 from goclaw.config.listening import WEB as PREFIX
+from goclaw.core.plugins import load_large
 from goclaw.errors import ConfigError
 from goclaw.servers.api.problems import refused
 from goclaw.servers.programs import ProgramLimits, Programs
 from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.web.assets import ASSETS
 from goclaw.servers.web.cookies import DeviceCookies
-from goclaw.servers.web.live import LivePages, PageVisitor
 from goclaw.servers.web.login import MAX_BODY, Logins
 
+if TYPE_CHECKING:
+    from goclaw.servers.web.live import LivePages, PageVisitor
+
+LIVE = "goclaw.servers.web.live:LivePages"
 LIMITS = ProgramLimits(at_once=32, per_minute=600)
 
 
@@ -26,7 +32,6 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
         ports.admission, ports.access, ports.audit, ports.clock, LIMITS, "session.read", cookies=ports.cookies
     )
     logins = Logins(ports, ports.cookies, programs, ports.logins)
-    live = LivePages(ports.gateway, ports.clock, ports.audit, partial(_visitor, programs), ports.cookies.is_own_origin)
     return [
         ("GET", "/", ASSETS.index),
         ("POST", f"{PREFIX}login", logins.login),
@@ -34,15 +39,41 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
         ("POST", f"{PREFIX}login/wait", logins.wait),
         ("GET", f"{PREFIX}me", logins.me),
         ("POST", f"{PREFIX}logout", logins.logout),
-        ("GET", f"{PREFIX}ws", live.receive),
+        ("GET", f"{PREFIX}ws", _Live(ports, programs, ports.cookies).receive),
         ("GET", f"{PREFIX}{{file:.+}}", ASSETS.file),
     ]
 
 
-async def _visitor(programs: Programs, request: web.Request) -> PageVisitor:
-    """Return who a page's WebSocket belongs to; raises NotAdmitted."""
-    program = await programs.admit(request)
-    return PageVisitor(program.name, program.actor, partial(programs.objection, program))
+class _Live:
+    """The WebSocket. What renders Markdown takes megabytes, and is loaded when the first page opens one."""
+
+    def __init__(self, ports: RoutePorts, programs: Programs, cookies: DeviceCookies) -> None:
+        self._ports = ports
+        self._programs = programs
+        self._cookies = cookies
+        self._loading = asyncio.Lock()
+        self._pages: LivePages | None = None
+
+    async def receive(self, request: web.Request) -> web.StreamResponse:
+        """Serve a page's connection."""
+        async with self._loading:
+            if self._pages is None:
+                self._pages = await self._load()
+        return await self._pages.receive(request)
+
+    async def _load(self) -> "LivePages":
+        await asyncio.to_thread(load_large, LIVE, type)
+        from goclaw.servers.web.live import LivePages
+
+        ports = self._ports
+        return LivePages(ports.gateway, ports.clock, ports.audit, self._visitor, self._cookies.is_own_origin)
+
+    async def _visitor(self, request: web.Request) -> "PageVisitor":
+        """Return who a page's WebSocket belongs to; raises NotAdmitted."""
+        from goclaw.servers.web.live import PageVisitor
+
+        program = await self._programs.admit(request)
+        return PageVisitor(program.name, program.actor, partial(self._programs.objection, program))
 
 
 WEB = RoutePart(_routes, (PathRule(PREFIX, MAX_BODY, refused),))

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.promise("P-web-devices")
 async def test_a_person_lists_and_ends_the_own_devices_and_no_others(tmp_path: Path) -> None:
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
-        desk, phone, other = await pages.entered(), await pages.entered(), await pages.entered(BOB.key)
+        desk = await pages.entered()
+        world.clock.advance(1)
+        phone, other = await pages.entered(), await pages.entered(BOB.key)
         mine = (await desk.get("/api/v1/devices")).said["devices"]
         names = [(await each.get("/web/me")).said["device"] for each in (desk, phone, other)]
         assert [each["name"] for each in mine] == names[:2] and [each["current"] for each in mine] == [True, False]

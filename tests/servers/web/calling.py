@@ -45,9 +45,15 @@ def web_world(
 ) -> World:
     """A world with `http.web`."""
     world = World(folder, answers, users=users, tools=given, http={"port": 0, "web": True, **(http or {})}, **config)
-    told: list[LoginRequest] = []
-    world.logins = WebLogins(world.clock, world.audited.append, told.append, limits or LoginLimits())
+    world.logins = WebLogins(world.clock, world.audited.append, Told(), limits or LoginLimits())
     return world
+
+
+class Told(list[LoginRequest]):
+    """What the owner is shown."""
+
+    def __call__(self, request: LoginRequest) -> None:
+        self.append(request)
 
 
 @dataclass(frozen=True)
@@ -149,6 +155,12 @@ class Pages(calling.Service):
     def logins(self) -> WebLogins:
         assert self.world.logins is not None
         return self.world.logins
+
+    @property
+    def told(self) -> Sequence[LoginRequest]:
+        """What the owner was shown of pages that ask."""
+        assert isinstance(self.logins.tell, Told)
+        return self.logins.tell
 
     def noted(self, action: str) -> list[AuditEntry]:
         """What the audit log says of an action."""

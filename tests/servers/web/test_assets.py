@@ -93,3 +93,13 @@ def test_nothing_of_it_is_loaded_while_it_is_off() -> None:
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.promise("P-web-off")
+def test_what_renders_is_not_loaded_before_a_page_is_open() -> None:
+    look = (
+        "import sys; from goclaw.cli.daemon import import_serving; import_serving(); import goclaw.servers.web.routes;"
+        "print([n for n in sys.modules if n.split('.')[0] in ('nh3', 'pygments')])"
+    )
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"

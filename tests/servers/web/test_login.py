@@ -1,6 +1,7 @@
 """The ways in for a browser: a token, a link, a code; and what none of them lets through."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from goclaw.auth.tokens import add_token, read_tokens, revoke_token
 from goclaw.auth.users import User
 from goclaw.auth.web_logins import LINK_SECONDS, REQUEST_SECONDS, LoginLimits
 from goclaw.core.events import Actor
-from goclaw.servers.web.login import MAX_BODY, WAIT_SECONDS
+from goclaw.servers.http import SHUTDOWN_SECONDS
+from goclaw.servers.web.login import CODES, MAX_BODY, WAIT_SECONDS
 from tests.harness import OWNER, PATIENCE, Core, before_the_next_look
 from tests.servers.calling import ANN, BOB
 from tests.servers.web.calling import SECRET, Browser, Heard, Pages, serving_pages, web_world
@@ -234,6 +236,31 @@ async def test_codes_of_many_pages_are_bounded_by_caller_and_in_all(tmp_path: Pa
         refused = await pages.browser(X_Forwarded_For="192.0.2.3").post("/web/login/code")
         assert refused.status == 429 and refused.headers["Retry-After"] and refused.problem
         assert "at 192.0.2.1." in await by_ann(core, f"/approve {second}"), "the approver is told where the page is"
+
+
+async def test_a_page_that_asks_all_the_time_is_made_to_wait_and_the_owner_is_not_flooded(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, serving_pages(world, core) as pages:
+        heard = [await pages.browser().post("/web/login/code") for _ in range(CODES.failures + 1)]
+        assert [each.status for each in heard] == [200] * CODES.failures + [429]
+        assert int(heard[-1].headers["Retry-After"]) > 0 and "a minute" in heard[-1].problem
+        assert len(pages.told) == pages.logins.limits.told_per_minute < CODES.failures
+        world.clock.advance(61)
+        assert (await pages.browser().post("/web/login/code")).status == 200
+        assert [(each.browser, each.address) for each in pages.told[-1:]] == [("Firefox on Linux", "127.0.0.1")]
+        assert len(pages.told) == pages.logins.limits.told_per_minute + 1
+
+
+async def test_a_page_that_waits_does_not_hold_up_the_end_of_the_daemon(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, AsyncExitStack() as stack:
+        pages = await stack.enter_async_context(serving_pages(world, core))
+        browser = pages.browser()
+        _, secret = await asked(browser)
+        task = await waiting(pages, browser, secret)
+        async with asyncio.timeout(SHUTDOWN_SECONDS - 2):
+            await stack.aclose()
+        assert (await task).status == 202
 
 
 async def test_the_owner_s_approval_makes_an_owner_of_a_page_on_this_machine_alone(tmp_path: Path) -> None:
