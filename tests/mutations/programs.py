@@ -185,7 +185,7 @@ BUGS: list[Bug] = [
     bug(
         "a program is told that its message is taken where it may only read",
         "rights that are looked at once",
-        f"{_API}/messages.py",
+        f"{_API}/sessions.py",
         "    if not is_writable(call, session):",
         "    if False:",
         f"{_API_TESTS}/test_messages.py::test_a_session_that_is_only_read_takes_no_message",
