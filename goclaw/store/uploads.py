@@ -137,4 +137,4 @@ class Uploads:
             raise disk_error(error, self._folder, "written") from error
 
     def _is_over(self, upload: Upload) -> bool:
-        return self._clock.now() - upload.at > KEPT_SECONDS
+        return self._clock.now() - upload.at >= KEPT_SECONDS

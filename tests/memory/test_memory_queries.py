@@ -1,6 +1,8 @@
 """What terminals ask of memory, and who may."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from goclaw.config.schema import Config
 from goclaw.core.events import Actor
 from goclaw.errors import AccessDenied, StateError
 from goclaw.memory.base import (
+    MemoryFile,
     NoMemory,
     NoteHit,
     NoteResults,
@@ -21,7 +24,15 @@ from goclaw.memory.base import (
     TranscriptQuery,
     TranscriptResults,
 )
-from goclaw.memory.memory_queries import HEARD, REFUSED_WHILE_OFF, TALKS, WANTED, MemoryQueries, MemoryQuery
+from goclaw.memory.memory_queries import (
+    HEARD,
+    NO_SUCH_FILE,
+    REFUSED_WHILE_OFF,
+    TALKS,
+    WANTED,
+    MemoryQueries,
+    MemoryQuery,
+)
 from goclaw.workspace import Workspace
 
 OWNER = Actor("tui:me", "cli", owner=True)
@@ -129,3 +140,47 @@ async def test_how_much_all_people_have_is_told_to_admins_alone(tmp_path: Path) 
     answer = await memory.answer(OWNER, MemoryQuery("status", user="telegram:5"))
     assert not answer.keys() & {"files", "conversations", "passages", "embedded", "to_embed"}
     assert answer["lines"]
+
+
+class Listing(NoMemory):
+    """A memory that lists a person's own note and one for everybody."""
+
+    async def files(self, workspace: Workspace, actor_key: str) -> Sequence[MemoryFile]:
+        own = f"memory/users/{actor_key}/tea.md"
+        return [MemoryFile(path, 3, 1, 0.0) for path in (own, "MEMORY.md")]
+
+
+@asynccontextmanager
+async def open_desk(folder: Path) -> AsyncIterator[MemoryQueries]:
+    async with Workspace(folder) as opened:
+
+        async def workspace(actor: Actor) -> Workspace:
+            return opened
+
+        yield replace(desk(folder.parent / "state", Listing()), workspace=workspace)
+
+
+async def test_a_file_is_read_by_those_for_whom_it_is_listed_and_no_other(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "MEMORY.md").write_text("for *all*")
+    (home / "config.yaml").write_text("no note")
+    paths = ("config.yaml", "../x", "/etc/passwd", "memory/users/telegram:6/tea.md", "memory/users", "", "MEMORY.md/")
+    async with open_desk(home) as memory:
+        shown = {"path": "MEMORY.md", "text": "for *all*"}
+        for path in ("MEMORY.md", "./MEMORY.md"):
+            assert await memory.answer(OWNER, MemoryQuery("file", path)) == shown
+        for path in paths:
+            with pytest.raises(AccessDenied, match=NO_SUCH_FILE):
+                await memory.answer(OWNER, MemoryQuery("file", path))
+        with pytest.raises(AccessDenied):
+            await memory.answer(Actor("telegram:6", "telegram"), MemoryQuery("file", "MEMORY.md"))
+
+
+async def test_a_link_in_the_place_of_a_listed_file_reaches_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "secret.md").write_text("secret")
+    (tmp_path / "inside" / "MEMORY.md").symlink_to(tmp_path / "secret.md")
+    async with open_desk(tmp_path / "inside") as memory:
+        with pytest.raises(StateError):
+            await memory.answer(OWNER, MemoryQuery("file", "MEMORY.md"))

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.promise("P-api")
 async def test_memory_that_is_off_is_said_to_be_off(tmp_path: Path) -> None:
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
-        for path in ("/memory/search?q=boat", "/memory/files"):
+        for path in ("/memory/search?q=boat", "/memory/files", "/memory/file?path=MEMORY.md"):
             refused = await served.get(path)
             assert refused.status == 409 and "memory is off" in refused.problem["detail"]
 
