@@ -91,6 +91,14 @@ BUGS: list[Bug] = [
         f"{_LOGIN_TESTS}::test_the_owner_s_approval_makes_an_owner_of_a_page_on_this_machine_alone",
     ),
     bug(
+        "a proxy's callers count as this machine where it says nothing of them",
+        "nginx with its defaults",
+        f"{_WEB}/cookies.py",
+        "            is_told\n            and is_loopback(request.remote",
+        "            is_loopback(request.remote",
+        f"{_LOGIN_TESTS}::test_behind_a_proxy_that_is_not_trusted_no_page_counts_as_this_machine",
+    ),
+    bug(
         "the approver is not told which page",
         "a code alone says nothing",
         _APPROVALS,

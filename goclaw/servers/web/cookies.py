@@ -43,10 +43,16 @@ class DeviceCookies:
         return len(said) == 1 and said[0].strip().lower() == "https" and self._is_trusted(request)
 
     def is_here(self, request: web.Request) -> bool:
-        """Whether the browser runs on this machine, as far as can be seen: no proxy passed the request on."""
+        """Whether the browser runs on this machine, as far as can be seen: no proxy passed the request on.
+
+        With a public address there is a proxy: what it passes on looks like this machine's unless it is trusted to say.
+        """
+        is_told = bool(self._proxies) or is_loopback(self._public.hostname or "localhost")
         return (
-            is_loopback(request.remote or "")
+            is_told
+            and is_loopback(request.remote or "")
             and is_loopback(_split(request)[0])
+            and all(is_loopback(urlsplit(origin).hostname or "") for origin in _origins(request))
             and not any(name in request.headers for name in _FORWARDED)
         )
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from goclaw.servers.web.assets import FOLDER, TYPES, read_assets
-from tests.servers.web.calling import serving_pages, web_world
+from tests.servers.api.calling import service, world_with
+from tests.servers.web.calling import Browser, serving_pages, web_world
 
 pytestmark = pytest.mark.promise("P-web-closed")
 DIRECTIVES = {
@@ -75,6 +76,17 @@ async def test_no_other_path_leads_to_a_file(tmp_path: Path) -> None:
         for method in ("POST", "PUT", "DELETE"):
             assert (await pages.browser().send(method, "/")).status == 405
             assert (await pages.browser().send(method, "/web/index.html")).status == 405
+
+
+@pytest.mark.promise("P-web-off")
+async def test_without_the_key_none_of_its_paths_is_there(tmp_path: Path) -> None:
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        browser = Browser(served.port)
+        for path in ("/", "/web/index.html", "/web/me", "/web/ws"):
+            assert (await browser.get(path)).status == 404, path
+        cookie = f"goclaw_{served.port}={served.secret()}"
+        assert (await browser.get("/api/v1/sessions", Cookie=cookie)).status == 401
 
 
 def test_hidden_files_and_those_of_unknown_kinds_are_not_served(tmp_path: Path) -> None:

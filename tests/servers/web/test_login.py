@@ -284,6 +284,15 @@ async def test_the_owner_s_approval_makes_an_owner_of_a_page_on_this_machine_alo
         assert (await here.post("/web/login/wait", {"secret": secret})).said["admin"] is True
 
 
+async def test_behind_a_proxy_that_is_not_trusted_no_page_counts_as_this_machine(tmp_path: Path) -> None:
+    # A proxy that sends its own Host and no forwarding headers makes strangers look like the owner's browser.
+    world = web_world(tmp_path, http={"public_url": "https://claw.example.org"})
+    async with world.running() as core, serving_pages(world, core) as pages:
+        code, _ = await asked(pages.browser())
+        said = await core.command(f"/approve {code}", actor=OWNER, session="tui:me")
+        assert "not in users.json" in said and pages.noted("web.approve") == []
+
+
 @table(
     "actor, session",
     [
