@@ -21,6 +21,7 @@ from tests.mutations import (
     talk,
     times,
     tools,
+    web_content,
     web_page,
 )
 from tests.mutations.bug import Bug
@@ -44,6 +45,7 @@ AREAS = (
     talk.BUGS,
     times.BUGS,
     tools.BUGS,
+    web_content.BUGS,
     web_page.BUGS,
 )
 BUGS: list[Bug] = [bug for bug in chain.from_iterable(zip_longest(*AREAS)) if bug]
