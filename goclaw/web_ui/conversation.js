@@ -7,7 +7,7 @@ import { Calls } from "./messages.js";
 import { Stream } from "./view.js";
 
 export const FORGOTTEN = "This conversation was forgotten: nothing of what was said is kept.";
-const OLDER_ROWS = 60;
+const OLDER_ROWS = 100;
 
 export class Conversation {
   /** `ask` sends a frame; `changed` is told of what the page shows around the conversation (turn, to-do list). */

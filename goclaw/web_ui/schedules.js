@@ -89,7 +89,10 @@ export async function show(place, { me }) {
         said.hidden = false;
       }
     };
-    const field = (label, input) => el("label", { class: "field" }, label, input);
+    const field = (label, input) => {
+      input.setAttribute("aria-label", label);
+      return el("label", { class: "field" }, label, input);
+    };
     const form = el("form", { class: "form", onsubmit: submit }, kind, field("Text", text), time, field("Time", moment), field("Name", name), el("button", { class: "strong" }, "Add"));
     const box = el("details", { class: "card" }, el("summary", {}, "Add a schedule"), form);
     return box;
@@ -99,7 +102,7 @@ export async function show(place, { me }) {
 }
 
 function choice(label, options) {
-  const field = el("select", {}, Object.entries(options).map(([value, words]) => el("option", { value }, words)));
+  const field = el("select", { "aria-label": label }, Object.entries(options).map(([value, words]) => el("option", { value }, words)));
   return Object.assign(el("label", { class: "field" }, label, field), { field });
 }
 

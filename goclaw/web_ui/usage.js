@@ -64,15 +64,16 @@ const money = (dollars) => `$${dollars.toFixed(dollars && dollars < 1 ? 4 : 2)}`
 
 export function select(label, options, chosen = "") {
   const choices = Object.entries(options).map(([value, words]) => el("option", { value, selected: value === chosen }, words));
-  const field = el("select", {}, choices);
+  const field = el("select", { "aria-label": label }, choices);
   return Object.assign(el("label", { class: "field" }, label, field), { field });
 }
 
 /** A plot that the daemon draws. */
 export function picture(address, alt) {
   const shown = el("img", { class: "plot", src: address, alt });
-  shown.addEventListener("error", () => shown.replaceWith(el("p", { class: "muted" }, "The plot cannot be drawn now.")));
-  return shown;
+  const frame = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Plot" }, shown); // a phone scrolls in it
+  shown.addEventListener("error", () => frame.replaceWith(el("p", { class: "muted" }, "The plot cannot be drawn now.")));
+  return frame;
 }
 
 /** The theme that is shown now; plots are pictures, and do not follow it by themselves. */

@@ -4,8 +4,8 @@
 
 import { byId } from "./html.js";
 
-const MOST = 160; // elements in the page
-const STEP = 40; // elements that come at once while scrolling
+const MOST = 200; // elements in the page
+const STEP = 60; // elements that come at once while scrolling
 const NEAR = 900; // px from an edge at which more comes
 const KEPT = 1500; // items that stay loaded while the end is looked at; older ones are fetched again
 const AT_END = 80; // px from the end that still count as the end
@@ -74,6 +74,7 @@ export class View {
     if (place < this.to) this.to--;
     item.element?.remove();
     item.element = null;
+    if (this.follows) this.stick();
   }
 
   /** Let an item stand before another one. */
@@ -111,6 +112,7 @@ export class View {
 
   stick() {
     this.scroller.scrollTop = this.scroller.scrollHeight;
+    this.lastTop = this.scroller.scrollTop; // less than before where something went away: no person scrolled up
   }
 
   scrolled() {

@@ -8,20 +8,22 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from goclaw.auth.tokens import add_token
+from goclaw.core.clock import RealClock
 from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
+CLOCK = RealClock()
 ROOT = Path(__file__).resolve().parents[2]
 RUNNING = "GoClaw is running."
 START_SECONDS = 30.0
@@ -99,7 +101,7 @@ class WebDaemon:
     async def _seed(self, session: str, messages: Sequence[Message], turns: int) -> None:
         async with open_database(self.state / "goclaw.db") as opened:
             statements = [Transcripts(opened).ensure_session(session, 0.0)]
-            at = time.time() - 60.0 * len(messages)
+            at = CLOCK.now() - 60.0 * len(messages)
             for number, message in enumerate(messages):
                 sender = session if isinstance(message, UserMessage) else ""
                 step = "user" if isinstance(message, UserMessage) else f"model:{number}"
@@ -109,8 +111,8 @@ class WebDaemon:
 
     def token(self, user: str, name: str = "") -> str:
         """Make an access token of a user."""
-        name = name or f"t{time.time_ns()}"
-        return add_token(self.state / "access-tokens.json", name, user, time.time())
+        name = name or f"t{uuid.uuid4().hex[:8]}"
+        return add_token(self.state / "access-tokens.json", name, user, CLOCK.now())
 
     def start(self) -> None:
         """Start the daemon and wait until it runs."""
@@ -125,11 +127,12 @@ class WebDaemon:
                 env=self._environment(),
                 cwd=self.folder,
             )
-        until = time.monotonic() + START_SECONDS
+        until = CLOCK.monotonic() + START_SECONDS
         while self.output.count(RUNNING) == before:
-            assert self.process.poll() is None, f"it ended: {self.output[-3000:]}"
-            assert time.monotonic() < until, f"it does not run: {self.output[-3000:]}"
-            time.sleep(LOOK_SECONDS)
+            assert CLOCK.monotonic() < until, f"it does not run: {self.output[-3000:]}"
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(LOOK_SECONDS)
+                raise AssertionError(f"it ended: {self.output[-3000:]}")
 
     def run(self, *arguments: str) -> str:
         """Run a command of `goclaw`; return what it prints."""

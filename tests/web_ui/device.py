@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Locator, Page, Response, expect
 
 from tests.web_ui.daemon import WebDaemon
 
@@ -14,7 +14,9 @@ SIZES = {360: 740, 768: 1024, 1440: 900}
 """Height of the screen by its width."""
 WATCH = """
 window.ran = [];
-addEventListener('securitypolicyviolation', (event) => ran.push(`violation ${event.violatedDirective} ${event.sample}`));
+addEventListener('securitypolicyviolation', (event) => {
+  ran.push(`violation ${event.violatedDirective} ${event.sample}`);
+});
 """
 """Counts what a page must not do; text of others calls `ran.push`, too, if it is ever run."""
 EXPECTED_STATUS = frozenset({401, 404, 409})
@@ -111,8 +113,12 @@ def device(
         if response.status >= 400 and response.status not in EXPECTED_STATUS:
             made.problems.append(f"{response.status} {response.url}")
 
+    def asked(dialog: Dialog) -> None:
+        made.problems.append(f"dialog {dialog.message}")
+        dialog.dismiss()
+
     page.on("pageerror", lambda error: made.problems.append(f"error {error}"))
-    page.on("dialog", lambda dialog: made.problems.append(f"dialog {dialog.message}") or dialog.dismiss())
+    page.on("dialog", asked)
     page.on("response", answered)
     try:
         yield made

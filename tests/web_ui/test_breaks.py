@@ -5,12 +5,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.web_ui.device import Device, device
 
+pytestmark = pytest.mark.browser
+
 COUNTED = " ".join(f"word{number}" for number in range(120))
-ANSWERS = [
-    {"when": "Count", "text": COUNTED, "seconds": 3},
+ANSWERS: list[Json] = [
+    {"when": "Count", "text": COUNTED, "seconds": 1.5},
     {"when": "Later", "text": "Answer to the later one."},
     {"when": "Beside", "text": "Answer to the one beside."},
 ]

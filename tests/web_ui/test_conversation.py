@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.web_ui.device import device
+
+pytestmark = pytest.mark.browser
 
 WORDS = [f"word{number}" for number in range(2_000)]
 EFFECT = "echo done >> effects.log"
 TODOS = [{"content": "Look at the logs", "status": "completed"}, {"content": "Pack them", "status": "in_progress"}]
-ANSWERS = [
+ANSWERS: list[Json] = [
     {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000},
     {"when": "Think", "thinking": "It wants me to think.", "text": "**Thought** about it."},
     {"when": "Act", "calls": [{"id": "c1", "name": "exec", "input": {"command": EFFECT}}]},
@@ -158,8 +160,8 @@ def test_what_a_message_does_during_an_answer_is_chosen(browser: Browser, daemon
 def test_files_are_chosen_and_pasted(browser: Browser, daemon: WebDaemon, token: str) -> None:
     with device(browser, daemon, 360) as here:
         here.sign_in(token)
-        file = {"name": "list.txt", "mimeType": "text/plain", "buffer": b"apples and pears"}
-        here.page.locator("#picker").set_input_files(files=[file])  # type: ignore[list-item]  # a plain dict is one
+        file = FilePayload(name="list.txt", mimeType="text/plain", buffer=b"apples and pears")
+        here.page.locator("#picker").set_input_files(file)
         here.page.evaluate(PASTE)
         chips = here.page.locator("#files .chip")
         expect(chips).to_have_count(2)

@@ -1,43 +1,57 @@
-"""Texts that run scripts in other pages, in every field that a model, a person, a tool or a file can fill: none runs."""
+"""Texts that run scripts in other pages, in every field that models, people, tools and files can fill: none runs."""
 
 import json
 import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, FilePayload, Page, expect
 
 from goclaw.core.messages import Artifact, AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from tests.servers.web import hostile_texts
-from tests.web_ui.daemon import ANN, WebDaemon, running
+from tests.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.web_ui.device import device
+
+pytestmark = pytest.mark.browser
 
 CORPUS = (
     *hostile_texts.SCRIPTS,
-    *(place for link in hostile_texts.LINKS for place in hostile_texts.in_markdown(link)),
+    *(place for link in hostile_texts.LINKS[:4] for place in hostile_texts.in_markdown(link)),
+    *(list(hostile_texts.in_markdown(link))[number % 9] for number, link in enumerate(hostile_texts.LINKS[4:])),
 )
 OTHERS = "telegram:77"
+OPEN = """
+() => {
+  const closed = [...document.querySelectorAll('#messages details:not([open])')];
+  closed.forEach((each) => { each.open = true; });
+  return closed.length;
+}
+"""
+CLIMB = "(list) => { list.scrollTop = Math.min(list.scrollTop, 800) - 700; return list.scrollTop <= 0; }"
 FEW = hostile_texts.SCRIPTS[:8]
 NAMES = [text for text in CORPUS if "/" not in text and "\x00" not in text and "\n" not in text][:60]
 """Those that can be the name of a file."""
-ANSWERS = [
+ANSWERS: list[Json] = [
     {"when": "Say it", "text": "\n\n".join(CORPUS), "thinking": "\n".join(CORPUS), "deltas": 60},
     {"when": "Ask it", "calls": [{"id": "q", "name": "ask_user", "input": {"questions": [
         {"question": "\n\n".join(CORPUS)[:1_900], "title": FEW[0], "summary": FEW[1], "options": list(FEW[:4])}]}}]},
     {"when": "Plan it", "calls": [{"id": "t", "name": "todo_write", "input": {"todos": [
-        {"content": text, "status": "in_progress" if number == 0 else "pending"} for number, text in enumerate(FEW)]}}]},
-    {"when": "Do it", "calls": [{"id": "e", "name": "exec", "input": {"command": f"cat hostile.txt; : {FEW[11 % 8]!r}"}}]},
+        {"content": text, "status": "pending" if number else "in_progress"} for number, text in enumerate(FEW)]}}]},
+    {"when": "Do it", "calls": [{"id": "e", "name": "exec", "input": {"command": f"cat hostile.txt; : {FEW[3]!r}"}}]},
 ]  # fmt: skip
 LOOK = r"""
 () => {
+  const acting = /^(script|iframe|frame|object|embed|base|meta|link|style)$/i;
+  const leading = /^(href|src|action|formaction|xlink:href|srcdoc|data)$/i;
+  const harmless = /^(#|https?:|mailto:|\/|data:image|blob:)/i;
   const found = [];
-  for (const element of document.querySelectorAll('#app *, body > *')) {
-    if (/^(script|iframe|frame|object|embed|base|meta|link|style|form)$/i.test(element.localName) && !element.matches('form, body > *'))
-      found.push(element.outerHTML.slice(0, 200));
+  for (const element of document.querySelectorAll('#app *')) {
+    if (acting.test(element.localName)) found.push(element.outerHTML.slice(0, 200));
     for (const { name, value } of element.attributes)
-      if (/^on/i.test(name) || (/^(href|src|action|formaction|xlink:href|srcdoc|data)$/i.test(name) && !/^(#|https?:|mailto:|\/|data:image|blob:)/i.test(value)))
+      if (/^on/i.test(name) || (leading.test(name) && !harmless.test(value)))
         found.push(`${element.localName} ${name}=${value}`);
-    if (element.localName === 'img' && new URL(element.src, location).origin !== location.origin) found.push(element.outerHTML);
+    if (element.localName === 'img' && new URL(element.src, location).origin !== location.origin)
+      found.push(element.outerHTML);
   }
   return found;
 }
@@ -71,8 +85,8 @@ def _spoken() -> list[Message]:
         messages += [
             UserMessage(text),
             AssistantMessage(text, (ToolCall(f"c{number}", text[:60], {text: text, "list": [text]}),)),
-            ToolResult(f"c{number}", text[:60], text, hint=text, call_hint=text, artifacts=(kept,), is_error=number % 3 == 0),
-        ]  # fmt: skip
+            ToolResult(f"c{number}", text[:60], text, number % 3 == 0, hint=text, call_hint=text, artifacts=(kept,)),
+        ]
     return messages
 
 
@@ -93,11 +107,9 @@ def test_no_stored_message_call_or_result_acts(browser: Browser, daemon: WebDaem
         seen = 0
         for _ in range(60):
             # All cards open: arguments and results stand in the page only then.
-            seen += here.page.evaluate("() => { const closed = [...document.querySelectorAll('#messages details:not([open])')];"
-                                       " closed.forEach((each) => each.open = true); return closed.length }")  # fmt: skip
+            seen += here.page.evaluate(OPEN)
             nothing_acts(here.page)
-            top = here.messages.evaluate("scroller => { scroller.scrollTop = Math.min(scroller.scrollTop, 800) - 700; "
-                                         "return scroller.scrollTop <= 0 }")  # fmt: skip
+            top = here.messages.evaluate(CLIMB)
             here.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 20)))")
             if top and seen >= len(CORPUS):
                 break
@@ -132,8 +144,9 @@ def test_no_name_of_a_file_person_or_session_acts(browser: Browser, daemon: WebD
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(ANN))
         expect(here.page.locator("#person")).to_have_text(FEW[0])
-        files = [{"name": text[:80].replace("/", "_"), "mimeType": "text/plain", "buffer": b"x"} for text in CORPUS[:9]]
-        here.page.locator("#picker").set_input_files(files=files)  # type: ignore[arg-type]  # plain dicts are some
+        names = [text[:80].replace("/", "_") for text in CORPUS[:9]]
+        files = [FilePayload(name=name, mimeType="text/plain", buffer=b"x") for name in names]
+        here.page.locator("#picker").set_input_files(files)
         expect(here.page.locator("#files .chip")).to_have_count(len(files))
         here.box.press_sequentially("@<")
         expect(here.page.get_by_role("option").first).to_be_visible()

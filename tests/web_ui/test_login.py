@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, expect
 from tests.web_ui.daemon import ANN, BOB, WebDaemon, running, talk
 from tests.web_ui.device import device
 
+pytestmark = pytest.mark.browser
+
 OTHERS = "telegram:123456"
 
 
@@ -81,7 +83,8 @@ def test_a_device_that_is_revoked_elsewhere_is_signed_out(browser: Browser, daem
 def test_a_write_without_the_csrf_token_is_refused(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(ANN))
-        body = """(head) => fetch('/api/v1/sessions/tui%3Aann/messages', {method: 'POST', body: '{"id": "x", "text": "hi"}',
+        body = """(head) => fetch('/api/v1/sessions/tui%3Aann/messages', {
+            method: 'POST', body: '{"id": "x", "text": "hi"}',
             headers: {'Content-Type': 'application/json', ...head}}).then((answer) => answer.status)"""
         assert here.page.evaluate(body, {}) == 403
         assert here.page.evaluate(body, {"X-CSRF-Token": "0" * 64}) == 403

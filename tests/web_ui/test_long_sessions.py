@@ -11,6 +11,8 @@ from goclaw.servers.web.assets import FOLDER
 from tests.web_ui.daemon import ANN, WebDaemon, running, talk
 from tests.web_ui.device import device
 
+pytestmark = pytest.mark.browser
+
 MESSAGES = 5_000
 MOST_ELEMENTS = 260
 """Messages in the page at once, at most: those in view, and some around them."""
@@ -19,7 +21,8 @@ CLIMB = """
 async () => {
   const scroller = document.getElementById('messages');
   const counts = [];
-  const numbers = () => [...document.querySelectorAll('chat-message .prose')].map((body) => +/\\d+/.exec(body.textContent));
+  const bodies = () => [...document.querySelectorAll('chat-message .prose')];
+  const numbers = () => bodies().map((body) => +/\\d+/.exec(body.textContent));
   for (let step = 0; step < 5000; step++) {
     scroller.scrollTop = 0;
     await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
@@ -84,8 +87,8 @@ def test_the_first_look_takes_few_requests_and_bytes(browser: Browser, daemon: W
         inspector.on(
             "Network.loadingFinished", lambda event: sizes.update({event["requestId"]: event["encodedDataLength"]})
         )
-        here.page.on("request", lambda request: requests.append(request))  # noqa: PLW0108
-        here.page.on("websocket", lambda socket: sockets.append(socket))  # noqa: PLW0108
+        here.page.on("request", lambda request: requests.append(request))
+        here.page.on("websocket", lambda socket: sockets.append(socket))
         here.page.reload()
         here.expect_ready()
         expect(here.answers.last).to_be_visible()
