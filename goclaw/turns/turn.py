@@ -443,9 +443,7 @@ class TurnRun:
             return
         row, at = step.rows[behind], self._services.now()
         sender, context = _speaker(inbound, message)
-        entries = self._window.entries
-        if not entries or entries[-1].row < row:  # else it was loaded since the row was stored (`PreparedStep`)
-            self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
+        self._window.append(shown(StoredMessage(row, self._turn.id, message, at, sender, context)))
         self._services.publish(MessageStored(self._turn.id, self._session, row, message, at, sender, joined))
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:

@@ -321,8 +321,8 @@ BUGS: list[Bug] = [
     bug(
         "a conversation that was read anew behind the write shows the model a message twice",
         "class context: memory and store both have the row",
-        "goclaw/turns/turn.py",
-        "if not entries or entries[-1].row < row:",
+        "goclaw/agent/context/window.py",
+        "if entry.row > newest or all(known.row != entry.row for known in self.entries[-LOOK_BACK:]):",
         "if True:",
         "tests/turns/test_turn_prepared.py",
     ),
