@@ -44,6 +44,7 @@ MAY_IMPORT_LATE = {
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
     "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
     "goclaw/app/running.py": "the HTTP server costs memory nobody without one should pay",
+    "goclaw/channels/telegram/render.py": "the Markdown library costs 2 MB until somebody is answered",
     "goclaw/channels/telegram/webhook.py": "the HTTP server costs memory nobody who polls should pay",
     "goclaw/servers/socket_file.py": "the HTTP server costs memory nobody without terminals should pay",
     "goclaw/tools/lines.py": "numpy is needed for large files only",
