@@ -249,9 +249,9 @@ class World:
                 transcriber=self.transcriber,
                 users=self.users,
             )
-            engine = await stack.enter_async_context(
-                open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, self.clock, told_alive)
-            )
+            turns = sessions.service
+            lanes = open_lanes(journal, outbox, turns.run, turns.failed, self.clock, told_alive, turns.prepare)
+            engine = await stack.enter_async_context(lanes)
             schedules = self._schedules(database, sessions, engine)
             gateway = gateway_of(self, database, engine, sessions, schedules, outage)
             begun: list[asyncio.Task[None]] = []

@@ -156,7 +156,8 @@ async def _open_engine(
         config_file=config_file,
     )
     outage = _watched(foundation, channels)
-    lanes = open_lanes(journal, outbox, sessions.service.run, sessions.service.failed, clock, outage.delayed)
+    service = sessions.service
+    lanes = open_lanes(journal, outbox, service.run, service.failed, clock, outage.delayed, service.prepare)
     engine = await stack.enter_async_context(lanes)
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)

@@ -14,6 +14,9 @@ from goclaw.config.load import Loaded
 from goclaw.config.state import open_state
 from goclaw.core.extras import undocumented, without
 
+READ = ("goclaw.declare", "goclaw.memory.base", "goclaw.tools")
+"""What docstrings and annotations are read of: tools, for models, and records, for the document of the HTTP API."""
+
 
 async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
@@ -38,7 +41,8 @@ def import_serving() -> None:
     channels have sent their first requests.
     """
     gc.freeze()
-    with without("rich"), undocumented("sqlalchemy", "structlog", untyped=True):
+    manuals = undocumented("goclaw", "sqlalchemy", "structlog", but=READ, untyped=True)
+    with without("rich"), manuals:
         import_module("goclaw.cli.serving")
     gc.collect()
     gc.freeze()

@@ -54,16 +54,17 @@ def standing_in(module: str, **names: object) -> Iterator[None]:
 
 
 @contextmanager
-def undocumented(*packages: str, untyped: bool = False) -> Iterator[None]:
+def undocumented(*packages: str, but: Sequence[str] = (), untyped: bool = False) -> Iterator[None]:
     """Let the modules of `packages` that are imported inside the block lose their docstrings (PEP 257).
 
     What another finder before Python's own takes care of stays as that one makes it.
 
     Args:
-        packages: names of packages, or of modules in them.
-        untyped: functions and methods lose their annotations, too: for libraries that never read their own.
+        packages: names of packages.
+        but: names of packages inside them whose modules keep everything.
+        untyped: functions and methods lose their annotations, too: for code that never reads its own.
     """
-    finder = _Finder(packages, untyped=untyped)
+    finder = _Finder(packages, but, untyped=untyped)
     sys.meta_path.insert(sys.meta_path.index(PathFinder), finder)
     try:
         yield
@@ -91,11 +92,12 @@ def certificates_for_checks() -> Iterator[None]:
 
 
 class _Finder:
-    def __init__(self, packages: Sequence[str], *, untyped: bool) -> None:
-        self._packages, self._loader = packages, _Untyped if untyped else _Loader
+    def __init__(self, packages: Sequence[str], but: Sequence[str], *, untyped: bool) -> None:
+        self._packages, self._but = packages, tuple(f"{each}." for each in but)
+        self._loader = _Untyped if untyped else _Loader
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> ModuleSpec | None:
-        if name.partition(".")[0] not in self._packages:
+        if name.partition(".")[0] not in self._packages or f"{name}.".startswith(self._but):
             return None
         spec = PathFinder.find_spec(name, path)
         if spec and type(spec.loader) is SourceFileLoader:

@@ -8,7 +8,7 @@ a step is read back instead of repeating the step.
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from goclaw.core.codec import Codec
 from goclaw.core.events import Delivery, Inbound
@@ -32,6 +32,28 @@ class Step(Generic[T]):
     """The journal had it: its rows were written by an earlier run."""
     held: bool = False
     """It is in memory only, to be recorded together with what comes next: its rows have no ids yet."""
+
+
+@record
+class PreparedStep(Generic[T]):
+    """The first step of a turn, whose outcome was known when the message came in: it is recorded with the message."""
+
+    name: str
+    value: T
+    output: str
+    """The outcome as its codec writes it."""
+    rows: Sequence[BoundStatement]
+
+
+Prepare = Callable[[Inbound], PreparedStep[Any] | None]
+"""Returns the first step of a message's turn; None: its outcome is not known before the turn begins.
+
+Asked only for a message that begins a turn at once, and must not wait for anything.
+"""
+
+
+def unprepared(_: Inbound) -> None:
+    """Prepare no step."""
 
 
 def never(_: object) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from goclaw.core.codec import Codec
 from goclaw.core.events import Delivery, Inbound
 from goclaw.core.records import record
 from goclaw.engine import statements
-from goclaw.engine.base import Step, TurnKind, continues, never
+from goclaw.engine.base import PreparedStep, Step, TurnKind, continues, never
 from goclaw.errors import GoclawError, StateError
 from goclaw.store.database import BoundStatement, Database, StatementResult
 
@@ -100,6 +101,8 @@ class JournaledTurn:
     """Steps for which this run of the daemon has put an intent on disk."""
     _held: "_Outcome | None" = None
     """The outcome of the latest step, while it is not recorded."""
+    _prepared: tuple[PreparedStep[Any], tuple[int, ...]] | None = None
+    """The step that was recorded with the message, and the ids of its rows, until the turn comes to it."""
 
     @property
     def begun(self) -> bool:
@@ -123,6 +126,11 @@ class JournaledTurn:
         hold: Callable[[T], bool] = never,
     ) -> Step[T]:
         await self.flush()
+        if self._prepared is not None and self._prepared[0].name == name:
+            (prepared, ids), self._prepared, self.silent = self._prepared, None, False
+            step = Step(prepared.value, ids)
+            kept(step)
+            return step
         state, output = self._recorded.get(name, ("new", None))
         if self.recorded(name) and output is not None:
             step = Step(codec.from_json(output), replayed=True)
@@ -253,7 +261,7 @@ class JournaledTurn:
     @property
     def untouched(self) -> bool:
         """A message that waits, and of which nothing was done yet."""
-        return self.kind == "message" and not (self.begun or self.stopping or self.settling)
+        return self.kind == "message" and not (self.begun or self.stopping or self.settling or self._prepared)
 
     def is_older_version(self, edited: Inbound) -> bool:
         """Whether an edited message replaces this one."""
@@ -265,7 +273,7 @@ class JournaledTurn:
 
     async def read_again(self) -> None:
         """Reload the recorded steps before retrying the turn."""
-        self._held = None  # its outcome is among the unrecorded ones, and is held again
+        self._held = self._prepared = None  # what was held is among the unrecorded ones, and is held again
         self._recorded = await self._journal.steps_by_now(self.id)
 
     async def intend(self, name: str) -> None:
@@ -300,6 +308,20 @@ class Journal:
         statement = statements.SUBMIT(**self._row(inbound, kind), state="next" if instead_of else "new")
         stops = [statements.STOPPING(turn=turn) for turn in instead_of]
         return (await self._database.write(statement, *stops, *also, durable=True))[0].rowcount == 1
+
+    async def submit_prepared(
+        self, inbound: Inbound, prepared: PreparedStep[Any], *also: BoundStatement
+    ) -> JournaledTurn | None:
+        """Make a message and the first step of its turn durable in one transaction. None: its id is known."""
+        message = statements.SUBMIT_NEW(**self._row(inbound, "message"), state="new")
+        done = statements.DONE(turn=inbound.id, name=prepared.name, state="done", output=prepared.output)
+        try:
+            results = await self._database.write(*prepared.rows, message, done, *also, durable=True)
+        except sqlite3.IntegrityError:  # nothing of it is kept
+            submitted = await self.submit(inbound, "message", also=also)
+            return self.new_turn(inbound, "message") if submitted else None
+        ids = tuple(result.lastrowid for result in results[: len(prepared.rows)])
+        return replace(self.new_turn(inbound, "message"), _prepared=(prepared, ids))
 
     def settled(self, inbound: Inbound, at: float) -> BoundStatement:
         """Return the INSERT of a message that needs no turn: a command that was answered at once."""

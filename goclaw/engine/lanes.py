@@ -19,7 +19,7 @@ from structlog.contextvars import bound_contextvars
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.events import Delivery, Inbound
 from goclaw.core.supervise import ends_within, goes_on
-from goclaw.engine.base import Handler, RunningTurn, TurnKind, continues
+from goclaw.engine.base import Handler, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import StateError
@@ -86,13 +86,21 @@ class Lanes:
     """Implements `engine.base.Engine`. Made by `open_lanes`."""
 
     def __init__(
-        self, journal: Journal, outbox: Outbox, handler: Handler, failed: Failed, clock: Clock, delayed: Delayed
+        self,
+        journal: Journal,
+        outbox: Outbox,
+        handler: Handler,
+        failed: Failed,
+        clock: Clock,
+        delayed: Delayed,
+        prepare: Prepare,
     ) -> None:
         self._journal = journal
         self._outbox = outbox
         self._handler = handler
         self._failed = failed
         self._delayed = delayed
+        self._prepare = prepare
         self._clock = clock
         self._lanes: dict[str, _Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -237,10 +245,16 @@ class Lanes:
         await ended.wait()
 
     async def _take_in(self, inbound: Inbound, kind: TurnKind, also: Sequence[BoundStatement] = ()) -> bool:
-        if not await self._journal.submit(inbound, kind, also=also):
-            return False
-        self._push(self._journal.new_turn(inbound, kind))
-        return True
+        with self.alone(inbound.session) as begins:
+            prepared = self._prepare(inbound) if begins and kind == "message" else None
+            if prepared is None:
+                submitted = await self._journal.submit(inbound, kind, also=also)
+                turn = self._journal.new_turn(inbound, kind) if submitted else None
+            else:
+                turn = await self._journal.submit_prepared(inbound, prepared, *also)
+            if turn is not None:
+                self._push(turn)
+        return turn is not None
 
     async def _take_its_place(self, inbound: Inbound) -> bool:
         """Take a message in that stops the turn which runs, if there is one that it may stop."""
@@ -284,7 +298,8 @@ class Lanes:
                 turn = lane.waiting.popleft()
                 # Every line that is logged on the turn's way names it: see `health.logs`.
                 with bound_contextvars(turn=turn.id, session=session):
-                    log.info("turn %s", "taken up again" if turn.resumed else "started", extra={"kind": turn.kind})
+                    if turn.resumed:
+                        log.info("turn taken up again", extra={"kind": turn.kind})
                     await self._run(lane, turn)
         finally:
             del self._lanes[session]
@@ -399,9 +414,10 @@ async def open_lanes(
     failed: Failed,
     clock: Clock,
     delayed: Delayed = _no_notice,
+    prepare: Prepare = unprepared,
 ) -> AsyncIterator[Lanes]:
     """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
-    lanes = Lanes(journal, outbox, handler, failed, clock, delayed)
+    lanes = Lanes(journal, outbox, handler, failed, clock, delayed, prepare)
     try:
         yield lanes
     finally:

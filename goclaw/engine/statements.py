@@ -9,6 +9,7 @@ LOOK_BACK = 2_000
 """Rows of the inbox searched for the older version of an edited message: there is no index of them."""
 
 SUBMIT = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", ignore_conflict=True)
+SUBMIT_NEW = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at")
 SETTLED = insert_into(inbox, "id", "session", "kind", "body", "state", "received_at", "ended_at", ignore_conflict=True)
 # Never a turn that has ended meanwhile: that would open it again at the next start.
 STOPPING = Statement(

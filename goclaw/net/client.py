@@ -1,8 +1,8 @@
 """The shared HTTP client, and answers of servers that the operator configured.
 
-The client honours environment proxies and the system's certificates; waits are bounded, there is no total timeout. With
-the environment variable `GOCLAW_LOOPBACK_ONLY` set (our tests set it), nothing but this machine can be reached: a
-test that would call a real model or a real Telegram fails instead.
+The client honours environment proxies and the system's certificates; waits are bounded, there is no total timeout.
+Where `GOCLAW_LOOPBACK_ONLY` is in the environment when a client opens (our tests set it), nothing but this machine can
+be reached: a test that would call a real model or a real Telegram fails instead.
 
 Answers are read to the end, with error texts fit to be shown, for requests with one answer. The errors of models are
 handled in `llm.failures`.
@@ -70,7 +70,11 @@ async def open_client() -> AsyncIterator[aiohttp.ClientSession]:
         connector=FreshestFirst(limit=_connections()),
         timeout=timeout,
         cookie_jar=aiohttp.DummyCookieJar(),
-        middlewares=(stay_on_loopback, environment.apply) if environment else (stay_on_loopback,),
+        # Each one costs every request a chain of calls: only what this process needs.
+        middlewares=[
+            *([stay_on_loopback] if os.environ.get(LOOPBACK_ONLY) else []),
+            *([environment.apply] if environment else []),
+        ],
     ) as session:
         yield session
 

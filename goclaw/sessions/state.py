@@ -110,6 +110,8 @@ class Session:
     """The mementos in the latest request, in their marks."""
     artifacts: list[Artifact] = field(default_factory=list)
     """Artifacts that tools kept for people in the running turn."""
+    last_answer: dict[str, object] = field(default_factory=dict)
+    """What the log says of the running turn's last answer (`answers.figures_of`); empty: none was given yet."""
     refused: list[str] = field(default_factory=list)
     """Tools of the running turn whose calls were denied."""
     reminders: SessionReminders = field(default_factory=SessionReminders)
@@ -197,6 +199,7 @@ class Contexts:
         session = await self.session(key)
         session.running = True
         session.artifacts.clear()
+        session.last_answer = {}
         try:
             yield session
         finally:

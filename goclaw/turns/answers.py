@@ -119,9 +119,23 @@ def masked(event: ModelEvent, said: Masking, thought: Masking) -> ModelEvent:
 
 
 def log_answer(done: Finished, seconds: float) -> None:
-    """Log which model answered, how long it took and what it counted; nothing of what it said."""
-    tokens = {"tokens_in": done.usage.input, "tokens_out": done.usage.output}
-    log.info("model %s answered in %.1f s", done.spec, seconds, extra=tokens)
+    """Log which model answered, how long it took and what it counted; nothing of what it said.
+
+    The last answer of a turn has no line of its own: its figures stand in that of the turn's end.
+    """
+    figures = figures_of(done, seconds)
+    log.info("model %s answered in %s s", figures.pop("model"), figures.pop("model_seconds"), extra=figures)
+
+
+def figures_of(done: Finished, seconds: float) -> dict[str, object]:
+    """Return what the log says of an answer, by field."""
+    usage = done.usage
+    return {
+        "model": done.spec,
+        "model_seconds": round(seconds, 1),
+        "tokens_in": usage.input,
+        "tokens_out": usage.output,
+    }
 
 
 def is_cut(done: Finished) -> bool:

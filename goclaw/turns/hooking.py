@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 WITHHELD = "[A hook of the operator keeps this answer back.]"
 """Replaces an answer that was held back, in the transcript and for the model."""
 A_HOOK = "a hook of the operator"
+HEARING = frozenset[Point]({"message_in", "session_start"})
+"""The points at which hooks see a person's message."""
 UNSEEN = "[A message that was stopped before a hook of the operator had looked at it.]"
 
 

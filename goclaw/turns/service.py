@@ -5,7 +5,7 @@ The files among a turn's artifacts go to its chat after the answer; terminals sh
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 
@@ -16,17 +16,17 @@ from goclaw.auth.access import Access
 from goclaw.channels.base import Channel
 from goclaw.compaction.maintenance import MaintenanceQueue
 from goclaw.compaction.window_shortage import WindowShortage
-from goclaw.core.events import LOCAL, Address, Delivery, Notice, Outcome, TurnFinished, TurnStarted
-from goclaw.core.messages import Artifact
+from goclaw.core.events import LOCAL, Address, Delivery, Inbound, Notice, Outcome, TurnFinished, TurnStarted
+from goclaw.core.messages import Artifact, UserMessage
 from goclaw.core.records import record
-from goclaw.engine.base import Turn
+from goclaw.engine.base import PreparedStep, Turn
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Session
 from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agent_services import AgentServices
-from goclaw.turns.hooking import WITHHELD
-from goclaw.turns.turn import STOPPED, STOPPED_HERE, TurnRun
+from goclaw.turns.hooking import HEARING, WITHHELD
+from goclaw.turns.turn import STOPPED, STOPPED_HERE, TurnRun, plain_message
 from goclaw.turns.turn_context import TurnContext
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,19 @@ class Sessions:
         await self.pauses.restore()
         self.context.calibration.restore(await self.context.ports.settings.fact(SCALES))
 
+    def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
+        """Return the first step of a message's turn, to be recorded with the message; see `engine.base.Prepare`.
+
+        None where opening the message waits for something, or the conversation is not in memory: what it carries along
+        is not known then.
+        """
+        session = self.context.contexts.known(inbound.session)
+        if session is None or session.running or session.overheard:
+            return None
+        if inbound.attachments or inbound.given or inbound.unattended or HEARING & self.context.ports.hooks.points:
+            return None
+        return plain_message(inbound, self.context.ports.transcripts, self.context.ports.clock.now())
+
     async def run(self, turn: Turn) -> Sequence[Delivery]:
         """Do a turn's work, and end it: its end is recorded together with what goes to the chat."""
         inbound, began = turn.inbound, self.context.ports.clock.monotonic()
@@ -88,7 +101,7 @@ class Sessions:
                 deliveries = await self.context.ports.unattended.let_through(inbound, deliveries)
             await turn.end(deliveries)
             self._publish_end(turn, outcome, text, told)
-            _log_end(outcome, text, self.context.ports.clock.monotonic() - began)
+            _log_end(outcome, text, self.context.ports.clock.monotonic() - began, session.last_answer)
             if entries := session.window.entries:
                 self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.context.calibration.news():
@@ -234,10 +247,10 @@ def _answer_to(turn: Turn, told: str) -> Sequence[Delivery]:
     return [Delivery(f"{turn.id}:deliver:1", inbound.address, told, turn=turn.id, session=inbound.session)]
 
 
-def _log_end(outcome: Outcome, text: str, seconds: float) -> None:
+def _log_end(outcome: Outcome, text: str, seconds: float, figures: Mapping[str, object]) -> None:
     """A line about how a turn ended. What was said stays out of the log; why there is no answer does not."""
     if outcome in (Outcome.ANSWERED, Outcome.CUT, Outcome.STOPPED):
-        log.info("turn %s in %.1f s", outcome, seconds)
+        log.info("turn %s in %.1f s", outcome, seconds, extra=figures)
     else:
         why = text.rpartition(f"{STOPPED_HERE}\n")[2]
         log.warning("turn %s in %.1f s: %s", outcome, seconds, why)

@@ -15,9 +15,9 @@ from goclaw.agent.context.repair import sound
 from goclaw.agent.context.window import shown
 from goclaw.core.codec import Codec
 from goclaw.core.events import Delivery, Inbound, MessageStored, StreamRestarted, TextStreamed, ThinkingStreamed
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
+from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage, joined
 from goclaw.core.redact import Masking, mask_known
-from goclaw.engine.base import Step
+from goclaw.engine.base import PreparedStep, Step
 from goclaw.errors import MessageDenied, ModelError, ModelErrorKind
 from goclaw.llm.base import (
     Finished,
@@ -29,13 +29,13 @@ from goclaw.llm.base import (
 )
 from goclaw.sessions.queueing import Withdrawal, Withdrawn
 from goclaw.store.database import BoundStatement
-from goclaw.store.transcripts import Origin, StoredMessage, joining, rows_of
+from goclaw.store.transcripts import Origin, StoredMessage, Transcripts, joining, rows_of
 from goclaw.toolkit.consent import DENIED_MARK
 from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
-from goclaw.turns.answers import cut_line, is_cut, log_answer, masked
+from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 
@@ -48,6 +48,8 @@ _FINISHED: Codec[Finished] = Codec(Finished)
 _NOTE: Codec[AssistantMessage] = Codec(AssistantMessage)
 _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
+USER_STEP = "user"
+"""The first step of a turn, which stores the person's message."""
 STOPPED_HERE = "[stopped here]"
 """Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
@@ -107,10 +109,10 @@ class TurnRun:
             self._keep(step, step.value, inbound, behind=len(earlier))
 
         await self._turn.step(
-            "user",
+            USER_STEP,
             lambda: message(inbound),
             _USER,
-            rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows("user", message, inbound)],
+            rows=lambda message: [*self._earlier_rows(earlier), *self._user_rows(USER_STEP, message, inbound)],
             kept=kept,
         )
 
@@ -148,8 +150,8 @@ class TurnRun:
         return True
 
     def _user_rows(self, step: str, message: UserMessage, inbound: Inbound) -> list[BoundStatement]:
-        session = self._services.transcripts.ensure_session(self._session, self._services.now())
-        return [*rows_of(message, self._origin(step, inbound, message)), session, *self._services.carrying.settled()]
+        rows = user_rows(message, self._origin(step, inbound, message), self._services.transcripts)
+        return [*rows, *self._services.carrying.settled()]
 
     async def answer(self, number: int) -> AssistantMessage:
         """Take in what joins the turn, make the context fit, then ask the model."""
@@ -163,7 +165,9 @@ class TurnRun:
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
                 self._take(number, step)
-                if not step.replayed:
+                if step.held:
+                    self._services.agent_run.session.last_answer = figures_of(step.value, self._services.now() - began)
+                elif not step.replayed:
                     log_answer(step.value, self._services.now() - began)
             if not step.held:
                 self._keep(step, step.value.message)
@@ -444,6 +448,19 @@ class TurnRun:
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
         return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
+
+
+def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
+    """Return the first step of the turn of a message with which nothing came and that no hook judges."""
+    text, foreign = joined(inbound.pieces)
+    message = UserMessage(text, foreign=foreign)
+    origin = Origin(inbound.session, inbound.id, USER_STEP, at, *_speaker(inbound, message))
+    return PreparedStep(USER_STEP, message, _USER.to_json(message), user_rows(message, origin, transcripts))
+
+
+def user_rows(message: UserMessage, origin: Origin, transcripts: Transcripts) -> list[BoundStatement]:
+    """Return the INSERTs of a person's message; its own row is the first."""
+    return [*rows_of(message, origin), transcripts.ensure_session(origin.session, origin.at)]
 
 
 def _is_last(done: Finished) -> bool:

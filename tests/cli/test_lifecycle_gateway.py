@@ -1,9 +1,11 @@
 """What the daemon's process imports and builds before it has anything to do: time and memory of every start."""
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
+from goclaw.servers.api.table import document
 from tests.core.test_extras import CERTIFICATE
 
 PROGRAM = """
@@ -70,6 +72,34 @@ def test_the_daemon_imports_libraries_without_extras_that_it_never_uses(tmp_path
     environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.splitlines(), done.stderr) == (["", "telegram", "None None None None", "BaseRequest"], "")
+
+
+READ_LATER = """
+import hashlib
+
+from goclaw.cli.daemon import import_serving
+
+import_serving()
+import goclaw.turns.service
+from goclaw.core.catalog import TOOLS
+from goclaw.core.plugins import load
+from goclaw.servers.api.table import document
+from goclaw.toolkit.base import Tool
+
+print(goclaw.turns.service.__doc__, goclaw.turns.service.Sessions.run.__doc__)
+print([name for name, path in TOOLS.items() if not load(path, Tool).spec.description])
+print(hashlib.sha256(document()).hexdigest())
+"""
+
+
+def test_the_daemon_has_no_docstrings_of_its_own_but_those_that_models_and_the_document_of_the_api_show(
+    tmp_path: Path,
+) -> None:
+    environment = {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", READ_LATER]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.splitlines()[:2], done.stderr) == (["None None", "[]"], "")
+    assert done.stdout.splitlines()[2] == hashlib.sha256(document()).hexdigest()
 
 
 STARTED = """

@@ -116,6 +116,9 @@ def test_functions_and_methods_lose_their_annotations_where_asked_and_classes_ke
 
 
 def test_other_modules_and_later_imports_keep_their_docstrings(documented: str) -> None:
+    with undocumented(documented, but=[documented]):
+        assert import_module(documented).plain.__doc__ == "Function."
+    del sys.modules[documented]
     with undocumented("another"):
         assert import_module(documented).plain.__doc__ == "Function."
     del sys.modules[documented]

@@ -410,8 +410,8 @@ BUGS: list[Bug] = [
         ".netrc and proxies are read for every request",
         "class cost: files read and threads asked, several times a turn",
         "goclaw/net/client.py",
-        "        middlewares=(stay_on_loopback, environment.apply) if environment else (stay_on_loopback,),",
-        "        trust_env=True,\n        middlewares=(stay_on_loopback,),",
+        "            *([environment.apply] if environment else []),\n        ],\n",
+        "        ],\n        trust_env=True,\n",
         "tests/net/test_environment.py::test_both_are_read_once_for_a_client",
     ),
     bug(

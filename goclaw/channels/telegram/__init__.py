@@ -27,7 +27,7 @@ def open_channel(config: Config, ports: ChannelPorts) -> AbstractAsyncContextMan
     its manual.
     """
     client = standing_in("telegram.request._httpxrequest", HTTPXRequest=type("HTTPXRequest", (), {}))
-    with without("cryptography"), undocumented("telegram", untyped=True), client:
+    with without("cryptography"), undocumented("goclaw", "telegram", untyped=True), client:
         part = load("goclaw.channels.telegram.channel:PART", ChannelPart)
     return part.open(config, ports)
 

@@ -10,15 +10,16 @@ import heapq
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import pairwise
-
-from telegramify_markdown import convert
-from telegramify_markdown.config import RenderConfig
-from telegramify_markdown.entity import MessageEntity
+from typing import TYPE_CHECKING
 
 from goclaw.core.records import record
 from goclaw.core.redact import MASK, known_in, mask_known
+
+if TYPE_CHECKING:
+    from telegramify_markdown.entity import MessageEntity
 
 MAX_UNITS = 4096
 """Maximum UTF-16 code units in one message (Bot API, sendMessage)."""
@@ -87,16 +88,17 @@ class RenderedMessage:
     spans: tuple[EntitySpan, ...] = ()
 
 
-def _symbols() -> RenderConfig:
-    """Return the symbols of headings, lists and tasks: as in a book, without pictograms."""
+@cache
+def _conversion() -> "Callable[[str], tuple[str, list[MessageEntity]]]":
+    """Return the library's conversion, with symbols of headings, lists and tasks as in a book, without pictograms."""
+    from telegramify_markdown import convert
+    from telegramify_markdown.config import RenderConfig
+
     config = RenderConfig.isolated()
     symbol = config.markdown_symbol
     symbol.heading_level_1 = symbol.heading_level_2 = symbol.heading_level_3 = symbol.heading_level_4 = ""
     symbol.unordered_list_item, symbol.task_uncompleted, symbol.task_completed = "•", "☐", "☑"
-    return config
-
-
-_CONFIG = _symbols()
+    return partial(convert, latex_escape=False, config=config)
 
 
 def render(markdown: str, limit: int = MAX_UNITS) -> list[RenderedMessage]:
@@ -142,21 +144,21 @@ def convert_markdown(markdown: str) -> tuple[str, list[EntitySpan]]:
     """Return the whole text and its spans, as Telegram accepts them; what is nested too deep stays as written."""
     if _TOO_DEEP.search(markdown):
         return markdown, []
-    text, entities = convert(escape(markdown), latex_escape=False, config=_CONFIG)
+    text, entities = _conversion()(escape(markdown))
     if loses_words(markdown, text, entities):
         # Markdown may hide what was written (a link's title, words behind a fence); the reader gets it unformatted.
         return markdown, []
     return text, tidy(spans_of(entities))
 
 
-def loses_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
+def loses_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -> bool:
     """Whether a word of `markdown` is neither in the text nor in a link or a real language of a code block."""
     if text == markdown.strip() and "&" not in markdown:
         return not text  # nothing of it was taken for a mark or a character's name
     return hides_words(markdown, text, entities)
 
 
-def hides_words(markdown: str, text: str, entities: Iterable[MessageEntity]) -> bool:
+def hides_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -> bool:
     """`loses_words` for a text that differs from its Markdown: by the words of both."""
     beside = [entity.url for entity in entities if entity.url and entity.url.startswith(_LINKS)]
     beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
@@ -189,7 +191,7 @@ def _escaped(found: re.Match[str]) -> str:
     return f"{found[0][:-1]}\\{found[0][-1]}"
 
 
-def spans_of(entities: Iterable[MessageEntity]) -> Iterator[EntitySpan]:
+def spans_of(entities: "Iterable[MessageEntity]") -> Iterator[EntitySpan]:
     """Yield the library's entities as ours, without links that Telegram would refuse."""
     for entity in entities:
         if entity.type != "text_link" or (entity.url or "").startswith(_LINKS):
