@@ -7,7 +7,6 @@ from urllib.parse import quote
 import aiohttp
 import pytest
 
-from goclaw.auth.users import User
 from goclaw.core.messages import UserMessage
 from goclaw.servers.api import files as files_module
 from goclaw.servers.api.files import kind_of
@@ -82,7 +81,7 @@ async def test_another_persons_file_is_none(tmp_path: Path) -> None:
 
 
 async def test_files_go_into_sessions_that_one_may_write_in_only(tmp_path: Path) -> None:
-    world = world_with(tmp_path, users=(ANN, BOB, User("memory:quiet", allowed_tools=())))
+    world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
         assert (await sent(served, b"x", session=BOB.key)).status == 404
         assert (await sent(served, b"x", session="nowhere")).status == 404

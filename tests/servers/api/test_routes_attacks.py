@@ -31,8 +31,9 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "changeSetting": {"key": "log.level", "value": "debug"},
 }
 """Bodies that would be taken, by the operation's id; the others have none."""
+BLOB = "0" * 64
 THEIRS, UNKNOWN = "theirs", "unknown"
-FIELDS = {"session", "question", "name"}
+FIELDS = {"session", "question", "name", "blob"}
 """Fields that name something of a person's. A new one in the table has to be added, or its test fails."""
 IDS = tuple(each.id for each in OPERATIONS)
 NAMING = tuple(
@@ -58,7 +59,7 @@ def path_of(asked: Operation[Any], names: Mapping[str, str]) -> str:
         path = path.replace(f"{{{field}}}", quote(names[field], safe=""))
     if "session" in asked.request.model_fields and "session" not in asked.in_path and asked.method == "GET":
         path += f"?session={quote(names['session'], safe='')}"
-    return path
+    return f"{path}?name=a" if asked.takes_bytes else path
 
 
 async def ask(served: Service, asked: Operation[Any], path: str, **headers: str) -> Answered:
@@ -80,7 +81,7 @@ async def bobs_things(served: Service) -> dict[str, str]:
     async with asyncio.timeout(10):
         while not (found := (await served.get("/questions", user=BOB.key)).said["questions"]):
             await before_the_next_look()
-    return {"session": BOB.key, "question": found[0]["question"]["id"], "name": "tea"}
+    return {"session": BOB.key, "question": found[0]["question"]["id"], "name": "tea", "blob": BLOB}
 
 
 def shape(heard: Answered, names: Mapping[str, str]) -> str:
@@ -93,7 +94,7 @@ def shape(heard: Answered, names: Mapping[str, str]) -> str:
 
 async def test_what_is_another_user_s_cannot_be_told_from_what_is_not_there(tmp_path: Path) -> None:
     world = belongings(tmp_path)
-    nothing = {"session": "memory:nowhere", "question": "0" * 8, "name": "ten"}
+    nothing = {"session": "memory:nowhere", "question": "0" * 8, "name": "ten", "blob": BLOB}
     async with world.running() as core, service(world, core) as served:
         things = await bobs_things(served)
         before = len(world.script.requests)
@@ -115,7 +116,7 @@ async def test_what_is_another_user_s_cannot_be_told_from_what_is_not_there(tmp_
 async def test_an_operation_admits_no_page_no_other_host_and_no_other_credential(tmp_path: Path, name: str) -> None:
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
-        asked, own = operation(name), {"session": ANN.key, "question": "0" * 8, "name": "tea"}
+        asked, own = operation(name), {"session": ANN.key, "question": "0" * 8, "name": "tea", "blob": BLOB}
         path, secret = path_of(asked, own), served.secret()
         for headers, status in (
             ({"Origin": "https://evil.example"}, 403),
@@ -144,7 +145,7 @@ async def test_a_token_that_was_revoked_is_of_no_use_anywhere_also_on_a_connecti
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served, aiohttp.ClientSession() as kept:
         headers = served.headers(ANN.key, {})
-        own = {"session": ANN.key, "question": "0" * 8, "name": "tea"}
+        own = {"session": ANN.key, "question": "0" * 8, "name": "tea", "blob": BLOB}
         async with kept.get(f"{served.url}{PREFIX}/sessions", headers=headers) as first:
             assert first.status == 200
         await served.revoke()
@@ -166,7 +167,7 @@ async def test_numbers_out_of_their_range_are_refused_by_name(tmp_path: Path, na
     ]
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
-        path = path_of(asked, {"session": ANN.key, "question": "0" * 8, "name": "tea"})
+        path = path_of(asked, {"session": ANN.key, "question": "0" * 8, "name": "tea", "blob": BLOB})
         path += "?q=x" if "q" in asked.request.model_fields else ""
         for field in numbers:
             for number in HOSTILE_NUMBERS:
@@ -198,7 +199,7 @@ async def test_a_hostile_body_is_refused_and_begins_nothing(tmp_path: Path, name
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
         asked = operation(name)
-        path = path_of(asked, {"session": ANN.key, "question": "0" * 8, "name": "tea"})
+        path = path_of(asked, {"session": ANN.key, "question": "0" * 8, "name": "tea", "blob": BLOB})
         for body in HOSTILE_BODIES:
             heard = await served.send(asked.method, path, body)
             assert 400 <= heard.status < 500 and heard.problem["detail"], (body[:40], heard.status)

@@ -177,7 +177,7 @@ def test_a_text_is_rendered_up_to_its_bound_and_shown_beyond_it() -> None:
 
 
 def test_an_open_end_that_is_too_long_is_finished_as_it_is() -> None:
-    growing, done = GrowingHtml(), ""
+    growing, done, open_end = GrowingHtml(), "", ""
     piece = "word " * 100
     for _ in range(MAX_OPEN // len(piece) * 3):
         finished, open_end = growing.append(piece)
