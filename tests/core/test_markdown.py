@@ -27,7 +27,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 @pytest.mark.deep
 @settings(max_examples=repeats(300, 5_000), deadline=None)
 @given(texts, cuts)
-@example("a\u2028b\x0bc\x0cd\n\ne\n\nf\n\ng\n", [20])
+@example("a\u2028b\x0bc\x0cd\n\ne\n\nf\n\ng\nh\n\ni", [17])
 def test_finished_blocks_and_the_open_end_are_those_of_the_whole_text(text: str, places: list[int]) -> None:
     growing, parser = GrowingMarkdown(), markdown_parser()
     done, rest = "", parser.render("")
