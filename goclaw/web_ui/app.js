@@ -17,8 +17,7 @@ const PANELS = {
 };
 const THEMES = { "": "system", light: "light", dark: "dark" };
 const RECENT = 8; // conversations in the sidebar
-// As gateways answer to /stop, to an answer that came too late, and to a message that came twice.
-const STOPPED = "Stopped.";
+// As gateways answer to an answer that came too late, and to a message that came twice.
 const NOT_TAKEN = ["Already decided:", "There is no such question (any more)."];
 const TAKEN = "This was taken before the break; its answer was lost.";
 
@@ -30,8 +29,7 @@ const page = {
   since: 0,
   isThinking: false,
   line: "", // what is the matter with the connection
-  stops: new Set(),
-  decisions: new Map(),
+  decisions: new Map(), // own answers to questions that the daemon has not confirmed, by their ids
 };
 
 // Who is here
@@ -41,7 +39,7 @@ async function start() {
   const link = /^#link=(.+)$/.exec(location.hash)?.[1];
   if (link) history.replaceState(null, "", "/"); // it works once, and need not stay in the history
   try {
-    const me = link ? await request("/web/login", { method: "POST", json: { link: decodeURIComponent(link) } }) : await request("/web/me");
+    const me = link ? await request("/web/login", { method: "POST", json: { link: decoded(link) } }) : await request("/web/me");
     enter(me);
   } catch (error) {
     await logIn(error.status === 401 && !link ? "" : error.message);
@@ -71,7 +69,7 @@ function go() {
   if (!page.me) return;
   const [, place = "", rest = ""] = location.hash.split("/");
   page.place = place in PANELS ? place : "";
-  const session = place === "s" && rest ? decodeURIComponent(rest) : page.place ? page.session || page.me.session : page.me.session;
+  const session = (place === "s" && decoded(rest)) || (page.place && page.session) || page.me.session;
   if (session !== page.session) enterSession(session);
   if (page.place) showPanel(page.place);
   const isPanel = Boolean(page.place);
@@ -89,6 +87,14 @@ function go() {
     const isHere = link.getAttribute("href") === (page.place ? `#/${page.place}` : hashOf(page.session));
     if (isHere) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
+  }
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return ""; // an address that somebody broke
   }
 }
 
@@ -113,7 +119,6 @@ async function showPanel(name) {
 async function enterSession(session) {
   page.session = session;
   Object.assign(page, { turn: "", since: 0, isThinking: false, line: "Connecting …" });
-  page.stops.clear();
   page.decisions.clear();
   const isOwn = session === page.me.session;
   conversation.enter(session, page.me.person);
@@ -194,12 +199,9 @@ function happened({ name, event }) {
 function accepted(id, acceptance, text = "") {
   const turn = turnOf(id);
   const { kind } = acceptance;
-  const isStop = page.stops.delete(id);
   if (kind === "turn") return conversation.rename(turn, acceptance.turn);
   if (kind === "reply") {
-    // A turn that was stopped ends with a line that says so.
-    const said = isStop ? acceptance.text.replace(STOPPED, "").trim() : acceptance.text;
-    conversation.settle(turn, said, { html: acceptance.html });
+    conversation.settle(turn, acceptance.text, { html: acceptance.html });
     connection.ask({ type: "ask_status" });
   } else if (kind === "answer") {
     if (NOT_TAKEN.some((words) => acceptance.text.startsWith(words))) conversation.settle(turn, `Not taken as an answer: ${acceptance.text}`, { tone: "error" });
@@ -295,12 +297,19 @@ function send(text, files) {
   const id = connection.submit(text, files);
   conversation.say(id, text, files);
   showDoing();
-  return id;
+}
+
+async function stop() {
+  try {
+    await api(`/sessions/${encode(page.session)}/stop`, { method: "POST", json: {} });
+  } catch (error) {
+    conversation.note(error.message, "error");
+  }
 }
 
 const composer = new Composer({
   send,
-  stop: () => page.stops.add(send("/stop", [])),
+  stop,
   ask: (frame) => connection.ask(frame),
   error: (words) => conversation.note(words, "error"),
 });

@@ -6,6 +6,7 @@ import { byId, bytes, el, icon } from "./html.js";
 
 const MAX_FILES = 10;
 const MAX_SIZE = 20 * 1024 * 1024;
+const MAX_TEXT = 1_000_000; // characters
 const TALL = 220; // px that the text may take
 
 export class Composer {
@@ -135,6 +136,7 @@ export class Composer {
     if (this.files.some((file) => file.isComing)) return this.actions.error("A file is still on its way; send again in a moment.");
     if (this.files.some((file) => file.error)) return this.actions.error("A file did not arrive: try it again or take it out.");
     if (!text && !this.files.length) return;
+    if (text.length > MAX_TEXT) return this.actions.error("This is too long for a message: attach it as a file.");
     const files = this.files.map(({ file, name }) => ({ file, name }));
     this.files = [];
     this.showFiles();

@@ -153,7 +153,11 @@ export class Connection {
       this.drop(id);
       this.watcher.taken(id, accepted);
     } catch (error) {
-      if (session !== this.session || !error.status || error.status === 401 || error.status >= 500) return; // sent again
+      if (session !== this.session) return;
+      if (!error.status || error.status === 401 || error.status >= 500) {
+        setTimeout(() => this.connected && session === this.session && this.waiting.has(id) && this.send(id), REFUSED);
+        return;
+      }
       this.drop(id);
       this.watcher.failed(id, error.message);
     }

@@ -24,7 +24,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
 
 def test_a_token_signs_in_and_signing_out_ends_it(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
-        here.sign_in(daemon.token(ANN))
+        here.sign_in_by_hand(daemon.token(ANN))
         expect(here.page.locator("#person")).to_have_text("Ann")
         here.page.reload()
         here.expect_ready()
