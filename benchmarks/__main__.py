@@ -42,6 +42,7 @@ from benchmarks import (
     small_windows,
     stopping,
     streaming,
+    web_page,
 )
 from benchmarks.figures import Figure, Json, Options
 from benchmarks.gateways import NANOBOT, PYTHON, ROOT
@@ -89,6 +90,7 @@ OTHERS: Mapping[str, Measure] = {
     "stop": stopping.measure_stop,
     "begin": stopping.measure_beginning,
     "event-readers": event_readers.measure_event_readers,
+    "web-page": web_page.measure_web_page,
 }
 LONG: Mapping[str, Measure] = {
     "crowd": scale.measure_crowd,
