@@ -22,6 +22,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
         yield made
 
 
+@pytest.mark.promise("P-web-login")
 def test_a_token_signs_in_and_signing_out_ends_it(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in_by_hand(daemon.token(ANN))
@@ -44,6 +45,7 @@ def test_a_wrong_token_is_refused_in_words(browser: Browser, daemon: WebDaemon) 
         expect(here.page.get_by_role("alert")).to_contain_text("not valid")
 
 
+@pytest.mark.promise("P-web-login")
 def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
     link = next(word for word in daemon.run("web", "--no-open", "--user", ANN).split() if "#link=" in word)
     place = link.partition("/#")[2]
@@ -56,6 +58,7 @@ def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
         expect(elsewhere.page.get_by_role("alert")).to_contain_text("link is over")
 
 
+@pytest.mark.promise("P-web-login")
 def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as known, device(browser, daemon, 360) as new:
         known.sign_in(daemon.token(BOB))
@@ -70,6 +73,7 @@ def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: 
         expect(new.page.locator("#person")).not_to_have_text("Bob")
 
 
+@pytest.mark.promise("P-web-devices")
 def test_a_device_that_is_revoked_elsewhere_is_signed_out(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as first, device(browser, daemon) as second:
         first.sign_in(daemon.token(BOB))
@@ -80,6 +84,7 @@ def test_a_device_that_is_revoked_elsewhere_is_signed_out(browser: Browser, daem
         expect(second.page.get_by_text("not signed in any more")).to_be_visible()
 
 
+@pytest.mark.promise("P-web-cookie")
 def test_a_write_without_the_csrf_token_is_refused(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(ANN))
@@ -91,6 +96,7 @@ def test_a_write_without_the_csrf_token_is_refused(browser: Browser, daemon: Web
         expect(here.said).to_have_count(0)
 
 
+@pytest.mark.promise("P-web-closed")
 def test_no_page_may_frame_this_one(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.page.route("http://evil.test/", lambda route: route.fulfill(body=f"<iframe src='{daemon.url}/'></iframe>",
