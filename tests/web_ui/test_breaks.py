@@ -31,7 +31,6 @@ def texts(here: Device, whose: str) -> list[str]:
     return [text.strip() for text in here.page.locator(f"chat-message.{whose} .prose").all_inner_texts()]
 
 
-@pytest.mark.promise("P-web-live")
 def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here, device(browser, daemon, 360) as phone:
         token = daemon.token(ANN)
@@ -57,7 +56,6 @@ def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, d
             assert texts(each, "user") == ["Count", "Later"]
 
 
-@pytest.mark.promise("P-web-live")
 def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here, device(browser, daemon) as other:
         token = daemon.token(ANN)
