@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.table import escapedSplit, getLine, table
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
@@ -28,7 +30,31 @@ def new_markdown_parser() -> MarkdownIt:
     """Return one more such parser, to which rules may be added."""
     parser = MarkdownIt("gfm-like", {"html": False, "maxNesting": MAX_NESTING}).disable("reference")
     parser.core.ruler.push("keep_lines", _keep_lines)
+    parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph", "reference"]})
     return parser
+
+
+def _whole_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Read a table; cells beyond the header's, which the rule drops (GFM 0.29, 4.10), go into the last of their row."""
+    known = len(state.tokens)
+    if not table(state, first, end, silent):
+        return False
+    row: list[Token] = []
+    for token in state.tokens[known:]:
+        if token.type == "tr_open":
+            row = []
+        elif token.type == "inline":
+            row.append(token)
+        elif token.type == "tr_close" and row and row[0].map:
+            _keep_cells(row, getLine(state, row[0].map[0]).strip())
+    return True
+
+
+def _keep_cells(row: Sequence[Token], line: str) -> None:
+    cells = [cell.strip() for cell in escapedSplit(line.removeprefix("|"))]
+    beyond = [cell for cell in cells[len(row) :] if cell]
+    if beyond:
+        row[-1].content = " | ".join([cells[len(row) - 1], *beyond])
 
 
 def _keep_lines(state: StateCore) -> None:

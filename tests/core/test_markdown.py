@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from goclaw.core.markdown import MAX_NESTING, GrowingMarkdown, markdown_parser
 from tests.lanes import repeats
 
+pytestmark = pytest.mark.promise("P-web-html")
+
 PIECES = (
     *("word", "two words", " ", "\t", "\n", "\n\n", "\r\n", "\r", "\x0b", "\x0c", "\x1c", "\u2028", "\x85", "\0"),
     *("# ", "- ", "* ", "  ", "    ", "1. ", "2) ", "> ", "```", "~~~", "```py\n", "**", "_", "~~", "`", "|", "|-"),
@@ -48,3 +50,9 @@ def test_a_long_text_is_not_parsed_from_its_beginning_again() -> None:
 def test_lists_are_nested_as_deep_as_people_write_them() -> None:
     deep = "".join(f"{'  ' * level}- level {level}\n" for level in range(MAX_NESTING // 2 - 1))
     assert "level 18" in markdown_parser().render(deep)
+
+
+def test_cells_beyond_the_header_are_in_the_last_one_of_their_row() -> None:
+    text = "> |a|b|\n> |-|-|\n> |1|2|3|four|\n> |5\n> |6|7||\n"
+    cells = [token.content for token in markdown_parser().parse(text) if token.type == "inline"]
+    assert cells == ["a", "b", "1", "2 | 3 | four", "5", "", "6", "7"]

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 from tests.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.web_ui.device import Device, device
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.promise("P-web-breaks")]
 
 COUNTED = " ".join(f"word{number}" for number in range(120))
 ANSWERS: list[Json] = [

@@ -79,6 +79,7 @@ def test_markdown_is_shown_and_thoughts_are_folded(browser: Browser, daemon: Web
         expect(thought.locator(".plain")).to_have_text("It wants me to think.")
 
 
+@pytest.mark.promise("P-web-approval")
 def test_an_approval_is_answered_once_and_closes_on_all_devices(
     browser: Browser, daemon: WebDaemon, token: str
 ) -> None:

@@ -12,7 +12,7 @@ from tests.servers.web import hostile_texts
 from tests.web_ui.daemon import ANN, Json, WebDaemon, running
 from tests.web_ui.device import device
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.promise("P-web-html")]
 
 CORPUS = (
     *hostile_texts.SCRIPTS,

@@ -16,6 +16,8 @@ from tests.picture_support import jpeg, png
 from tests.servers.api.calling import PREFIX, Answered, Service, at, service, world_with
 from tests.servers.calling import ANN, BOB
 
+pytestmark = pytest.mark.promise("P-api-files")
+
 PNG, JPEG = png(), jpeg()
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
@@ -175,10 +177,36 @@ async def test_a_picture_is_shown_and_everything_else_is_a_download(tmp_path: Pa
         assert found.status == 200 and found.headers["Content-Type"] == "image/png"
         assert found.headers["Content-Security-Policy"] == "sandbox; default-src 'none'"
         assert found.headers["X-Content-Type-Options"] == "nosniff"
+        # A browser asks each time: its copy is not for the next person, nor for one who may not read any more.
+        assert found.headers["Cache-Control"] == "private, no-cache"
+        known = {"If_None_Match": found.headers["ETag"]}
+        assert (await served.send("GET", path, user=ANN.key, **known)).status == 304
+        assert (await served.send("GET", path, user=BOB.key, **known)).status == 404
         assert (await served.get(path, user=BOB.key)).status == 404
         assert (await served.get(f"{at(BOB.key)}/media/{blob}", user=BOB.key)).status == 404
         assert (await served.get(f"{at(ANN.key)}/media/{'0' * 64}")).status == 404
         assert (await served.get(f"{at(ANN.key)}/media/..%2f..%2fconfig.yaml")).status == 400
+
+
+async def test_a_picture_of_a_million_blocks_does_not_hold_up_the_daemon(tmp_path: Path) -> None:
+    frame = b"\x2c" + bytes(8) + b"\x00\x02"
+    many = b"GIF89a" + b"\x01\x00\x01\x00\x00\x00\x00" + frame + b"\x01\x01" * 2_000_000 + b"\x00;"
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        late, sending = 0.0, asyncio.ensure_future(sent(served, many, "a.gif"))
+        loop = asyncio.get_running_loop()
+        while not sending.done():
+            before = loop.time()
+            await asyncio.sleep(0)
+            late = max(late, loop.time() - before)
+        assert (await sending).said["type"] == "image/gif" and late < 0.15
+
+
+async def test_only_files_are_as_large_as_files(tmp_path: Path) -> None:
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        body = b'{"answer": "' + b"a" * (5 << 20) + b'"}'
+        assert (await served.send("POST", "/questions/a%2Ffiles", body)).status == 413
 
 
 async def bytes_of(served: Service, path: str) -> Answered:
