@@ -32,6 +32,8 @@ OFF = "the web page is off: set `http.web: true` in the configuration and `gocla
 NO_PERSON = "Pages are let in, or turned away, from a chat or from a terminal on the daemon's own machine."
 SOCKET = "socket"
 """The way in of the owner's terminals."""
+WITH_TOKEN = ("http", "web")
+"""The ways in with a token; a key of users.json may begin with them, as with any word."""
 
 
 @record
@@ -263,7 +265,7 @@ def is_a_person(actor: Actor) -> bool:
 
     What came in by a token lets in nothing: a token that was stolen would outlive its end in the devices that it made.
     """
-    own_channel = actor.entry == actor.key.partition(":")[0]
+    own_channel = actor.entry == actor.key.partition(":")[0] and actor.entry not in WITH_TOKEN
     return bool(actor.key) and not actor.behalf and (own_channel or (actor.entry == SOCKET and actor.owner))
 
 

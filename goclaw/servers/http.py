@@ -131,7 +131,7 @@ class _Guard:
     async def look(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Pass a permitted request on, as that of the caller whom a trusted proxy names."""
         probe = request.path in self._place.probes
-        rule = next(rule for rule in self._rules if _concerns(rule, request.path))
+        rule = next(rule for rule in self._rules if _concerns(rule, request))
         if rule.body_bytes != self._caps.body_bytes:
             request = request.clone(client_max_size=rule.body_bytes)
         if (caller := self._connections.caller_of(request)) != request.remote:
@@ -186,8 +186,9 @@ class _Guard:
             timer.cancel()
 
 
-def _concerns(rule: PathRule, path: str) -> bool:
-    return path.startswith(rule.prefix) and path.endswith(rule.suffix)
+def _concerns(rule: PathRule, request: web.BaseRequest) -> bool:
+    # The end as the router sees it: a key in a path may have `/` as `%2F`, and with it the end of another path.
+    return request.path.startswith(rule.prefix) and request.rel_url.raw_path.endswith(rule.suffix)
 
 
 class _Connection(web.RequestHandler):

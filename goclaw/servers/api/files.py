@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from pydantic import Field
 
 from goclaw.core.events import UPLOADED, Attachment
@@ -38,7 +38,8 @@ _HEAD = {
     **HEADERS,
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "private, max-age=31536000, immutable",
+    # A browser keeps it, and asks each time: it is not for those who are logged out, or may not read any more.
+    "Cache-Control": "private, no-cache",
 }
 _WAIT = {"Retry-After": RETRY_SECONDS}
 
@@ -99,7 +100,8 @@ async def upload(call: Call, asked: UploadAsked) -> Uploaded:
         data = await call.request.read()
         if not data:
             raise bad_request("the file is empty", "body")
-        kind, mime = kind_of(data, name)
+        # Looks at each block of a picture: of 20 MB there may be millions.
+        kind, mime = await asyncio.to_thread(kind_of, data, name)
         try:
             upload_id = await call.services.uploads.add(call.actor.key, session, data, name=name, mime=mime, kind=kind)
         except TooManyUploads as error:
@@ -146,11 +148,15 @@ async def media(call: Call, asked: MediaAsked) -> web.Response:
         data = await call.ports.blobs.get(asked.blob)
     except ToolError:
         raise _no_media() from None
+    head = {**_HEAD, hdrs.ETAG: f'"{asked.blob}"'}
+    if head[hdrs.ETAG] in call.request.headers.get(hdrs.IF_NONE_MATCH, ""):
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=head)
     mime = image_type(data)
     if mime is not None and not await asyncio.to_thread(fault_of, data, mime):
-        return web.Response(body=data, headers={**_HEAD, "Content-Type": mime, "Content-Disposition": "inline"})
+        return web.Response(body=data, headers={**head, "Content-Type": mime, "Content-Disposition": "inline"})
     disposition = f"attachment; filename*=UTF-8''{quote(name or 'file', safe='')}"
-    return web.Response(body=data, headers={**_HEAD, "Content-Type": UNKNOWN_TYPE, "Content-Disposition": disposition})
+    headers = {**head, "Content-Type": UNKNOWN_TYPE, "Content-Disposition": disposition}
+    return web.Response(body=data, headers=headers)
 
 
 def _no_media() -> Problem:

@@ -15,7 +15,7 @@ from goclaw.memory.memory_queries import NO_SUCH_FILE, REFUSED_WHILE_OFF, Memory
 from goclaw.servers.api.operations import Call, NoFields, Operation, Request, Response
 from goclaw.servers.api.problems import Problem
 
-RENDERER = "goclaw.servers.web.rendering:rendered"
+RENDERER = "goclaw.servers.web.rendering:rendered_aside"
 
 
 class SearchAsked(Request):
@@ -75,13 +75,14 @@ async def read_file(call: Call, asked: FileAsked) -> FileShown:
             raise Problem(HTTPStatus.NOT_FOUND, NO_SUCH_FILE, field="path") from None
         raise
     text = str(found["text"])
-    html = await asyncio.to_thread(_html_of, text) if call.ports.config.http.web else ""
+    html = await _html_of(text) if call.ports.config.http.web else ""
     return FileShown(path=str(found["path"]), text=text, html=html)
 
 
-def _html_of(text: str) -> str:
+async def _html_of(text: str) -> str:
     # Its libraries are loaded where there is a page, and only there.
-    return str(load(RENDERER, FunctionType)(text))
+    render = await asyncio.to_thread(load, RENDERER, FunctionType)
+    return str(await render(text))
 
 
 async def _asked(call: Call, query: MemoryQuery) -> Mapping[str, Any]:

@@ -24,6 +24,9 @@ from goclaw.servers.web.presenting import PageFrames
 
 log = logging.getLogger(__name__)
 
+PERSONS = TerminalLimits(per_token=16, per_address=1_000, in_all=1_000)
+"""Connections of one person, who may have many devices: a quarter of all."""
+
 
 @record
 class PageVisitor:
@@ -56,6 +59,7 @@ class LivePages:
         self._admit = admit
         self._is_own_origin = is_own_origin
         self._places = ConnectionPlaces(bounds or TerminalLimits())
+        self._persons = ConnectionPlaces(PERSONS)
         self._ended = False
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
@@ -72,8 +76,12 @@ class LivePages:
             return refusal.response()
         if not web.WebSocketResponse().can_prepare(request):
             return web.Response(status=HTTPStatus.UPGRADE_REQUIRED, headers={"Upgrade": "websocket"})
-        with self._places.taken(f"token {visitor.device}", f"address {address}") as has_room:
-            if not has_room or self._ended:
+        person = visitor.actor.key
+        with (
+            self._places.taken(f"token {visitor.device}", f"address {address}") as has_room,
+            self._persons.taken(f"person {person}", "") as has_room_for_person,
+        ):
+            if not (has_room and has_room_for_person) or self._ended:
                 return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, headers={"Retry-After": "5"})
             return await self._serve(request, visitor, address)
 

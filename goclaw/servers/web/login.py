@@ -23,6 +23,8 @@ from goclaw.servers.web.devices import Devices, browser_of
 MAX_BODY = 4_096
 """Bytes of a login's body."""
 LINK_OVER = "this link is over, or was used; `goclaw web` makes a new one"
+LOGINS = FailureLimits(failures=20)
+"""Logins of one user with a token in a minute: each writes the file of tokens and a line of the audit log."""
 CODES = FailureLimits(failures=20)
 """Codes that an address gets in a minute: each is shown to the owner."""
 WAIT_SECONDS = 20.0
@@ -64,6 +66,7 @@ class Logins:
         self._programs = programs
         self._logins = logins
         self._codes = Failures(CODES, ports.clock)
+        self._by_token = Failures(LOGINS, ports.clock)
         self._devices = Devices(ports, cookies, programs)
 
     async def login(self, request: web.Request) -> web.StreamResponse:
@@ -97,6 +100,10 @@ class Logins:
                 raise self._ports.admission.refuse(network, LINK_OVER)
             return self._devices.answer(request, await self._devices.make(request, let_in))
         name, token = await self._ports.admission.admit(body.token or "", network)
+        times, seconds = self._by_token.note(token.user)
+        if times > LOGINS.failures:
+            again = {"Retry-After": str(int(seconds) + 1)}
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, "too many logins of this user; wait a minute", headers=again)
         return self._devices.answer(
             request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
         )

@@ -8,17 +8,19 @@ where the beginning of a text is unknown here; its `text` is whole.
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import orjson
 
 from goclaw.core.events import MessageStored, StreamRestarted, TextStreamed, TurnEvent, TurnFinished, TurnStarted
+from goclaw.core.redact import revealed
 from goclaw.core.replay_buffer import Numbered
 from goclaw.core.wire import SERVER_FRAME, Accepted, Attached, Happened, Older, ServerFrame
-from goclaw.servers.web.rendering import GrowingHtml, rendered
+from goclaw.servers.web.rendering import GrowingHtml, aside, rendered
 
-IN_LOOP = 2_000
-"""Characters that are rendered in the event loop: a thread would take longer."""
+IN_LOOP = 200
+"""Characters that are rendered in the event loop: hostile ones take some milliseconds."""
 _ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
 """Events after which the text that is streamed begins anew."""
 _HIDDEN = ("native", "told")
@@ -35,6 +37,8 @@ class PageFrames:
         self._missed = missed
         self._growing: GrowingHtml | None = GrowingHtml()
         """The answer that is streamed; None: its beginning is unknown."""
+        self._turn = asyncio.Lock()
+        """One text of a page at a time is rendered beside the loop: others' pages need not wait for all of them."""
 
     async def text(self, frame: ServerFrame) -> str:
         """Return a frame as it is sent."""
@@ -43,11 +47,11 @@ class PageFrames:
             case Attached():
                 await self._put_attached(frame, data)
             case Older():
-                await _put_messages(data["rows"])
+                await self._put_messages(data["rows"])
             case Accepted():
                 acceptance = data["acceptance"]
                 if frame.acceptance.markdown:
-                    acceptance["html"] = await _html_of(frame.acceptance.text)
+                    acceptance["html"] = await self._html_of(frame.acceptance.text)
             case Happened():
                 data["event"] = await self._event(frame)
             case _:
@@ -55,9 +59,9 @@ class PageFrames:
         return orjson.dumps(data).decode()
 
     async def _put_attached(self, frame: Attached, data: dict[str, Any]) -> None:
-        await _put_messages(data["history"])
+        await self._put_messages(data["history"])
         now = data["now"]
-        await _put_questions(now["questions"])
+        await self._put_questions(now["questions"])
         known = text_before(self._missed, frame.now.text) if frame.goes_on else frame.now.text
         self._missed = ()
         self._growing = None if known is None else GrowingHtml()
@@ -70,9 +74,9 @@ class PageFrames:
                 event["html"] = await self._grown(event["text"])
             case "QuestionAsked":
                 event["question"] = dict(event["question"])
-                await _put_questions([event["question"]])
+                await self._put_questions([event["question"]])
             case "MessageStored":
-                await _put_messages([event])
+                await self._put_messages([event])
             case _:
                 pass
         if frame.name in _ENDING_NAMES:
@@ -83,8 +87,33 @@ class PageFrames:
         growing = self._growing
         if growing is None:
             return None
-        done, open_end = await _beside(growing.open_size + len(text), lambda: growing.append(text))
+        done, open_end = await self._made(growing.open_size + len(text), lambda: growing.append(text))
         return {"done": done, "open": open_end}
+
+    async def _put_messages(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add the HTML of messages, and take out what is for their models."""
+        for row in rows:
+            row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
+        texts = [_shown_text(row["message"]) for row in rows]
+        size = sum(map(len, texts))
+        for row, text in zip(rows, texts, strict=True):
+            row["html"] = await self._made(size, partial(rendered, text)) if text else ""
+
+    async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
+        for question in questions:
+            text = str(question["text"])
+            # Nothing of a call that waits for approval stays hidden, as in a terminal.
+            question["html"] = await self._html_of(revealed(text) if question["kind"] == "approval" else text)
+
+    async def _html_of(self, text: str) -> str:
+        return await self._made(len(text), lambda: rendered(text))
+
+    async def _made(self, size: int, work: Callable[[], T]) -> T:
+        """Do some rendering; beside the event loop if it may be long."""
+        if size <= IN_LOOP:
+            return work()
+        async with self._turn:
+            return await aside(work)
 
 
 _ENDING_NAMES = frozenset(kind.__name__ for kind in _ENDS_TEXT)
@@ -103,29 +132,5 @@ def text_before(missed: Sequence[Numbered], text: str) -> str | None:
     return text[: len(text) - added]
 
 
-async def _put_messages(rows: Sequence[dict[str, Any]]) -> None:
-    """Add the HTML of messages, and take out what is for their models."""
-    for row in rows:
-        row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
-    texts = [_shown_text(row["message"]) for row in rows]
-    made = await _beside(sum(map(len, texts)), lambda: list(map(rendered, texts)))
-    for row, html in zip(rows, made, strict=True):
-        row["html"] = html
-
-
-async def _put_questions(questions: Sequence[dict[str, Any]]) -> None:
-    for question in questions:
-        question["html"] = await _html_of(question["text"])
-
-
 def _shown_text(message: Mapping[str, Any]) -> str:
     return str(message["text"]) if message["role"] in ("user", "assistant") else ""
-
-
-async def _html_of(text: str) -> str:
-    return await _beside(len(text), lambda: rendered(text))
-
-
-async def _beside(size: int, work: Callable[[], T]) -> T:
-    """Do some rendering; in a thread if it is long."""
-    return work() if size <= IN_LOOP else await asyncio.to_thread(work)

@@ -6,15 +6,18 @@ and say nothing of this page; pictures are links. A text that would take too lon
 Bounded by the size of the text and the steps of its parser, not by a clock: a busy machine shows the same page.
 """
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
@@ -30,6 +33,8 @@ MAX_OPEN = 32_000
 """The same of the unfinished end of a text that grows: it is rendered again with each piece."""
 MAX_STEPS = 120_000
 """Tries of the parser: the longest text needs about one for each character; what is nested may need many."""
+LOOKED_AT = 64
+"""Characters in which the parser looks for an address in the time of one try: at each `://` in all of a paragraph."""
 MAX_LEVELS = 100
 """Elements within each other. Browsers stop at 512."""
 MAX_TARGET = 200
@@ -45,6 +50,12 @@ _TAGS = (
 )
 
 
+T = TypeVar("T")
+_WORKER = ThreadPoolExecutor(1, thread_name_prefix="rendering")
+"""One thread for all pages: hostile texts take neither all processors nor the threads in which the daemon waits for
+disks."""
+
+
 class _TooMuch(Exception):
     """A text takes more steps, or is deeper, than is rendered."""
 
@@ -58,6 +69,16 @@ def rendered(text: str) -> str:
         return _html(_parser().parse(text))
     except (_TooMuch, RecursionError):
         return _as_written(text)
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """Do some rendering beside the event loop, after what others have asked for."""
+    return await asyncio.get_running_loop().run_in_executor(_WORKER, work)
+
+
+async def rendered_aside(text: str) -> str:
+    """Return a text's HTML, made beside the event loop."""
+    return await aside(lambda: rendered(text))
 
 
 @dataclass(slots=True)
@@ -216,10 +237,25 @@ def _shown(target: str, label: str) -> str:
     return escape(f" ({cut})")
 
 
+class _Inline(ParserInline):
+    """The parser of what is in a line; methods have the library's names.
+
+    It counts what is known from before, too: of brackets within brackets each looks at all the others again.
+    """
+
+    def skipToken(self, state: StateInline) -> None:
+        """Go behind the next token."""
+        _count(state.env)
+        super().skipToken(state)
+
+
 @cache
 def _parser() -> MarkdownIt:
     parser = new_markdown_parser()
     parser.renderer = _Renderer()
+    inline = _Inline()
+    inline.ruler, inline.ruler2 = parser.inline.ruler, parser.inline.ruler2
+    parser.inline = inline
     first_block, first_inline = parser.block.ruler.get_all_rules()[0], parser.inline.ruler.get_all_rules()[0]
     parser.block.ruler.before(first_block, "steps", _count_block, {"alt": ["paragraph", "reference", "blockquote"]})
     parser.inline.ruler.before(first_inline, "steps", _count_inline)
@@ -232,11 +268,14 @@ def _count_block(state: StateBlock, startLine: int, endLine: int, silent: bool) 
 
 
 def _count_inline(state: StateInline, silent: bool) -> bool:
-    _count(state.env)
+    may_be_address = state.src.startswith("://", state.pos)
+    # All that stands before it is searched for the scheme, all behind it for the end.
+    looked_at = len(state.pending) + state.posMax - state.pos if may_be_address else 0
+    _count(state.env, 1 + looked_at // LOOKED_AT)
     return False
 
 
-def _count(env: Any) -> None:
-    env[_STEPS] = steps = env.get(_STEPS, 0) + 1
+def _count(env: Any, tries: int = 1) -> None:
+    env[_STEPS] = steps = env.get(_STEPS, 0) + tries
     if steps > MAX_STEPS:
         raise _TooMuch

@@ -1,11 +1,13 @@
 """Files: sent ahead of a message, seen by the model as those of a chat are, and read back by those who may."""
 
 import asyncio
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from goclaw.core.messages import UserMessage
 from goclaw.servers.api import files as files_module
@@ -193,7 +195,7 @@ async def test_a_picture_of_a_million_blocks_does_not_hold_up_the_daemon(tmp_pat
     many = b"GIF89a" + b"\x01\x00\x01\x00\x00\x00\x00" + frame + b"\x01\x01" * 2_000_000 + b"\x00;"
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
-        late, sending = 0.0, asyncio.ensure_future(sent(served, many, "a.gif"))
+        late, sending = 0.0, asyncio.ensure_future(large(served, f"{at(ANN.key)}/files?name=a.gif", many))
         loop = asyncio.get_running_loop()
         while not sending.done():
             before = loop.time()
@@ -206,7 +208,14 @@ async def test_only_files_are_as_large_as_files(tmp_path: Path) -> None:
     world = world_with(tmp_path)
     async with world.running() as core, service(world, core) as served:
         body = b'{"answer": "' + b"a" * (5 << 20) + b'"}'
-        assert (await served.send("POST", "/questions/a%2Ffiles", body)).status == 413
+        assert (await large(served, "/questions/a%2Ffiles", body)).status == 413
+
+
+async def large(served: Service, path: str, body: bytes) -> Answered:
+    url = URL(f"{served.url}{PREFIX}{path}", encoded=True)
+    headers = served.headers(ANN.key, {}) | {"Content-Type": "application/json"}
+    async with aiohttp.ClientSession() as http, http.post(url, data=BytesIO(body), headers=headers) as response:
+        return Answered(response.status, await response.json(content_type=None), response.headers)
 
 
 async def bytes_of(served: Service, path: str) -> Answered:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -228,12 +228,42 @@ async def test_a_device_has_a_few_connections_only(tmp_path: Path) -> None:
                 await each.close()
 
 
+async def test_one_person_does_not_take_all_connections_with_many_devices(tmp_path: Path) -> None:
+    async with pages(tmp_path) as served, aiohttp.ClientSession() as http, AsyncExitStack() as held:
+        for device in range(3):
+            browser = await served.entered()
+            headers = {"Origin": browser.origin, "Cookie": "; ".join(f"{n}={v}" for n, v in browser.cookies.items())}
+            for _ in range(8 if device < 2 else 0):
+                url = f"http://127.0.0.1:{browser.port}/web/ws"
+                await held.enter_async_context(http.ws_connect(url, headers=headers))
+        assert await refused(browser) == 503
+        assert await refused(await served.entered(BOB.key)) == 101
+
+
+async def test_one_page_with_much_to_show_does_not_hold_up_another(tmp_path: Path) -> None:
+    async with pages(tmp_path) as served:
+        async with opened(await served.entered()) as greedy, opened(await served.entered(BOB.key)) as page:
+            for row in range(1, 60):
+                served.core.bus.publish(MessageStored("t", SESSION, row, UserMessage("*a* and " * 4_000), 0.0))
+            served.core.bus.publish(MessageStored("t", BOB.key, 1, UserMessage("*b* " * 200), 0.0))
+            assert "<em>b</em>" in (await page.until("MessageStored"))["html"]
+            assert (await greedy.until("MessageStored"))["row"] < 59
+
+
+async def test_nothing_of_a_call_that_waits_for_approval_stays_hidden(tmp_path: Path) -> None:
+    async with pages(tmp_path) as served, opened(await served.entered()) as page:
+        asked = Question("q1", "approval", ANN.key, "May it?", "rm \u202egnp.txt\u200b", ("allow", "deny"), False)
+        served.core.bus.publish(QuestionAsked("t", SESSION, asked))
+        html = (await page.until("QuestionAsked"))["question"]["html"]
+        assert "\\u202egnp.txt\\u200b" in html and "\u202e" not in html
+
+
 async def test_long_texts_are_rendered_beside_the_loop(tmp_path: Path) -> None:
-    text = "[" * 9_000
+    text = "*a* and " * 1_000
     async with pages(tmp_path) as served, opened(await served.entered()) as page:
         served.core.bus.publish(MessageStored("t", SESSION, 5, UserMessage(text), 0.0))
         ticks, waiting = 0, asyncio.ensure_future(page.until("MessageStored"))
         while not waiting.done():
             await asyncio.sleep(0)
             ticks += 1
-        assert (await waiting)["html"] == f"<p>{text}</p>\n" and ticks > 100
+        assert (await waiting)["html"].count("<em>a</em>") == 1_000 and ticks > 100

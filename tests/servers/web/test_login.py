@@ -298,12 +298,15 @@ async def test_behind_a_proxy_that_is_not_trusted_no_page_counts_as_this_machine
     [
         (Actor(ANN.key, "http"), ANN.key),
         (Actor(ANN.key, "web"), ANN.key),
+        (Actor("web:ann", "web"), "web:ann"),
+        (Actor("http:ann", "http"), "http:ann"),
         (Actor("tui:me", "web", owner=True), "tui:me"),
         (Actor(ANN.key, "memory", behalf=(Actor(ANN.key, "memory"),)), ANN.key),
     ],
 )
 async def test_what_came_in_by_a_token_lets_in_no_page(tmp_path: Path, actor: Actor, session: str) -> None:
-    world = web_world(tmp_path)
+    others = [User(key, "Ann", roles=frozenset({"user"})) for key in ("web:ann", "http:ann")]
+    world = web_world(tmp_path, users=(ANN, BOB, *others))
     async with world.running() as core, serving_pages(world, core) as pages:
         code, _ = await asked(pages.browser())
         said = await core.command(f"/approve {code}", actor=actor, session=session)
@@ -398,6 +401,16 @@ async def test_no_secret_is_in_the_log_or_the_audit_log(tmp_path: Path, caplog: 
         for hidden in (secret, link, pages.secret(), *browser.cookies.values(), browser.csrf):
             assert hidden not in told
         assert "Firefox on Linux at 127.0.0.1" in told and "web.login" in told
+
+
+async def test_a_user_with_a_token_does_not_log_in_all_the_time(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, serving_pages(world, core) as pages:
+        statuses = [(await pages.browser().post("/web/login", {"token": pages.secret()})).status for _ in range(21)]
+        assert statuses == [200] * 20 + [429]
+        assert (await pages.browser().post("/web/login", {"token": pages.secret(BOB.key)})).status == 200
+        world.clock.advance(61)
+        assert (await pages.browser().post("/web/login", {"token": pages.secret()})).status == 200
 
 
 async def test_logging_out_ends_the_device_and_takes_the_cookie(tmp_path: Path) -> None:

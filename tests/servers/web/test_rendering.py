@@ -13,6 +13,8 @@ from tests.lanes import repeats
 from tests.servers.web.hostile_texts import hostile_texts
 from tests.servers.web.reading_html import read_html
 
+pytestmark = pytest.mark.promise("P-web-html")
+
 SLOWEST = 1.0
 """Seconds of processor time for 10 kB, whatever it is."""
 
@@ -118,6 +120,11 @@ HOSTILE = {
     "brackets": "[" * 10_000,
     "pictures": "![" * 5_000,
     "closed brackets": "[" * 5_000 + "]" * 5_000,
+    "open pictures": "![" * 49_000,
+    "open brackets": "[" * 99_000,
+    "schemes": "://" * 33_000,
+    "addresses with parentheses": "http://a.b/(" * 8_000,
+    "addresses in angles": "<http://" * 12_000,
     "nested pictures": "![" * 1_500 + "](a)" * 1_500,
     "links": "[a](" * 2_500,
     "titles": "[a](b '" * 1_500,
