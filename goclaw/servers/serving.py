@@ -41,6 +41,7 @@ from goclaw.core.supervise import background, ends_within
 from goclaw.core.wire import (
     CLIENT_FRAME,
     MAX_FRAME,
+    MAX_ROWS,
     PROTOCOL,
     SERVER_FRAME,
     Accepted,
@@ -105,6 +106,8 @@ class Peer:
     """Returns why the person may not stay, whatever the session; empty: they may."""
     home: str = ""
     """The default session; empty: the client has to name one."""
+    rows: int = MAX_ROWS
+    """Rows that it gets in one frame at most, however many it asks for."""
 
 
 FrameText = Callable[[ServerFrame], Awaitable[str]]
@@ -261,6 +264,7 @@ class Serving:
         now = await self._gateway.now(session)
         # No event can come between these two lines: later ones are followed.
         async with self._gateway.follow(session, visit.client, Position(attach.epoch, attach.seen)) as following:
+            attach = replace(attach, limit=min(attach.limit, visit.visitor.rows))
             anew, history = await self._missed(session, attach, following)
             position = following.position
             if self._presenting is not None:
@@ -375,6 +379,9 @@ class Serving:
                 return MemoryFrame(dict(await self._gateway.memory(actor, question)))
             case Attach() | Ack():
                 return Refused("attached already; open another connection")
+            case AskOlder():
+                older = replace(frame, limit=min(frame.limit, visit.visitor.rows))
+                return await self._read(older, self._gateway.session_for(actor, session))
             case _:
                 return await self._read(frame, self._gateway.session_for(actor, session))
 

@@ -48,6 +48,9 @@ async function start() {
 
 async function logIn(words = "") {
   connection.leave();
+  page.me = null;
+  conversation.enter("", ""); // nothing of it stays in the page for the next person
+  byId("panel").replaceChildren();
   byId("app").hidden = true;
   const { showLogin } = await import("./login.js");
   showLogin(byId("login"), words, enter);
@@ -56,6 +59,10 @@ async function logIn(words = "") {
 function enter(me) {
   page.me = me;
   page.session = "";
+  connection.person = me.person;
+  // Drafts and messages that wait belong to the person who wrote them.
+  if (sessionStorage.getItem("person") !== me.person) sessionStorage.clear();
+  sessionStorage.setItem("person", me.person);
   use(me.csrf);
   byId("login").hidden = true;
   byId("app").hidden = false;
@@ -68,7 +75,7 @@ function enter(me) {
 function go() {
   if (!page.me) return;
   const [, place = "", rest = ""] = location.hash.split("/");
-  page.place = place in PANELS ? place : "";
+  page.place = Object.hasOwn(PANELS, place) ? place : "";
   const session = (place === "s" && decoded(rest)) || (page.place && page.session) || page.me.session;
   if (session !== page.session) enterSession(session);
   if (page.place) showPanel(page.place);

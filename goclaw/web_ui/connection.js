@@ -67,6 +67,7 @@ export class Connection {
   constructor(watcher) {
     this.watcher = watcher;
     this.session = "";
+    this.person = ""; // who is signed in
     this.connected = false;
     this.client = fresh();
     this.waiting = new Map();
@@ -183,6 +184,8 @@ export class Connection {
   }
 
   take(frame) {
+    // Another tab has signed in another person: what waits here is not theirs to send.
+    if (frame.type === "attached" && frame.person !== this.person) return location.reload();
     if (frame.type === "attached") return this.attach(frame);
     if (frame.type === "refused" && !this.connected) return void (this.refusal = frame.reason);
     if (frame.type === "happened" && frame.name === "MessageStored") this.lastRow = Math.max(this.lastRow, frame.event.row);

@@ -117,3 +117,22 @@ def test_another_users_session_is_not_there(browser: Browser, daemon: WebDaemon)
         expect(here.page.locator("#state")).to_contain_text("Not open to you")
         expect(here.messages).not_to_contain_text("secret")
         expect(here.go("sessions")).not_to_contain_text("telegram")
+
+
+@pytest.mark.promise("P-web-devices")
+def test_nothing_of_a_person_is_left_for_the_next_one_in_the_same_tab(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(ANN))
+        here.page.evaluate(
+            """() => {
+              sessionStorage.setItem("draft tui:bob", "a draft of Ann");
+              sessionStorage.setItem("waiting tui:bob", JSON.stringify([["1", {text: "written by Ann", files: []}]]));
+            }"""
+        )
+        here.page.context.request.post(f"{daemon.url}/web/login", data={"token": daemon.token(BOB)})
+        here.page.reload()
+        expect(here.page.locator("#person")).to_have_text("Bob")
+        here.expect_ready()
+        expect(here.box).to_have_value("")
+        expect(here.said).to_have_count(0)
+        assert here.page.evaluate("Object.keys(sessionStorage)") == ["person"]

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 PERSONS = TerminalLimits(per_token=16, per_address=1_000, in_all=1_000)
 """Connections of one person, who may have many devices: a quarter of all."""
+MAX_ROWS = 1_000
+"""Rows in one frame: with their HTML they are many times as large as for a terminal. The page asks for 400 at most."""
 
 
 @record
@@ -94,7 +96,7 @@ class LivePages:
         actor = visitor.actor
         log.info("a page came in as %s from %s with the device %s", actor.key, address, visitor.device)
         self._audit(AuditEntry("client.attach", visitor.device, actor, address, rule=f"token {visitor.device}"))
-        peer = Peer(lambda _: actor, visitor.objection, own_session(actor.key))
+        peer = Peer(lambda _: actor, visitor.objection, own_session(actor.key), MAX_ROWS)
         async with background(self._end_with_daemon(request), "end of a page's connection"):
             return await self._serving.serve(request, peer)
 
