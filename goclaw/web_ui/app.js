@@ -1,7 +1,7 @@
 // The page: who is here, which place is shown (#/, #/s/SESSION, #/memory …), and the wiring of the chat.
 
 import { Composer } from "./composer.js";
-import { api, Connection, encode, request, turnOf, use } from "./connection.js";
+import { api, Connection, encode, noteSignedIn, request, turnOf, use } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, duration, el, loadStyles, when } from "./html.js";
 import { View } from "./view.js";
@@ -48,6 +48,7 @@ async function start() {
 
 async function logIn(words = "") {
   connection.leave();
+  noteSignedIn(false);
   page.me = null;
   conversation.enter("", ""); // nothing of it stays in the page for the next person
   byId("panel").replaceChildren();
@@ -58,6 +59,7 @@ async function logIn(words = "") {
 
 function enter(me) {
   page.me = me;
+  noteSignedIn(true);
   page.session = "";
   connection.person = me.person;
   // Drafts and messages that wait belong to the person who wrote them.

@@ -59,6 +59,21 @@ const fresh = () => (crypto.randomUUID?.() ?? Array.from(crypto.getRandomValues(
 /** Return the id of the turn that a message becomes which came by the WebSocket. */
 export const turnOf = (id) => `socket:${id}`;
 
+function connect() {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  return new WebSocket(`${scheme}://${location.host}/web/ws`);
+}
+
+const SIGNED_IN = "signed in";
+// Where a browser was signed in, the first handshake goes on while the page asks who is here.
+let begun = localStorage.getItem(SIGNED_IN) ? connect() : null;
+
+/** Note whether this browser is signed in. */
+export function noteSignedIn(isSignedIn) {
+  if (isSignedIn) localStorage.setItem(SIGNED_IN, "1");
+  else localStorage.removeItem(SIGNED_IN);
+}
+
 /**
  * A session's connection. The watcher has: attached(frame, resumed), wentOn(frame), received(frame), lost(words),
  * refused(words), loggedOut(), taken(id, acceptance), failed(id, words).
@@ -165,15 +180,17 @@ export class Connection {
   }
 
   open() {
-    const scheme = location.protocol === "https:" ? "wss" : "ws";
-    const socket = (this.socket = new WebSocket(`${scheme}://${location.host}/web/ws`));
+    const socket = (this.socket = begun?.readyState <= WebSocket.OPEN ? begun : connect());
+    begun = null;
     this.limit = this.wasAttached ? MISSED_ROWS : FIRST_ROWS;
     this.refusal = "";
     this.heard = performance.now();
-    socket.onopen = () => {
+    const attach = () => {
       const { session, lastRow: after, limit, client, epoch, seen } = this;
       socket.send(JSON.stringify({ type: "attach", session, after, limit, protocol: 1, client, epoch, seen }));
     };
+    if (socket.readyState === WebSocket.OPEN) attach();
+    else socket.onopen = attach;
     socket.onmessage = (message) => {
       if (socket !== this.socket) return; // of a session that was left
       this.heard = performance.now();

@@ -113,6 +113,8 @@ try:
     run_gateway(Options())
 except StateError as error:
     print("state" in str(error))
+from goclaw.core.events import SessionInfo
+print(SessionInfo.__doc__.split()[0], run_gateway.__doc__ is None)
 import aiohttp, asyncio, attr, pydantic, pydantic_core
 known = (aiohttp.ClientSession.get, asyncio.Queue.put, attr.define, pydantic.BaseModel.copy, pydantic_core.ErrorDetails)
 print(*(each.__doc__ for each in known))
@@ -130,7 +132,7 @@ def test_the_daemon_has_no_manuals_and_each_certificate_once(tmp_path: Path) -> 
     }
     command = [sys.executable, "-c", STARTED]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.splitlines(), done.stderr) == (["True", "None None None None None", "1 0"], "")
+    assert (done.stdout.splitlines(), done.stderr) == (["True", "An False", "None None None None None", "1 0"], "")
 
 
 BEFORE_THE_FIRST_POLL = """

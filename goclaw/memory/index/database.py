@@ -28,6 +28,8 @@ T = TypeVar("T")
 SET_ASIDE = ".broken"
 """Appended to the name of a file that cannot be read; the latest such file is kept."""
 BUSY_MS = 5_000
+WRITER_CACHE_KIB = 512
+"""Pages of the file that the writer keeps, in KiB (SQLite's default: 2,000): it appends, and searches have a reader."""
 
 
 class BrokenIndex(StateError):
@@ -221,6 +223,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     path.touch(0o600)
     connection = _plain(path)
     try:
+        connection.execute(f"PRAGMA cache_size = {-WRITER_CACHE_KIB}")
         _prepare(connection)
     except BaseException:
         connection.close()
