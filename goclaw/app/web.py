@@ -24,7 +24,7 @@ NOT_YET = "the daemon has not opened its listener yet; try again in a moment"
 
 
 def open_logins(app: App) -> WebLogins | None:
-    """Return the logins of the web page; None: there is none."""
+    """Return the logins of the web page; None: `http.web` is off."""
     foundation = app.foundation
     if not foundation.config.http.web:
         return None

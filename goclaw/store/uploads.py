@@ -90,7 +90,7 @@ class Uploads:
             return upload_id
 
     async def find(self, owner: str, session: str, upload_id: str) -> Upload | None:
-        """Return a file for a message of this person in this session, kept anew; None: there is none for them."""
+        """Return a file for a message of this person in this session, kept anew; None: they have no such file."""
         if not _ID.fullmatch(upload_id):
             return None
         upload = await asyncio.to_thread(self._read, self._folder / upload_id)

@@ -1,12 +1,14 @@
 """Errors as problem details (RFC 9457): `{"type", "title", "status", "detail", "field"}`."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from http import HTTPStatus
 
 import orjson
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field
 
+from goclaw.errors import AccessDenied, StateError
+from goclaw.servers.admission import NotAdmitted
 from goclaw.servers.http import HEADERS
 
 MEDIA_TYPE = "application/problem+json"
@@ -78,3 +80,17 @@ def refused(refusal: web.HTTPException) -> web.Response:
     words = _WORDS.get(refusal.status, "this request cannot be answered")
     headers = {"Allow": refusal.headers["Allow"]} if "Allow" in refusal.headers else {}
     return Problem(HTTPStatus(refusal.status), words, headers=headers).response()
+
+
+async def answered(work: Awaitable[web.StreamResponse]) -> web.StreamResponse:
+    """Return a handler's answer; its errors are problem details."""
+    try:
+        return await work
+    except Problem as problem:
+        return problem.response()
+    except NotAdmitted as refusal:
+        return Problem(refusal.status, str(refusal), headers=refusal.headers).response()
+    except AccessDenied as error:
+        return Problem(HTTPStatus.FORBIDDEN, str(error)).response()
+    except StateError as error:
+        return unavailable(str(error)).response()

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
@@ -10,11 +9,9 @@ from aiohttp import web
 from goclaw.channels.base import Handler, PathRule
 from goclaw.config.listening import API as PREFIX
 from goclaw.core.wire import MAX_FRAME
-from goclaw.errors import AccessDenied, StateError
-from goclaw.servers.admission import NotAdmitted
 from goclaw.servers.api.files import MAX_FILE, UPLOAD_SECONDS
 from goclaw.servers.api.operations import Answer, Call, Operation, Services
-from goclaw.servers.api.problems import Problem, refused, unavailable
+from goclaw.servers.api.problems import answered, refused
 from goclaw.servers.api.reading import fields_of
 from goclaw.servers.api.table import OPERATIONS, document
 from goclaw.servers.http import HEADERS
@@ -44,19 +41,13 @@ class ApiRoutes:
 
     async def _handle(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
         """Answer a request; errors are problem details."""
+        return await answered(self._admitted(operation, request))
+
+    async def _admitted(self, operation: Operation[Any], request: web.Request) -> web.StreamResponse:
         programs = self._services.programs
-        try:
-            program = await programs.admit(request)
-            with programs.counted(program):
-                return await self._answered(operation, request, program)
-        except Problem as problem:
-            return problem.response()
-        except NotAdmitted as refusal:
-            return Problem(refusal.status, str(refusal), headers=refusal.headers).response()
-        except AccessDenied as error:
-            return Problem(HTTPStatus.FORBIDDEN, str(error)).response()
-        except StateError as error:
-            return unavailable(str(error)).response()
+        program = await programs.admit(request)
+        with programs.counted(program):
+            return await self._answered(operation, request, program)
 
     async def _answered(self, operation: Operation[Any], request: web.Request, program: Program) -> web.StreamResponse:
         call = Call(self._services, program, request)

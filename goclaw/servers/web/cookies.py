@@ -57,7 +57,7 @@ class DeviceCookies:
         )
 
     def is_private(self, request: web.Request) -> bool:
-        """Whether nobody on a network can read along: by https, or on this machine."""
+        """Whether no other on a network can read along: by https, or on this machine."""
         return self.is_https(request) or is_loopback(_split(request)[0])
 
     def is_own_origin(self, request: web.Request) -> bool:

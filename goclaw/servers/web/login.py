@@ -1,6 +1,5 @@
 """The ways in for a browser: a token, a one-time link, or a code that a person approves elsewhere; and the way out."""
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 
@@ -9,10 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goclaw.auth.web_logins import REQUEST_SECONDS, LetIn, LoginOver, LoginRefused, WebLogins
 from goclaw.core.supervise import background
-from goclaw.errors import AccessDenied, StateError
-from goclaw.servers.admission import FailureLimits, Failures, NotAdmitted
+from goclaw.servers.admission import FailureLimits, Failures
 from goclaw.servers.api.operations import JSON
-from goclaw.servers.api.problems import Problem, bad_request, unavailable
+from goclaw.servers.api.problems import Problem, answered, bad_request
 from goclaw.servers.connections import network_of
 from goclaw.servers.http import ENDING, HEADERS
 from goclaw.servers.programs import Programs
@@ -71,23 +69,23 @@ class Logins:
 
     async def login(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login`: with a token or a link."""
-        return await _answered(request, self._login)
+        return await answered(self._login(request))
 
     async def code(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
-        return await _answered(request, self._code)
+        return await answered(self._code(request))
 
     async def wait(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/wait`: when the code is approved, denied or over; or after `WAIT_SECONDS`."""
-        return await _answered(request, self._wait)
+        return await answered(self._wait(request))
 
     async def me(self, request: web.Request) -> web.StreamResponse:
         """Answer `GET /web/me`."""
-        return await _answered(request, self._me)
+        return await answered(self._me(request))
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/logout`."""
-        return await _answered(request, self._logout)
+        return await answered(self._logout(request))
 
     async def _login(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, LoginBody)
@@ -157,7 +155,7 @@ class Logins:
         return response
 
     async def _body_of(self, request: web.Request, kind: type[BodyT]) -> BodyT:
-        """Return the body of a login, which must come from our own page and over a way where nobody reads along."""
+        """Return the body of a login, which must come from our own page and over a private way."""
         demand_own_page(request)
         if not self._cookies.is_private(request):
             words = "log in by https (docs/web-page.md): on this way others could read along"
@@ -170,19 +168,3 @@ class Logins:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False, include_context=False)[0]
             raise bad_request(f"the body cannot be used: {first['msg']}") from None
-
-
-async def _answered(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.Response]]
-) -> web.StreamResponse:
-    """Return a handler's answer; errors are problem details."""
-    try:
-        return await handler(request)
-    except Problem as problem:
-        return problem.response()
-    except NotAdmitted as refusal:
-        return Problem(refusal.status, str(refusal), headers=refusal.headers).response()
-    except AccessDenied as error:
-        return Problem(HTTPStatus.FORBIDDEN, str(error)).response()
-    except StateError as error:
-        return unavailable(str(error)).response()
