@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from goclaw.agent.context.budget import filled, is_small
@@ -71,8 +72,9 @@ class Checkpoints:
         last = await self.store.latest(session.key)
         if last is None or not entries or last.covers_to < entries[0].row:
             # None of this cycle: what was said before the compaction has its summary.
-            turns = sum(isinstance(entry.message, UserMessage) for entry in entries)
-            return bool(entries) and (mark(tokens) > 0 or turns >= self.settings.every_turns)
+            said = (entry for entry in entries if isinstance(entry.message, UserMessage))
+            enough = sum(1 for _ in islice(said, self.settings.every_turns)) >= self.settings.every_turns
+            return bool(entries) and (mark(tokens) > 0 or enough)
         return mark(tokens) > mark(last.tokens) or await self.enough_said(session.key, last.covers_to)
 
     async def make(self, session: Session, covers_to: int, context_window: int) -> bool:

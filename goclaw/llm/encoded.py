@@ -12,8 +12,8 @@ import re
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import replace
-from itertools import chain, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise, repeat
 from typing import Any, TypeVar
 
 import orjson
@@ -55,6 +55,16 @@ class _Kept(weakref.ref[Message]):
     key: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """What stands for a message that is not encoded yet."""
+
+    blocks: Blocks = ()
+
+
+_UNKNOWN = _Unknown()
+
+
 class EncodedMessages:
     """The encoded forms of the messages of all conversations with one model."""
 
@@ -72,12 +82,9 @@ class EncodedMessages:
 
     async def blocks(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Blocks]:
         """Return the forms of `messages`, in order, in a request with these tools; loads the pictures of new ones."""
-        known = list(map(self._kept.get, map(id, messages)))
-        # Each request goes through all of a conversation, of which nearly all is known.
-        found = [
-            kept.blocks if kept is not None and kept() is message else ()
-            for message, kept in zip(messages, known, strict=True)
-        ]
+        # Each request goes through all of a conversation, of which nearly all is known. A number found here is that of
+        # the same message: `_forget` runs before it can belong to another one.
+        found = [kept.blocks for kept in map(self._kept.get, map(id, messages), repeat(_UNKNOWN))]
         new = [index for index, blocks in enumerate(found) if not blocks] if () in found else []
         for number, index in enumerate(new, 1):
             found[index] = self._encode(*await self._with_pictures(as_offered(messages[index], tools)))
@@ -209,7 +216,7 @@ def results_first(messages: Sequence[Message]) -> list[Message]:
 
     Every protocol wants them directly after the calls.
     """
-    if (UserMessage, ToolResult) not in pairwise(map(type, messages)):
+    if ToolResult not in set(map(type, messages)) or (UserMessage, ToolResult) not in pairwise(map(type, messages)):
         return list(messages)
     ordered: list[Message] = []
     waiting: list[Message] = []
@@ -238,14 +245,15 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
 
 
 def reminded(request: Request) -> Request:
-    """Return the request with its reminder as a person's last words: these protocols know no other place for it.
+    """Return the request in order, its reminder as a person's last words: these protocols know no other place for it.
 
     Behind tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
     messages of a person after each other, and all of them a system message in the middle.
     """
+    ordered = results_first(request.messages)
     if not request.reminder:
-        return request
-    *before, last = results_first(request.messages) or [UserMessage("")]
+        return replace(request, messages=ordered)
+    *before, last = ordered or [UserMessage("")]
     if isinstance(last, UserMessage):
         before.append(replace(last, text=f"{last.text}\n\n{request.reminder}".strip()))
     else:
@@ -281,8 +289,7 @@ async def with_conversation(
     """Return a whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
     request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
-    spoken = results_first(request.messages)
-    texts = results_together(spoken, await messages.blocks(spoken, request.tools))
+    texts = results_together(request.messages, await messages.blocks(request.messages, request.tools))
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
     return splice(head, **parts, messages=texts)
@@ -290,8 +297,9 @@ async def with_conversation(
 
 def results_together(messages: Sequence[Message], encoded: Sequence[Blocks]) -> list[bytes]:
     """Return the forms in order, but what follows a result (its pictures) behind the last result of the same answer."""
-    if set(map(len, encoded)) == {1}:
-        return list(chain.from_iterable(encoded))
+    texts = list(chain.from_iterable(encoded))
+    if len(texts) == len(encoded):
+        return texts  # one each: no message is without a form
     ordered: list[bytes] = []
     waiting: list[bytes] = []
     for message, blocks in zip(messages, encoded, strict=True):

@@ -207,6 +207,36 @@ class _Settled:
         return repair([entry.marked(markers) for entry in entries], begun=bool(self.messages))
 
 
+class _Measured:
+    """The beginning of a list of entries that was looked at in earlier turns: each turn looks at what is new.
+
+    Valid while entries are only appended. In-place changes at other places need a new object.
+    """
+
+    __slots__ = ("_entries", "_first", "_last", "_tokens", "_until", "fitted", "window")
+
+    def __init__(self, entries: list[ContextEntry]) -> None:
+        self._entries, self._until, self._tokens = entries, 0, 0
+        self._first = self._last = entries[0] if entries else None
+        self.fitted = 0
+        """Entries, from the first, whose results fit into a model's window of `window` tokens."""
+        self.window = 0
+
+    def begins(self, entries: list[ContextEntry]) -> bool:
+        """Whether this list has what was measured at its beginning."""
+        if entries is not self._entries or len(entries) < self._until:
+            return False
+        return not self._until or (entries[0] is self._first and entries[self._until - 1] is self._last)
+
+    def tokens(self) -> int:
+        """Return the estimated tokens of all entries."""
+        entries, until = self._entries, len(self._entries)
+        if until > self._until:
+            self._tokens += _size(entries[self._until :])
+            self._first, self._last, self._until = entries[0], entries[-1], until
+        return self._tokens
+
+
 @dataclass(slots=True)
 class Window:
     """The content of a session's next request."""
@@ -230,6 +260,7 @@ class Window:
     _repairs: Counter[str] = field(default_factory=Counter)
     """The repairs of the last request."""
     _settled: _Settled = field(default_factory=_Settled, compare=False)
+    _measured: _Measured = field(default_factory=lambda: _Measured([]), compare=False)
 
     @classmethod
     def of(
@@ -285,7 +316,7 @@ class Window:
             at_least: tokens; nothing is done for fewer.
         """
         entries = view.of(self.entries)
-        freed = _size(self.entries) - _size(entries)
+        freed = self._entry_tokens() - _size(entries)
         if freed < at_least:
             return 0
         self._counted = max(0, self._counted - freed)
@@ -296,8 +327,20 @@ class Window:
 
     def fit_results(self, context_window: int) -> None:
         """Cut every result that is too large for the model by itself."""
-        for index in [at for at, entry in enumerate(self.entries) if isinstance(entry.message, ToolResult)]:
-            self.entries[index] = cut_to_window(self.entries[index], context_window)
+        known, entries = self._of_before(), self.entries
+        for index in range(known.fitted if known.window == context_window else 0, len(entries)):
+            if (fitting := cut_to_window(entries[index], context_window)) is not entries[index]:
+                entries[index] = fitting
+                known = self._measured = _Measured(entries)
+        known.window, known.fitted = context_window, len(entries)
+
+    def _of_before(self) -> _Measured:
+        if not self._measured.begins(self.entries):
+            self._measured = _Measured(self.entries)
+        return self._measured
+
+    def _entry_tokens(self) -> int:
+        return self._of_before().tokens()
 
     def holds(self, row: int) -> bool:
         """Whether the message that begins at `row` is a part of the window, shown or left out."""
@@ -317,7 +360,7 @@ class Window:
 
     def bytes_held(self) -> int:
         """Return about how much memory its entries take, with what models keep of them."""
-        return ENTRY_BYTES * len(self.entries) + TOKEN_BYTES * _size(self.entries)
+        return ENTRY_BYTES * len(self.entries) + TOKEN_BYTES * self._entry_tokens()
 
     def tokens(self, overhead: int) -> int:
         """Return the tokens of the next request: the provider's last count, plus estimates of what came after.
@@ -333,7 +376,7 @@ class Window:
         return (
             overhead
             + estimate_text(f"{from_outside(self.outside)}{self.summary}")
-            + _size(self.entries)
+            + self._entry_tokens()
             + self.reminded
         )
 
