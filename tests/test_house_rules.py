@@ -42,7 +42,7 @@ MAY_IMPORT_LATE = {
     "goclaw/memory/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",
     "goclaw/llm/listed.py": "the model data take half a second and are not needed by every model",
     "goclaw/llm/ollama.py": "the library costs memory nobody without Ollama should pay",
-    "goclaw/memory/similar.py": "numpy and numkong cost 17 MB, which nobody without vectors should pay",
+    "goclaw/memory/similar.py": "numpy and simsimd cost 15 MB, which nobody without vectors should pay",
     "goclaw/app/running.py": "the HTTP server costs memory nobody without one should pay",
     "goclaw/servers/web/routes.py": "the renderer costs memory that a page nobody opens should not take",
     "goclaw/app/web.py": "the web page costs memory nobody without one should pay",

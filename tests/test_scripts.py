@@ -145,24 +145,40 @@ def test_an_environment_is_made_once_and_again_only_when_its_lock_changes(
     log = checkout / "calls"
     add(programs / "uv", UV_STAND_IN.format(log=log))
 
-    def set_up() -> list[str]:
+    def set_up(**more: str) -> list[str]:
         log.write_text("")
-        done = start([sys.executable, checkout / "scripts" / "_bootstrap.py", "run"], programs, checkout, **bare_python)
+        command = [sys.executable, checkout / "scripts" / "_bootstrap.py", "run"]
+        done = start(command, programs, checkout, **bare_python, **more)
         assert done.returncode == 0, done.stderr
         return log.read_text().splitlines()
 
-    assert set_up() == ["venv --quiet", "pip sync --quiet --require-hashes", "pip install --quiet --no-deps"]
+    filled = ["pip sync --quiet --require-hashes --python", "pip install --quiet --no-deps --python", "python -c import"]
+    assert set_up() == ["venv --quiet", *filled]
     assert set_up() == []
     with (checkout / "requirements.lock").open("a") as lock:
         lock.write("# changed\n")
-    assert set_up() == ["pip sync --quiet --require-hashes", "pip install --quiet --no-deps"]
+    assert set_up() == filled
+    # A Python that may not compile what it imports later finds everything compiled.
+    (checkout / ".venv" / ".stamp").unlink()
+    filled[0] = "pip sync --quiet --require-hashes --compile-bytecode"
+    assert set_up(PYTHONDONTWRITEBYTECODE="1") == filled[:-1]
+
+
+def test_what_is_compiled_at_the_set_up_can_be_imported() -> None:
+    """A module of the list that was renamed would leave the first start to compile everything, in silence."""
+    done = subprocess.run([sys.executable, "-c", load("_bootstrap").FIRST_USED], cwd=house.ROOT, timeout=60, check=False)
+    assert done.returncode == 0
 
 
 UV_STAND_IN = """\
 case "$1 $2" in
-"venv --quiet") echo "$1 $2"; for last; do :; done; mkdir -p "$last/bin"; touch "$last/bin/python";;
-"pip sync") echo "$1 $2 $3 $4";;
-*) echo "$1 $2 $3 $4";;
+"venv --quiet")
+    echo "$1 $2"
+    for last; do :; done
+    mkdir -p "$last/bin"
+    printf '#!/bin/sh\necho "python $1 ${{2%%%% *}}" >> "{log}"\n' > "$last/bin/python"
+    chmod 755 "$last/bin/python";;
+*) echo "$1 $2 $3 $4 $5";;
 esac >> "{log}"
 """
 
