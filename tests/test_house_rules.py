@@ -61,6 +61,7 @@ TESTS_OF_THE_WHOLE = {
     "tests/test_promises.py": "docs/promises.md",
     "tests/test_scripts.py": "scripts/",
     "tests/test_work.py": "the work of the whole daemon",
+    "tests/scripts/*": "scripts/",
     "tests/docs/*": "README.md and docs/",
     "tests/web_ui/*": "the web page in a browser",
     "tests/acceptance/*": "the daemon from outside",
