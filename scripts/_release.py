@@ -28,6 +28,8 @@ ROOT = Path(__file__).resolve().parent.parent
 METADATA_FILES = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
 BESIDE_THE_PACKAGE = ("LICENSE", "PKG-INFO", "README.md", "pyproject.toml")
 """Files of the source distribution outside the package."""
+COPY_OF_UV = "pyproject.toml.orig"
+"""uv writes `pyproject.toml` anew for some versions of its build backend, and then keeps ours under this name."""
 SECONDS = 600
 
 
@@ -124,6 +126,7 @@ def check(release: Release, source: Path, wheel: Path) -> None:
     project = f"goclaw-{release.version}"
     with tarfile.open(source) as archive:
         names = [member.name for member in archive.getmembers() if member.isfile()]
+    names = [name for name in names if name != f"{project}/{COPY_OF_UV}"]
     same(source.name, names, [f"{project}/{name}" for name in (*release.package, *BESIDE_THE_PACKAGE)])
     information = f"{project}.dist-info"
     with zipfile.ZipFile(wheel) as archive:

@@ -147,7 +147,7 @@ def test_an_environment_is_made_once_and_again_only_when_its_lock_changes(
 
     def set_up(**more: str) -> list[str]:
         log.write_text("")
-        command = [sys.executable, checkout / "scripts" / "_bootstrap.py", "run"]
+        command: list[str | Path] = [sys.executable, checkout / "scripts" / "_bootstrap.py", "run"]
         done = start(command, programs, checkout, **bare_python, **more)
         assert done.returncode == 0, done.stderr
         return log.read_text().splitlines()

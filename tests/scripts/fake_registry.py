@@ -60,8 +60,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _give_token(self, query: dict[str, list[str]]) -> None:
         self.registry.scopes += query["scope"]
-        given = {"token": TOKEN} if self.registry.has_tokens else {"errors": []}
-        self._answer(HTTPStatus.OK, json.dumps(given).encode(), ("Content-Type", "application/json"))
+        given = json.dumps({"token": TOKEN}) if self.registry.has_tokens else '{"errors": []}'
+        self._answer(HTTPStatus.OK, given.encode(), ("Content-Type", "application/json"))
 
     def _give_manifest(self, path: str) -> None:
         name, _, tag = path.removeprefix("/v2/").partition("/manifests/")
