@@ -3,7 +3,7 @@
 Three ways, each from a copy of what git tracks: `scripts/run` (its set-up), `pip install .` and `uv tool install .`,
 each until the demo model has answered `goclaw send hello`. First with an empty cache of packages, then with the one
 that this has filled. By hand: it needs the package index, and its seconds are those of the way there. Megabytes are
-blocks on the disk, as `du` counts them.
+blocks on the disk, in the units of `du -m`.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from benchmarks.figures import Json
 from benchmarks.gateways import ROOT
 from benchmarks.tables import RESULTS
 
+MB = 1 << 20
 SHOWN = 14
 """Packages of the table; the others are one row."""
 BY_PACKAGE = """
@@ -124,7 +125,7 @@ def call(command: list[str | Path], folder: Path, **more: str) -> str:
 def megabytes(folder: Path) -> float:
     """Return the blocks of a folder on the disk."""
     files = {(file.stat().st_ino, file.stat().st_blocks) for file in folder.rglob("*") if not file.is_symlink()}
-    return round(sum(blocks for _, blocks in files) * 512 / 1e6, 1)
+    return round(sum(blocks for _, blocks in files) * 512 / MB, 1)
 
 
 def table(ways: Json) -> str:
@@ -143,7 +144,7 @@ def table(ways: Json) -> str:
     lines += ["", "| package | MB | of it compiled |", "|---|---|---|"]
     rest = [sum(size[column] for _, size in sizes[SHOWN:]) for column in (0, 1)]
     for name, (size, compiled) in [*sizes[:SHOWN], (f"{len(sizes) - SHOWN} others", rest)]:
-        lines.append(f"| {name} | {size / 1e6:.1f} | {compiled / 1e6:.1f} |")
+        lines.append(f"| {name} | {size / MB:.1f} | {compiled / MB:.1f} |")
     return "\n".join(lines)
 
 

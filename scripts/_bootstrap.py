@@ -25,8 +25,10 @@ NO_PIP = """\
 GoClaw's set-up needs pip or the venv module, and this Python has neither:
     {python}
 On Debian and Ubuntu this helps:  apt-get install python3-venv"""
-FIRST_USED = "import goclaw.cli.frame, goclaw.cli.offline, goclaw.cli.serving, goclaw.tui.app"
-"""Imports what the daemon, the command line and the terminal client begin with."""
+FIRST_USED = (
+    "import goclaw.cli.frame, goclaw.cli.offline, goclaw.cli.serving, goclaw.tui.app, goclaw.channels.telegram.channel"
+)
+"""Imports what the daemon, its Telegram, the command line and the terminal client begin with."""
 
 
 class SetUpError(Exception):

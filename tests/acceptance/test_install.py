@@ -198,7 +198,7 @@ async def test_it_is_installed_from_a_checkout_and_works(
         run([uv, "tool", "install", "--quiet", "--python", python, source], tmp_path, **places, **index)
     else:
         # The folder of uvx's own tools is not that of pipx.
-        pipx = [uv, "tool", "run", "--quiet", "--python", python, "pipx"]
+        pipx: list[str | Path] = [uv, "tool", "run", "--quiet", "--python", python, "pipx"]
         run([*pipx, "install", "--python", python, source], tmp_path, **places, **index)
     await it_works(tmp_path / "bin" / "goclaw", tmp_path)
 
