@@ -1,4 +1,4 @@
-FROM python:3.11-slim-bookworm AS build
+FROM python:3.11.15-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore UV_NO_CACHE=1 UV_PYTHON_DOWNLOADS=never
 WORKDIR /src
 COPY requirements-uv.lock ./
@@ -11,7 +11,7 @@ COPY goclaw ./goclaw
 # --offline: uv builds with its own copy of the build backend, so that nothing unpinned can come in here.
 RUN uv pip install --python /app --compile-bytecode --no-deps --offline .
 
-FROM python:3.11-slim-bookworm
+FROM python:3.11.15-slim-bookworm
 RUN groupadd --gid 10001 goclaw \
     && useradd --uid 10001 --gid goclaw --home-dir /data --no-create-home --shell /usr/sbin/nologin goclaw \
     && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state

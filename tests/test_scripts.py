@@ -72,7 +72,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("script", ["run", "test", "lock"])
+@pytest.mark.parametrize("script", ["run", "test", "lock", "release", "pin-images"])
 def test_a_python_that_is_too_old_is_refused_with_the_remedy(checkout: Path, programs: Path, script: str) -> None:
     add(programs / "python3", 'case "$2" in *platform*) echo 3.9.2;; *) exit 1;; esac')
     done = start([checkout / "scripts" / script], programs, checkout)
@@ -145,24 +145,46 @@ def test_an_environment_is_made_once_and_again_only_when_its_lock_changes(
     log = checkout / "calls"
     add(programs / "uv", UV_STAND_IN.format(log=log))
 
-    def set_up() -> list[str]:
+    def set_up(**more: str) -> list[str]:
         log.write_text("")
-        done = start([sys.executable, checkout / "scripts" / "_bootstrap.py", "run"], programs, checkout, **bare_python)
+        command: list[str | Path] = [sys.executable, checkout / "scripts" / "_bootstrap.py", "run"]
+        done = start(command, programs, checkout, **bare_python, **more)
         assert done.returncode == 0, done.stderr
         return log.read_text().splitlines()
 
-    assert set_up() == ["venv --quiet", "pip sync --quiet --require-hashes", "pip install --quiet --no-deps"]
+    filled = [
+        "pip sync --quiet --require-hashes --python",
+        "pip install --quiet --no-deps --python",
+        "python -c import",
+    ]
+    assert set_up() == ["venv --quiet", *filled]
     assert set_up() == []
     with (checkout / "requirements.lock").open("a") as lock:
         lock.write("# changed\n")
-    assert set_up() == ["pip sync --quiet --require-hashes", "pip install --quiet --no-deps"]
+    assert set_up() == filled
+    # A Python that may not compile what it imports later finds everything compiled.
+    (checkout / ".venv" / ".stamp").unlink()
+    filled[0] = "pip sync --quiet --require-hashes --compile-bytecode"
+    assert set_up(PYTHONDONTWRITEBYTECODE="1") == filled[:-1]
+
+
+def test_what_is_compiled_at_the_set_up_can_be_imported() -> None:
+    """A module of the list that was renamed would leave the first start to compile everything, in silence."""
+    done = subprocess.run(
+        [sys.executable, "-c", load("_bootstrap").FIRST_USED], cwd=house.ROOT, timeout=60, check=False
+    )
+    assert done.returncode == 0
 
 
 UV_STAND_IN = """\
 case "$1 $2" in
-"venv --quiet") echo "$1 $2"; for last; do :; done; mkdir -p "$last/bin"; touch "$last/bin/python";;
-"pip sync") echo "$1 $2 $3 $4";;
-*) echo "$1 $2 $3 $4";;
+"venv --quiet")
+    echo "$1 $2"
+    for last; do :; done
+    mkdir -p "$last/bin"
+    printf '#!/bin/sh\necho "python $1 ${{2%%%% *}}" >> "{log}"\n' > "$last/bin/python"
+    chmod 755 "$last/bin/python";;
+*) echo "$1 $2 $3 $4 $5";;
 esac >> "{log}"
 """
 
@@ -217,10 +239,22 @@ def test_the_lock_follows_the_dependencies_and_uv_its_build_backend() -> None:
     assert backend.name == "uv_build" and pins("requirements-uv.lock")["uv"] in backend.specifier
 
 
+def test_the_extras_are_those_that_people_are_told_of_and_can_be_read() -> None:
+    """That they resolve is tried in the long lane (`tests/acceptance/test_install.py`)."""
+    project = tomllib.loads((house.ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    told = (house.ROOT / "docs" / "installation.md").read_text()
+    assert set(extras) == {"dev", *re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE)}
+    needs = {name: {Requirement(need).name for need in extra} for name, extra in extras.items()}
+    assert needs["plugins"] == {"uv"}
+    assert needs["postgres"] == {"procrastinate", "psycopg"}
+
+
 def test_no_default_dependency_brings_torch() -> None:
     assert not {"torch", "sentence-transformers"} & {*pins("requirements.lock"), *pins("requirements-providers.lock")}
 
 
 def test_the_scripts_are_executable() -> None:
-    for script in ("scripts/run", "scripts/test", "scripts/lock", ".ci/run"):
-        assert os.access(house.ROOT / script, os.X_OK), script
+    for script in ("run", "test", "bench", "lock", "release", "pin-images"):
+        assert os.access(house.ROOT / "scripts" / script, os.X_OK), script
+    assert os.access(house.ROOT / ".ci" / "run", os.X_OK)

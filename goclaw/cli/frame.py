@@ -95,8 +95,12 @@ def root(
     config: Annotated[Path | None, typer.Option(help="Configuration file, instead of GOCLAW_CONFIG.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a key.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of unexpected errors.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
 ) -> None:
     """A chat-bot gateway daemon. Alone: start it if it does not run, then talk to the agent in this terminal."""
+    if show_version:
+        version()
+        raise typer.Exit
     context.obj = Options(config, dict(_overrides(set_ or [])), debug)
     if context.invoked_subcommand is None:
         command = load_command(START)

@@ -1,7 +1,7 @@
 """An exact scan for the nearest vectors in memory, within a scope that is applied before the cut.
 
-The only module that needs numpy and numkong, 17 MB between them: import it when there are vectors, in a thread. All
-vectors are of one model. numkong computes products of signed bytes with the CPU's instructions for them; 100,000
+The only module that needs numpy and simsimd, 15 MB between them: import it when there are vectors, in a thread. All
+vectors are of one model. simsimd computes products of signed bytes with the CPU's instructions for them; 100,000
 vectors of 384 dimensions take 2 ms and 40 MB. Approximate indexes (graphs, cells) would save a few of those
 milliseconds, and cannot apply access rights before the cut.
 """
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from threading import Lock
 
-import numkong
 import numpy as np
+import simsimd
 from numpy.typing import NDArray
 
 from goclaw.memory.index.schema import Scope
@@ -138,7 +138,7 @@ class _Portion:
         first = self._first[:count]
         last = first + self._span[:count]
         lengths = self._lengths[:count]
-        products = np.asarray(numkong.cdist(query, self._rows[:count], "dot"))[0]
+        products = np.asarray(simsimd.cdist(query, self._rows[:count], "dot"))[0]
         # A vector of zeros is near to nothing, itself included.
         scale = lengths * np.float32(np.linalg.norm(query))
         similar = np.divide(products, scale, out=np.zeros(count), where=scale > 0)

@@ -29,7 +29,7 @@ from tests.fake_telegram.server import FakeTelegram
 pytestmark = [pytest.mark.slow]
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-GATEWAY = COMPOSE["services"]["gateway"]
+GATEWAY, OLLAMA = COMPOSE["services"]["gateway"], COMPOSE["services"]["ollama"]
 ANN = 5
 STATUS_MEGABYTES = 80
 """What a health check may take; it is 52."""
@@ -299,14 +299,30 @@ def test_the_daemon_has_the_time_that_it_needs_to_end() -> None:
 
 
 def test_the_gateway_finds_its_models_and_nobody_else_does() -> None:
-    ollama = COMPOSE["services"]["ollama"]
     assert GATEWAY["environment"]["OLLAMA_HOST"] == "http://ollama:11434"
-    assert "ollama" in GATEWAY["depends_on"]
-    assert "ports" not in ollama
-    (volume,) = ollama["volumes"]
+    assert "ports" not in OLLAMA
+    (volume,) = OLLAMA["volumes"]
     name, _, place = volume.partition(":")
     assert name in COMPOSE["volumes"]
-    assert ollama["environment"]["OLLAMA_MODELS"] == place
+    assert OLLAMA["environment"]["OLLAMA_MODELS"] == place
+
+
+def test_the_model_server_is_a_choice_and_is_waited_for_where_it_was_made() -> None:
+    """Without `required: false` an engine refuses to start the gateway alone."""
+    assert OLLAMA["profiles"] == ["ollama"] and "profiles" not in GATEWAY
+    assert GATEWAY["depends_on"] == {"ollama": {"condition": "service_healthy", "required": False}}
+    assert OLLAMA["healthcheck"]["test"][:2] == ["CMD", "ollama"]
+
+
+@pytest.mark.promise("P-container")
+async def test_the_first_commands_of_the_compose_file_make_an_admin(image: Stage, tmp_path: Path) -> None:
+    header = (ROOT / "docker-compose.yml").read_text().partition("\nname:")[0]
+    (command,) = re.findall(r"docker compose exec gateway (goclaw users .*)", header)
+    async with container(image, tmp_path) as gateway:
+        added = await gateway.run(*command.replace("<your numeric id>", str(ANN)).split())
+        assert added.code == 0, added.err
+        entry = json.loads((gateway.data / "state" / "users.json").read_text())["users"][f"telegram:{ANN}"]
+        assert entry["roles"] == ["admin"]
 
 
 def memory_of(process: asyncio.subprocess.Process) -> int:

@@ -66,7 +66,7 @@ def test_the_line_in_the_table_begins_the_help_of_the_command(name: str) -> None
 
 
 def test_version_prints_the_version(goclaw: Run) -> None:
-    assert goclaw("version").stdout == f"goclaw {__version__}\n"
+    assert goclaw("version").stdout == goclaw("--version").stdout == f"goclaw {__version__}\n"
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,19 @@ async def test_what_a_page_says_to_type_works(blocks: list[Block], tmp_path: Pat
         await reader.leave()
 
 
+@pytest.mark.slow
+async def test_the_script_of_the_readme_runs_again(tmp_path: Path) -> None:
+    """A backup takes the place of no file: the name in the script must be a new one."""
+    (readme,) = (page for page in pages() if page.name == "README.md")
+    (script,) = (block for block in readme.blocks() if block.language == "sh" and "goclaw backup" in block.text)
+    reader = Reader(tmp_path)
+    try:
+        await reader.follow(script)
+        await reader.follow(script)
+    finally:
+        await reader.leave()
+
+
 async def test_a_command_that_does_not_work_is_found(tmp_path: Path) -> None:
     """The reader itself."""
     reader = Reader(tmp_path)
