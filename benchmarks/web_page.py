@@ -32,7 +32,8 @@ last => [...document.querySelectorAll('chat-message')].at(-1)?.querySelector(las
 """The page's own milliseconds since its navigation began, once the newest message is laid out."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run")
-SCRIPTS = re.compile(r"<script\b.*?</script>|<link[^>]*modulepreload[^>]*>", re.DOTALL)
+SCRIPTS = re.compile(r"<script\b.*?</script>|<link[^>]*\brel=\"(?:module)?preload\"[^>]*>", re.DOTALL)
+VERSION = re.compile(r"/web/v-\w+/")
 
 
 async def measure_web_page(options: Options) -> list[Figure]:
@@ -103,7 +104,7 @@ async def dom_of(browser: BrowserContext, url: str) -> str:
     await page.wait_for_function(READABLE, arg=LAST, polling="raf")
     html: str = await page.evaluate("document.documentElement.outerHTML")
     await page.close()
-    return f"<!doctype html>{SCRIPTS.sub('', html)}"
+    return f"<!doctype html>{VERSION.sub('/web/', SCRIPTS.sub('', html))}"
 
 
 @asynccontextmanager

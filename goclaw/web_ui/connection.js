@@ -7,6 +7,7 @@
 const RETRY = [500, 1000, 2000, 4000, 8000]; // ms between two tries to reach the daemon
 const REFUSED = 5000; // ms until a session that is not open is tried again: users.json may change
 const FIRST_ROWS = 40;
+const DRAWN = 50; // ms in which a page that has something to show draws it, before it connects
 const MISSED_ROWS = 400; // rows that are fetched after a break; who missed more begins anew with the last ones
 const ACK = 1000; // ms between two acknowledgements
 const QUIET = 25_000; // ms without a frame after which the daemon is asked whether it is there
@@ -64,16 +65,6 @@ function connect() {
   return new WebSocket(`${scheme}://${location.host}/web/ws`);
 }
 
-const SIGNED_IN = "signed in";
-// Where a browser was signed in, the first handshake goes on while the page asks who is here.
-let begun = localStorage.getItem(SIGNED_IN) ? connect() : null;
-
-/** Note whether this browser is signed in. */
-export function noteSignedIn(isSignedIn) {
-  if (isSignedIn) localStorage.setItem(SIGNED_IN, "1");
-  else localStorage.removeItem(SIGNED_IN);
-}
-
 /**
  * A session's connection. The watcher has: attached(frame, resumed), wentOn(frame), received(frame), lost(words),
  * refused(words), loggedOut(), taken(id, acceptance), failed(id, words).
@@ -100,13 +91,19 @@ export class Connection {
     this.tries = 0;
   }
 
-  /** Follow another session from now on. Messages that no daemon took stay with the session that they are for. */
-  enter(session) {
+  /**
+   * Follow another session from now on; `row` is the last one that is shown of it already. Messages that no daemon took
+   * stay with the session that they are for.
+   */
+  enter(session, row = 0) {
     this.leave();
     this.session = session;
     this.reset();
+    this.lastRow = row;
+    this.wasAttached = row > 0;
     this.waiting = new Map(JSON.parse(sessionStorage.getItem(`waiting ${session}`) ?? "[]"));
-    this.open();
+    if (row) this.retrying = setTimeout(() => this.again(), DRAWN);
+    else this.open();
   }
 
   leave() {
@@ -180,17 +177,14 @@ export class Connection {
   }
 
   open() {
-    const socket = (this.socket = begun?.readyState <= WebSocket.OPEN ? begun : connect());
-    begun = null;
+    const socket = (this.socket = connect());
     this.limit = this.wasAttached ? MISSED_ROWS : FIRST_ROWS;
     this.refusal = "";
     this.heard = performance.now();
-    const attach = () => {
+    socket.onopen = () => {
       const { session, lastRow: after, limit, client, epoch, seen } = this;
       socket.send(JSON.stringify({ type: "attach", session, after, limit, protocol: 1, client, epoch, seen }));
     };
-    if (socket.readyState === WebSocket.OPEN) attach();
-    else socket.onopen = attach;
     socket.onmessage = (message) => {
       if (socket !== this.socket) return; // of a session that was left
       this.heard = performance.now();
@@ -282,9 +276,8 @@ export class Connection {
 
 async function signedOut() {
   try {
-    await request("/web/me");
+    return !(await request("/web/me")).person;
   } catch (error) {
     return error.status === 401;
   }
-  return false;
 }

@@ -6,7 +6,7 @@ import { el, icon, loadStyles } from "./html.js";
 
 /** Show the page; `entered` gets who is here then. */
 export function showLogin(place, words, entered) {
-  loadStyles("/web/panels.css");
+  loadStyles("./panels.css");
   const abort = new AbortController();
   const done = (me) => {
     abort.abort();

@@ -80,7 +80,7 @@ class Logins:
         return await answered(self._wait(request))
 
     async def me(self, request: web.Request) -> web.StreamResponse:
-        """Answer `GET /web/me`."""
+        """Answer `GET /web/me`; nothing where the browser is not logged in."""
         return await answered(self._me(request))
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
@@ -143,8 +143,8 @@ class Logins:
     async def _me(self, request: web.Request) -> web.Response:
         secret = self._cookies.secret_in(request)
         if not secret:
-            # No failed try: every page begins so.
-            raise Problem(HTTPStatus.UNAUTHORIZED, "this browser is not logged in")
+            # No failed try, and no error in the browser's console: every page begins so.
+            return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
         return web.json_response(self._devices.me(await self._programs.admit(request), secret), headers=HEADERS)
 
     async def _logout(self, request: web.Request) -> web.Response:
