@@ -125,8 +125,8 @@ async def open_browser() -> AsyncIterator[BrowserContext]:
 async def open_copy(html: str) -> AsyncIterator[str]:
     """Serve a page as a file, with the style sheets and headers of the real one; yields its address.
 
-    By the same server, over the same loopback: what is compared is the page, not the ways to it. With its headers, since
-    one of them (`Cross-Origin-Opener-Policy`) makes a browser begin a process, which takes it about 50 ms.
+    By the same server, over the same loopback: what is compared is the page, not the ways to it. With its headers,
+    since one of them (`Cross-Origin-Opener-Policy`) makes a browser begin a process, which takes it about 50 ms.
     """
 
     async def index(_: web.Request) -> web.Response:

@@ -42,8 +42,9 @@ async function start() {
   here.remove(); // nothing of it stays in the page for the next person
   if (here.textContent && !link) return enter(JSON.parse(here.textContent)); // at once: there is nothing to wait for
   try {
-    const me = link ? await request("/web/login", { method: "POST", json: { link: decoded(link) } }) : await request("/web/me");
-    if (me.person) enter(me);
+    const me = here.textContent ? JSON.parse(here.textContent) : await request("/web/me");
+    if (link) await logInBy(decoded(link), me);
+    else if (me.person) enter(me);
     else await logIn();
   } catch (error) {
     await logIn(error.status === 401 && !link ? "" : error.message);
@@ -58,6 +59,12 @@ async function logIn(words = "") {
   byId("app").hidden = true;
   const { showLogin } = await import("./login.js");
   showLogin(byId("login"), words, enter);
+}
+
+/** A link that somebody else sent would let this browser write into their account: the person decides. */
+async function logInBy(link, me) {
+  const { showLink } = await import("./login.js");
+  await showLink(byId("login"), link, me, enter);
 }
 
 function enter(me) {

@@ -9,6 +9,8 @@ const REFUSED = 5000; // ms until a session that is not open is tried again: use
 const FIRST_ROWS = 40;
 const DRAWN = 50; // ms in which a page that has something to show draws it, before it connects
 const MISSED_ROWS = 400; // rows that are fetched after a break; who missed more begins anew with the last ones
+const SILENT = 2; // failed tries, after which a daemon that answers all else is said to be broken
+const BROKEN = "GoClaw answers, but opens no connection: `goclaw doctor` or its log say why. It is tried again";
 const ACK = 1000; // ms between two acknowledgements
 const QUIET = 25_000; // ms without a frame after which the daemon is asked whether it is there
 const PATIENCE = 8000; // ms for the answer: browsers see a dead line late, or never
@@ -89,6 +91,7 @@ export class Connection {
     this.seen = this.acked = 0;
     this.wasAttached = false;
     this.tries = 0;
+    this.why = ""; // there is no connection
   }
 
   /**
@@ -211,6 +214,7 @@ export class Connection {
   attach(frame) {
     this.connected = true;
     this.tries = 0;
+    this.why = "";
     if (frame.goes_on) this.watcher.wentOn(frame);
     else {
       const resumed = this.wasAttached && frame.history.length < this.limit && !frame.anew;
@@ -261,23 +265,27 @@ export class Connection {
     clearInterval(this.timer);
     const { refusal, session } = this;
     if (refusal) this.watcher.refused(refusal.replace(/^denied: /, ""));
-    else this.watcher.lost(words);
+    else this.watcher.lost(words || this.why);
     clearTimeout(this.retrying);
     const pause = refusal ? REFUSED : RETRY[Math.min(this.tries++, RETRY.length - 1)] * (0.75 + Math.random() / 2);
     this.retrying = setTimeout(() => this.again(), pause);
-    // A browser does not tell why a connection was refused; the device may be signed out.
-    if (await signedOut()) {
-      if (session !== this.session) return;
+    // A browser does not tell why a connection was refused.
+    const { isOut, why } = await askedWhy();
+    if (session !== this.session || this.connected) return;
+    if (isOut) {
       this.leave();
-      this.watcher.loggedOut();
+      return this.watcher.loggedOut();
     }
+    this.why = why ?? (this.tries > SILENT ? BROKEN : "");
+    if (this.why && !refusal) this.watcher.lost(this.why);
   }
 }
 
-async function signedOut() {
+/** Return whether this browser is signed out, or else what the daemon says is the matter. */
+async function askedWhy() {
   try {
-    return !(await request("/web/me")).person;
+    return { isOut: !(await request("/web/me")).person };
   } catch (error) {
-    return error.status === 401;
+    return { isOut: error.status === 401, why: error.status ? error.message : "" };
   }
 }

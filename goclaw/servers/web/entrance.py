@@ -1,7 +1,7 @@
 """The page itself: for a browser that is logged in with who it is and its last messages inside, as data.
 
-So the page has something to read before it has asked for anything. A browser that came by a link of another page shows no
-cookie here (`SameSite=Strict`), and asks `/web/me` as one does that is not logged in.
+So the page has something to read before it has asked for anything. A browser that came by a link of another page shows
+no cookie here (`SameSite=Strict`), and asks `/web/me` as one does that is not logged in.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

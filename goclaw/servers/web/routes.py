@@ -39,6 +39,7 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
         ("GET", "/", Entrance(ports, ports.cookies, programs, live.newest).index),
         ("POST", f"{PREFIX}login", logins.login),
         ("POST", f"{PREFIX}login/code", logins.code),
+        ("POST", f"{PREFIX}login/link", logins.link),
         ("POST", f"{PREFIX}login/wait", logins.wait),
         ("GET", f"{PREFIX}me", logins.me),
         ("POST", f"{PREFIX}logout", logins.logout),
@@ -48,7 +49,7 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
 
 
 class _Live:
-    """The WebSocket, and what a page shows before it. What renders Markdown takes megabytes: the first page loads it."""
+    """The WebSocket, and what a page shows before it. What renders takes megabytes: the first page loads it."""
 
     def __init__(self, ports: RoutePorts, programs: Programs, cookies: DeviceCookies) -> None:
         self._ports = ports
