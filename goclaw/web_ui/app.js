@@ -41,13 +41,16 @@ async function start() {
   const here = byId("here");
   here.remove(); // nothing of it stays in the page for the next person
   if (here.textContent && !link) return enter(JSON.parse(here.textContent)); // at once: there is nothing to wait for
+  let me;
   try {
-    const me = here.textContent ? JSON.parse(here.textContent) : await request("/web/me");
+    me = here.textContent ? JSON.parse(here.textContent) : await request("/web/me");
     if (link) await logInBy(decoded(link), me);
     else if (me.person) enter(me);
     else await logIn();
   } catch (error) {
-    await logIn(error.status === 401 && !link ? "" : error.message);
+    if (!me?.person) return logIn(error.status === 401 && !link ? "" : error.message);
+    enter(me);
+    conversation.note(error.message, "error");
   }
 }
 

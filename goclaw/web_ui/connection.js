@@ -9,7 +9,7 @@ const REFUSED = 5000; // ms until a session that is not open is tried again: use
 const FIRST_ROWS = 40;
 const DRAWN = 50; // ms in which a page that has something to show draws it, before it connects
 const MISSED_ROWS = 400; // rows that are fetched after a break; who missed more begins anew with the last ones
-const SILENT = 2; // failed tries, after which a daemon that answers all else is said to be broken
+const SILENT = 1; // failed tries after which a daemon that answers all else is said to be broken
 const BROKEN = "GoClaw answers, but opens no connection: `goclaw doctor` or its log say why. It is tried again";
 const ACK = 1000; // ms between two acknowledgements
 const QUIET = 25_000; // ms without a frame after which the daemon is asked whether it is there
@@ -91,6 +91,7 @@ export class Connection {
     this.seen = this.acked = 0;
     this.wasAttached = false;
     this.tries = 0;
+    this.unopened = 0; // failed tries while the daemon answered all else
     this.why = ""; // there is no connection
   }
 
@@ -213,7 +214,7 @@ export class Connection {
 
   attach(frame) {
     this.connected = true;
-    this.tries = 0;
+    this.tries = this.unopened = 0;
     this.why = "";
     if (frame.goes_on) this.watcher.wentOn(frame);
     else {
@@ -276,7 +277,8 @@ export class Connection {
       this.leave();
       return this.watcher.loggedOut();
     }
-    this.why = why ?? (this.tries > SILENT ? BROKEN : "");
+    this.unopened = why === undefined ? this.unopened + 1 : 0;
+    this.why = why ?? (this.unopened > SILENT ? BROKEN : "");
     if (this.why && !refusal) this.watcher.lost(this.why);
   }
 }
