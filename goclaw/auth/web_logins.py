@@ -220,6 +220,12 @@ class WebLogins:
         self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))
         return code
 
+    def look(self, code: str) -> LetIn | None:
+        """Return whom a link would let in, which it still does then; None: it is unknown, used or too old."""
+        self._forget()
+        found = self._links.get(digest_of(code))
+        return found[0] if found else None
+
     def follow(self, code: str) -> LetIn | None:
         """Return whom a link lets in, and use it up; None: it is unknown, used or too old."""
         self._forget()

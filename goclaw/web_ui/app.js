@@ -1,7 +1,7 @@
 // The page: who is here, which place is shown (#/, #/s/SESSION, #/memory …), and the wiring of the chat.
 
 import { Composer } from "./composer.js";
-import { api, Connection, encode, noteSignedIn, request, turnOf, use } from "./connection.js";
+import { api, Connection, encode, request, turnOf, use } from "./connection.js";
 import { Conversation } from "./conversation.js";
 import { byId, duration, el, loadStyles, when } from "./html.js";
 import { View } from "./view.js";
@@ -38,17 +38,24 @@ async function start() {
   setTheme(localStorage.getItem("theme") ?? "");
   const link = /^#link=(.+)$/.exec(location.hash)?.[1];
   if (link) history.replaceState(null, "", "/"); // it works once, and need not stay in the history
+  const here = byId("here");
+  here.remove(); // nothing of it stays in the page for the next person
+  if (here.textContent && !link) return enter(JSON.parse(here.textContent)); // at once: there is nothing to wait for
+  let me;
   try {
-    const me = link ? await request("/web/login", { method: "POST", json: { link: decoded(link) } }) : await request("/web/me");
-    enter(me);
+    me = here.textContent ? JSON.parse(here.textContent) : await request("/web/me");
+    if (link) await logInBy(decoded(link), me);
+    else if (me.person) enter(me);
+    else await logIn();
   } catch (error) {
-    await logIn(error.status === 401 && !link ? "" : error.message);
+    if (!me?.person) return logIn(error.status === 401 && !link ? "" : error.message);
+    enter(me);
+    conversation.note(error.message, "error");
   }
 }
 
 async function logIn(words = "") {
   connection.leave();
-  noteSignedIn(false);
   page.me = null;
   conversation.enter("", ""); // nothing of it stays in the page for the next person
   byId("panel").replaceChildren();
@@ -57,9 +64,14 @@ async function logIn(words = "") {
   showLogin(byId("login"), words, enter);
 }
 
+/** A link that somebody else sent would let this browser write into their account: the person decides. */
+async function logInBy(link, me) {
+  const { showLink } = await import("./login.js");
+  await showLink(byId("login"), link, me, enter);
+}
+
 function enter(me) {
   page.me = me;
-  noteSignedIn(true);
   page.session = "";
   connection.person = me.person;
   // Drafts and messages that wait belong to the person who wrote them.
@@ -112,7 +124,7 @@ const hashOf = (session) => (session === page.me.session ? "#/" : `#/s/${encode(
 async function showPanel(name) {
   const panel = byId("panel");
   panel.replaceChildren(el("p", { class: "muted" }, "Loading …"));
-  loadStyles("/web/panels.css");
+  loadStyles("./panels.css");
   try {
     const module = await import(`./${name}.js`);
     if (page.place !== name) return;
@@ -132,8 +144,11 @@ async function enterSession(session) {
   const isOwn = session === page.me.session;
   conversation.enter(session, page.me.person);
   composer.enter(session, { isReadOnly: session.includes("/agent:") });
-  connection.enter(session);
+  const { rows = [] } = isOwn ? page.me : {};
+  page.me.rows = []; // they are the newest once
+  connection.enter(session, rows.at(-1)?.row);
   for (const [id, { text, files }] of connection.waiting) conversation.say(id, text, files);
+  if (rows.length) conversation.begins(rows);
   showDoing();
   showTodos([]);
   if (isOwn || session.includes("/agent:")) return;

@@ -103,6 +103,7 @@ export class Composer {
   /** Be as tall as the text, up to a bound. */
   grow() {
     this.text.style.height = "auto";
+    if (!this.text.value) return; // one row: nothing to measure, which would lay out the page
     this.text.style.height = `${Math.min(this.text.scrollHeight, TALL)}px`;
   }
 

@@ -7,7 +7,10 @@
 const RETRY = [500, 1000, 2000, 4000, 8000]; // ms between two tries to reach the daemon
 const REFUSED = 5000; // ms until a session that is not open is tried again: users.json may change
 const FIRST_ROWS = 40;
+const DRAWN = 50; // ms in which a page that has something to show draws it, before it connects
 const MISSED_ROWS = 400; // rows that are fetched after a break; who missed more begins anew with the last ones
+const SILENT = 1; // failed tries after which a daemon that answers all else is said to be broken
+const BROKEN = "GoClaw answers, but opens no connection: `goclaw doctor` or its log say why. It is tried again";
 const ACK = 1000; // ms between two acknowledgements
 const QUIET = 25_000; // ms without a frame after which the daemon is asked whether it is there
 const PATIENCE = 8000; // ms for the answer: browsers see a dead line late, or never
@@ -64,16 +67,6 @@ function connect() {
   return new WebSocket(`${scheme}://${location.host}/web/ws`);
 }
 
-const SIGNED_IN = "signed in";
-// Where a browser was signed in, the first handshake goes on while the page asks who is here.
-let begun = localStorage.getItem(SIGNED_IN) ? connect() : null;
-
-/** Note whether this browser is signed in. */
-export function noteSignedIn(isSignedIn) {
-  if (isSignedIn) localStorage.setItem(SIGNED_IN, "1");
-  else localStorage.removeItem(SIGNED_IN);
-}
-
 /**
  * A session's connection. The watcher has: attached(frame, resumed), wentOn(frame), received(frame), lost(words),
  * refused(words), loggedOut(), taken(id, acceptance), failed(id, words).
@@ -98,15 +91,23 @@ export class Connection {
     this.seen = this.acked = 0;
     this.wasAttached = false;
     this.tries = 0;
+    this.unopened = 0; // failed tries while the daemon answered all else
+    this.why = ""; // there is no connection
   }
 
-  /** Follow another session from now on. Messages that no daemon took stay with the session that they are for. */
-  enter(session) {
+  /**
+   * Follow another session from now on; `row` is the last one that is shown of it already. Messages that no daemon took
+   * stay with the session that they are for.
+   */
+  enter(session, row = 0) {
     this.leave();
     this.session = session;
     this.reset();
+    this.lastRow = row;
+    this.wasAttached = row > 0;
     this.waiting = new Map(JSON.parse(sessionStorage.getItem(`waiting ${session}`) ?? "[]"));
-    this.open();
+    if (row) this.retrying = setTimeout(() => this.again(), DRAWN);
+    else this.open();
   }
 
   leave() {
@@ -180,17 +181,14 @@ export class Connection {
   }
 
   open() {
-    const socket = (this.socket = begun?.readyState <= WebSocket.OPEN ? begun : connect());
-    begun = null;
+    const socket = (this.socket = connect());
     this.limit = this.wasAttached ? MISSED_ROWS : FIRST_ROWS;
     this.refusal = "";
     this.heard = performance.now();
-    const attach = () => {
+    socket.onopen = () => {
       const { session, lastRow: after, limit, client, epoch, seen } = this;
       socket.send(JSON.stringify({ type: "attach", session, after, limit, protocol: 1, client, epoch, seen }));
     };
-    if (socket.readyState === WebSocket.OPEN) attach();
-    else socket.onopen = attach;
     socket.onmessage = (message) => {
       if (socket !== this.socket) return; // of a session that was left
       this.heard = performance.now();
@@ -216,7 +214,8 @@ export class Connection {
 
   attach(frame) {
     this.connected = true;
-    this.tries = 0;
+    this.tries = this.unopened = 0;
+    this.why = "";
     if (frame.goes_on) this.watcher.wentOn(frame);
     else {
       const resumed = this.wasAttached && frame.history.length < this.limit && !frame.anew;
@@ -267,24 +266,28 @@ export class Connection {
     clearInterval(this.timer);
     const { refusal, session } = this;
     if (refusal) this.watcher.refused(refusal.replace(/^denied: /, ""));
-    else this.watcher.lost(words);
+    else this.watcher.lost(words || this.why);
     clearTimeout(this.retrying);
     const pause = refusal ? REFUSED : RETRY[Math.min(this.tries++, RETRY.length - 1)] * (0.75 + Math.random() / 2);
     this.retrying = setTimeout(() => this.again(), pause);
-    // A browser does not tell why a connection was refused; the device may be signed out.
-    if (await signedOut()) {
-      if (session !== this.session) return;
+    // A browser does not tell why a connection was refused.
+    const { isOut, why } = await askedWhy();
+    if (session !== this.session || this.connected) return;
+    if (isOut) {
       this.leave();
-      this.watcher.loggedOut();
+      return this.watcher.loggedOut();
     }
+    this.unopened = why === undefined ? this.unopened + 1 : 0;
+    this.why = why ?? (this.unopened > SILENT ? BROKEN : "");
+    if (this.why && !refusal) this.watcher.lost(this.why);
   }
 }
 
-async function signedOut() {
+/** Return whether this browser is signed out, or else what the daemon says is the matter. */
+async function askedWhy() {
   try {
-    await request("/web/me");
+    return { isOut: !(await request("/web/me")).person };
   } catch (error) {
-    return error.status === 401;
+    return { isOut: error.status === 401, why: error.status ? error.message : "" };
   }
-  return false;
 }

@@ -44,12 +44,8 @@ export class Conversation {
 
   attached(frame, resumed) {
     this.stream.drop();
-    if (!resumed) {
-      this.clear();
-      this.view.hasOlder = frame.history.length > 0 && frame.history[0].row > 1;
-      this.firstRow = frame.history[0]?.row ?? 1;
-    }
-    for (const row of frame.history) this.add(this.row(row));
+    if (resumed) this.addRows(frame.history);
+    else this.begins(frame.history);
     const { now } = frame;
     this.syncQuestions(now.questions);
     if (now.thinking) this.stream.think(now.thinking);
@@ -59,6 +55,20 @@ export class Conversation {
     this.showEmpty(frame.greeting);
     this.changed({ turn: now.turn, since: now.since, todos: now.todos });
     if (!resumed) this.view.toEnd();
+  }
+
+  /** Show the newest rows, and nothing else; older ones are fetched when they are looked at. */
+  begins(rows) {
+    this.clear();
+    this.view.hasOlder = rows.length > 0 && rows[0].row > 1;
+    this.firstRow = rows[0]?.row ?? 1;
+    this.addRows(rows);
+    this.view.toEnd();
+  }
+
+  /** All at once: the page is laid out once. */
+  addRows(rows) {
+    this.add(rows.flatMap((row) => this.row(row)));
   }
 
   /** The connection is back, and what was missed follows. */

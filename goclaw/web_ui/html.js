@@ -75,9 +75,10 @@ export function icon(name) {
 /** Return the element of index.html with this id. */
 export const byId = (id) => document.getElementById(id);
 
-/** Load a stylesheet, once. */
-export function loadStyles(path) {
-  if (!document.querySelector(`link[href="${path}"]`)) document.head.append(el("link", { rel: "stylesheet", href: path }));
+/** Load a stylesheet of this folder, once. */
+export function loadStyles(name) {
+  const { href } = new URL(name, import.meta.url); // the folder has the version of all files
+  if (!document.querySelector(`link[href="${href}"]`)) document.head.append(el("link", { rel: "stylesheet", href }));
 }
 
 /** Say something to screen readers. */
@@ -109,13 +110,19 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 60)} min ${String(Math.floor(seconds) % 60).padStart(2, "0")} s`;
 }
 
+// Made once: each of them loads the rules of a language.
+const CLOCK = { hour: "2-digit", minute: "2-digit" };
+const formats = {};
+const format = (name, options) => (formats[name] ??= new Intl.DateTimeFormat([], options));
+const clock = (date) => format("clock", CLOCK).format(date);
+const day = (date) => format("day", { day: "numeric", month: "short", ...CLOCK }).format(date);
+const year = (date) => format("year", { year: "numeric", day: "numeric", month: "short", ...CLOCK }).format(date);
+const whole = (date) => format("whole", { dateStyle: "short", timeStyle: "medium" }).format(date);
 const isToday = (date) => date.toDateString() === new Date().toDateString();
 
 /** Return a `time` element: the clock of today, the date of earlier days. `at` is in epoch seconds. */
 export function when(at) {
   const date = new Date(at * 1000);
-  const clock = { hour: "2-digit", minute: "2-digit" };
-  const day = { day: "numeric", month: "short", ...(date.getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" }) };
-  const shown = isToday(date) ? date.toLocaleTimeString([], clock) : date.toLocaleString([], { ...day, ...clock });
-  return el("time", { datetime: date.toISOString(), title: date.toLocaleString() }, shown);
+  const shown = isToday(date) ? clock(date) : date.getFullYear() === new Date().getFullYear() ? day(date) : year(date);
+  return el("time", { datetime: date.toISOString(), title: whole(date) }, shown);
 }

@@ -1,12 +1,11 @@
-// Signing in: with a code that is let in from Telegram or the terminal, or with an access token. (The third way, a link
-// of `goclaw web`, needs no page: app.js.)
+// Signing in: with a code that is let in from Telegram or the terminal, with an access token, or by a link of `goclaw web`.
 
 import { request } from "./connection.js";
 import { el, icon, loadStyles } from "./html.js";
 
 /** Show the page; `entered` gets who is here then. */
 export function showLogin(place, words, entered) {
-  loadStyles("/web/panels.css");
+  loadStyles("./panels.css");
   const abort = new AbortController();
   const done = (me) => {
     abort.abort();
@@ -33,6 +32,38 @@ export function showLogin(place, words, entered) {
   );
   place.hidden = false;
   document.title = "Sign in · GoClaw";
+}
+
+/** Show as whom a link signs in, beside who is here now (`me`), and ask. */
+export async function showLink(place, link, me, entered) {
+  loadStyles("./panels.css");
+  const { person, name, owner } = await request("/web/login/link", { method: "POST", json: { link } });
+  if (person === me.person) return entered(me); // a link to where this browser is already
+  const said = el("p", { class: "error", role: "alert", hidden: true });
+  const who = el("bdi", {}, name ? `${name} (${person})` : person);
+  const button = el("button", { class: "strong", type: "button", onclick: () => signIn() }, "Sign in as ", who);
+  const stay = me.person && el("button", { type: "button", onclick: () => leave() }, "Stay signed in as ", el("bdi", {}, me.name || me.person));
+  const words = me.person ? "This browser is signed in already; what is open here would be closed." : "A link of GoClaw opened this page.";
+  const warning = `${words} Sign in only by a link that you asked for: what you write then is ${owner ? "the owner's" : "that person's"}.`;
+  place.replaceChildren(el("div", { class: "login" }, icon("claw"), el("h1", {}, "GoClaw"), el("p", {}, warning), said, button, stay || null));
+  place.hidden = false;
+  document.title = "Sign in · GoClaw";
+  button.focus();
+
+  function leave(as = me) {
+    place.replaceChildren();
+    entered(as);
+  }
+
+  async function signIn() {
+    button.disabled = true;
+    try {
+      leave(await request("/web/login", { method: "POST", json: { link } }));
+    } catch (error) {
+      said.hidden = false;
+      said.textContent = error.message;
+    }
+  }
 }
 
 function byCode(done, say, signal) {

@@ -26,7 +26,8 @@ export class View {
     this.newest = byId("newest");
     this.newest.addEventListener("click", () => this.toEnd());
     this.scroller.addEventListener("scroll", () => this.scrolled(), { passive: true });
-    // Pictures that arrive, answers that grow, and the keyboard of a phone move the end.
+    // What is added, pictures that arrive, answers that grow, and the keyboard of a phone move the end. It is followed
+    // when all of that is laid out: to look where it is after each change would lay out the page each time.
     const resized = new ResizeObserver(() => this.follows && this.stick());
     resized.observe(this.list);
     resized.observe(this.scroller);
@@ -54,7 +55,6 @@ export class View {
     } else if (place < this.to) {
       this.render(this.from, this.to);
     }
-    if (this.follows) this.stick();
     this.showNewest();
   }
 
@@ -74,7 +74,6 @@ export class View {
     if (place < this.to) this.to--;
     item.element?.remove();
     item.element = null;
-    if (this.follows) this.stick();
   }
 
   /** Let an item stand before another one. */

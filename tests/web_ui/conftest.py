@@ -2,10 +2,12 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.web_ui.daemon import WebDaemon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run")
@@ -25,3 +27,15 @@ def browser() -> Iterator[Browser]:
         started = driver.chromium.launch(executable_path=program, args=switches)
         yield started
         started.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show beside a failure what its daemon printed last: whether the loop, the disk or the browser was late."""
+    report = yield
+    daemon = getattr(item, "funcargs", {}).get("daemon")
+    if report.failed and isinstance(daemon, WebDaemon):
+        report.sections.append(("the daemon", daemon.output[-4_000:]))
+    return report

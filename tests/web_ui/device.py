@@ -46,6 +46,12 @@ class Device:
         self.open()
         self.expect_ready()
 
+    def sign_in_broken(self, token: str) -> None:
+        """Sign in where no connection is opened then."""
+        assert self.context.request.post(f"{self.daemon.url}/web/login", data={"token": token}).ok
+        self.open()
+        expect(self.box).to_be_visible()
+
     def sign_in_by_hand(self, token: str) -> None:
         """The same, as a person does it."""
         self.open()

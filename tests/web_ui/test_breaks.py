@@ -56,6 +56,16 @@ def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, d
             assert texts(each, "user") == ["Count", "Later"]
 
 
+def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browser: Browser, daemon: WebDaemon) -> None:
+    with device(browser, daemon) as here:
+        broken = "() => { window.kept = WebSocket; window.WebSocket = function (to) { return new kept(to + 'x'); }; }"
+        here.context.add_init_script(f"({broken})()")
+        here.sign_in_broken(daemon.token(ANN))
+        expect(here.page.locator("#state")).to_contain_text("opens no connection", timeout=20_000)
+        here.page.evaluate("() => { window.WebSocket = window.kept; }")
+        expect(here.page.locator("#state")).to_have_text("", timeout=20_000)
+
+
 def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here, device(browser, daemon) as other:
         token = daemon.token(ANN)

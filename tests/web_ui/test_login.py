@@ -51,11 +51,28 @@ def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
     place = link.partition("/#")[2]
     with device(browser, daemon) as here:
         here.open(f"#{place}")
+        here.button("Sign in as Ann (tui:ann)").click()
         here.expect_ready()
         assert "link" not in here.page.url
     with device(browser, daemon) as elsewhere:
         elsewhere.open(f"#{place}")
         expect(elsewhere.page.get_by_role("alert")).to_contain_text("link is over")
+
+
+@pytest.mark.promise("P-web-login")
+def test_a_link_that_another_person_sent_takes_no_browser_over(browser: Browser, daemon: WebDaemon) -> None:
+    link = next(word for word in daemon.run("web", "--no-open", "--user", ANN).split() if "#link=" in word)
+    with device(browser, daemon) as here:
+        here.sign_in(daemon.token(BOB))
+        here.page.goto("about:blank")
+        here.open(f"#{link.partition('/#')[2]}")
+        expect(here.button("Sign in as Ann (tui:ann)")).to_be_visible()
+        expect(here.page.locator("#app")).to_be_hidden()
+        here.button("Stay signed in as Bob").click()
+        here.expect_ready()
+        expect(here.page.locator("#person")).to_have_text("Bob")
+        here.page.reload()
+        expect(here.page.locator("#person")).to_have_text("Bob")
 
 
 @pytest.mark.promise("P-web-login")
@@ -105,6 +122,18 @@ def test_no_page_may_frame_this_one(browser: Browser, daemon: WebDaemon) -> None
         expect(here.page.locator("iframe")).to_have_count(1)
         framed = here.page.frames[-1]
         assert framed.locator("#app").count() == 0, "the page was shown in a frame of another one"
+
+
+@pytest.mark.promise("P-web-cookie")
+def test_the_page_of_a_browser_that_nobody_signed_in_has_no_error_in_its_console(
+    browser: Browser, daemon: WebDaemon
+) -> None:
+    with device(browser, daemon) as here:
+        said: list[str] = []
+        here.page.on("console", lambda message: said.append(message.text))
+        here.open()
+        expect(here.button("Show me a code")).to_be_visible()
+        assert said == []
 
 
 def test_another_users_session_is_not_there(browser: Browser, daemon: WebDaemon) -> None:

@@ -4,23 +4,26 @@ A page shows its cookie in the handshake, and its own origin: a cookie alone is 
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
+from typing import Any
 
+import orjson
 from aiohttp import hdrs, web
 
 from goclaw.auth.access import own_session
 from goclaw.auth.audit import AuditEntry
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor
+from goclaw.core.events import Actor, MessageStored
 from goclaw.core.records import record
 from goclaw.core.supervise import background
+from goclaw.core.wire import SERVER_FRAME, Older
 from goclaw.servers.admission import NotAdmitted
 from goclaw.servers.connections import network_of
 from goclaw.servers.http import ENDING
 from goclaw.servers.serving import Peer, Serving, ServingGateway
 from goclaw.servers.terminals import ConnectionPlaces, TerminalLimits
-from goclaw.servers.web.presenting import PageFrames
+from goclaw.servers.web.presenting import HtmlCache, PageFrames
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,12 @@ PERSONS = TerminalLimits(per_token=16, per_address=1_000, in_all=1_000)
 """Connections of one person, who may have many devices: a quarter of all."""
 MAX_ROWS = 1_000
 """Rows in one frame: with their HTML they are many times as large as for a terminal. The page asks for 400 at most."""
+
+
+FIRST_ROWS = 40
+"""Rows that stand in the page itself, as many as it asks for otherwise (`connection.js`)."""
+FIRST_CHARACTERS = 100_000
+"""Characters of them: more would keep the browser from the page."""
 
 
 @record
@@ -56,13 +65,25 @@ class LivePages:
     ) -> None:
         """`admit`: returns the visitor by the request's cookie, or raises NotAdmitted; `is_own_origin`: whether the
         request has an `Origin`, and that is the address under which the page was loaded."""
-        self._serving = Serving(gateway, clock, greeting, lambda missed: PageFrames(missed).text)
+        self._gateway = gateway
+        self._known = HtmlCache()
+        self._serving = Serving(gateway, clock, greeting, lambda missed: PageFrames(missed, self._known).text)
         self._audit = audit
         self._admit = admit
         self._is_own_origin = is_own_origin
         self._places = ConnectionPlaces(bounds or TerminalLimits())
         self._persons = ConnectionPlaces(PERSONS)
         self._ended = False
+
+    async def newest(self, actor: Actor) -> list[dict[str, Any]]:
+        """Return the last rows of an actor's own session, as frames have them: a screen or two, of a bounded size.
+
+        Raises:
+            AccessDenied: the actor may not read there.
+        """
+        session = self._gateway.session_for(actor, own_session(actor.key))
+        rows = await self._gateway.history(session, 0, FIRST_ROWS)
+        return await PageFrames((), self._known).rows(rows[_first_of(rows) :])
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
         """Serve a page's connection, from its handshake to its last frame."""
@@ -103,3 +124,13 @@ class LivePages:
     async def _end_with_daemon(self, request: web.Request) -> None:
         await request.app[ENDING].wait()
         await self.end()
+
+
+def _first_of(rows: Sequence[MessageStored]) -> int:
+    """Return the place of the first of the last rows that are together as long as stands in a page at most."""
+    size = 0
+    for place in range(len(rows) - 1, -1, -1):
+        size += len(orjson.dumps(SERVER_FRAME.to_data(Older(0, [rows[place]]))))
+        if size > FIRST_CHARACTERS:
+            return place + 1
+    return 0

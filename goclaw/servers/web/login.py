@@ -42,6 +42,12 @@ class LoginBody(_Body):
     link: Secret | None = None
 
 
+class LinkBody(_Body):
+    """The code of a link."""
+
+    link: Secret
+
+
 class CodeBody(_Body):
     """No fields."""
 
@@ -71,6 +77,10 @@ class Logins:
         """Answer `POST /web/login`: with a token or a link."""
         return await answered(self._login(request))
 
+    async def link(self, request: web.Request) -> web.StreamResponse:
+        """Answer `POST /web/login/link`: as whom a link logs in, so that a person decides before it does."""
+        return await answered(self._link(request))
+
     async def code(self, request: web.Request) -> web.StreamResponse:
         """Answer `POST /web/login/code`: a code for people, and a secret to wait with."""
         return await answered(self._code(request))
@@ -80,7 +90,7 @@ class Logins:
         return await answered(self._wait(request))
 
     async def me(self, request: web.Request) -> web.StreamResponse:
-        """Answer `GET /web/me`."""
+        """Answer `GET /web/me`; nothing where the browser is not logged in."""
         return await answered(self._me(request))
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
@@ -105,6 +115,15 @@ class Logins:
         return self._devices.answer(
             request, await self._devices.make(request, LetIn(token.user, False, f"token {name}"), token)
         )
+
+    async def _link(self, request: web.Request) -> web.Response:
+        body = await self._body_of(request, LinkBody)
+        let_in = self._logins.look(body.link)
+        if let_in is None:
+            raise self._ports.admission.refuse(network_of(request.remote or ""), LINK_OVER)
+        user = self._ports.users.get(let_in.user)
+        shown = {"person": let_in.user, "name": (user and user.name) or "", "owner": let_in.owner}
+        return web.json_response(shown, headers=HEADERS)
 
     async def _code(self, request: web.Request) -> web.Response:
         await self._body_of(request, CodeBody)
@@ -143,8 +162,8 @@ class Logins:
     async def _me(self, request: web.Request) -> web.Response:
         secret = self._cookies.secret_in(request)
         if not secret:
-            # No failed try: every page begins so.
-            raise Problem(HTTPStatus.UNAUTHORIZED, "this browser is not logged in")
+            # No failed try, and no error in the browser's console: every page begins so.
+            return web.Response(status=HTTPStatus.NO_CONTENT, headers=HEADERS)
         return web.json_response(self._devices.me(await self._programs.admit(request), secret), headers=HEADERS)
 
     async def _logout(self, request: web.Request) -> web.Response:

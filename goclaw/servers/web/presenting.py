@@ -7,6 +7,7 @@ where the beginning of a text is unknown here; its `text` is whole.
 """
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from goclaw.core.replay_buffer import Numbered
 from goclaw.core.wire import SERVER_FRAME, Accepted, Attached, Happened, Older, ServerFrame
 from goclaw.servers.web.rendering import GrowingHtml, aside, rendered
 
+MAX_KEPT = 500_000
+"""Characters of HTML that are kept: some hundred messages."""
 IN_LOOP = 200
 """Characters that are rendered in the event loop: hostile ones take some milliseconds."""
 _ENDS_TEXT = (MessageStored, StreamRestarted, TurnStarted, TurnFinished)
@@ -29,12 +32,44 @@ _HIDDEN = ("native", "told")
 T = TypeVar("T")
 
 
+class HtmlCache:
+    """The HTML of the messages that were shown last: the next page that opens need not wait for it."""
+
+    def __init__(self, bound: int = MAX_KEPT) -> None:
+        """`bound`: characters of all HTML that is kept."""
+        self._bound = bound
+        self._kept: dict[bytes, str] = {}
+        """By the hash of the text; what was used last is the last."""
+        self._size = 0
+
+    def find(self, text: str) -> str | None:
+        """Return the HTML of a text; None: it is not known."""
+        key = _key(text)
+        html = self._kept.pop(key, None)
+        if html is not None:
+            self._kept[key] = html
+        return html
+
+    def keep(self, text: str, html: str) -> None:
+        """Keep the HTML of a text, in place of what was not used for the longest time."""
+        key = _key(text)
+        self._size += len(html) - len(self._kept.pop(key, ""))
+        self._kept[key] = html
+        while self._size > self._bound:
+            self._size -= len(self._kept.pop(next(iter(self._kept))))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
 class PageFrames:
     """What one page is sent."""
 
-    def __init__(self, missed: Sequence[Numbered]) -> None:
-        """`missed`: the events that the page will get first."""
+    def __init__(self, missed: Sequence[Numbered], known: HtmlCache) -> None:
+        """`missed`: the events that the page will get first; `known`: the HTML that other pages got."""
         self._missed = missed
+        self._known = known
         self._growing: GrowingHtml | None = GrowingHtml()
         """The answer that is streamed; None: its beginning is unknown."""
         self._turn = asyncio.Lock()
@@ -57,6 +92,12 @@ class PageFrames:
             case _:
                 pass
         return orjson.dumps(data).decode()
+
+    async def rows(self, rows: Sequence[MessageStored]) -> list[dict[str, Any]]:
+        """Return rows as they are sent in a frame."""
+        data: list[dict[str, Any]] = SERVER_FRAME.to_data(Older(0, list(rows)))["rows"]
+        await self._put_messages(data)
+        return data
 
     async def _put_attached(self, frame: Attached, data: dict[str, Any]) -> None:
         await self._put_messages(data["history"])
@@ -95,9 +136,16 @@ class PageFrames:
         for row in rows:
             row["message"] = {name: value for name, value in row["message"].items() if name not in _HIDDEN}
         texts = [_shown_text(row["message"]) for row in rows]
-        size = sum(map(len, texts))
-        for row, text in zip(rows, texts, strict=True):
-            row["html"] = await self._made(size, partial(rendered, text)) if text else ""
+        found = [self._known.find(text) if text else "" for text in texts]
+        size = sum(len(text) for text, html in zip(texts, found, strict=True) if html is None)
+        for row, text, html in zip(rows, texts, found, strict=True):
+            row["html"] = html if html is not None else await self._new(text, size)
+
+    async def _new(self, text: str, size: int) -> str:
+        """Return the HTML of a text that is not known, one of several with `size` characters."""
+        html = await self._made(size, partial(rendered, text))
+        self._known.keep(text, html)
+        return html
 
     async def _put_questions(self, questions: Sequence[dict[str, Any]]) -> None:
         for question in questions:

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from goclaw.channels.base import Handler, PathRule
 from goclaw.config.listening import WEB as PREFIX
+from goclaw.core.events import Actor
 from goclaw.core.plugins import load_large
 from goclaw.errors import ConfigError
 from goclaw.servers.api.problems import refused
@@ -16,6 +17,7 @@ from goclaw.servers.programs import ProgramLimits, Programs
 from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.web.assets import ASSETS
 from goclaw.servers.web.cookies import DeviceCookies
+from goclaw.servers.web.entrance import Entrance
 from goclaw.servers.web.login import MAX_BODY, Logins
 
 if TYPE_CHECKING:
@@ -31,21 +33,23 @@ def _routes(ports: RoutePorts) -> Sequence[tuple[str, str, Handler]]:
     programs = Programs(
         ports.admission, ports.access, ports.audit, ports.clock, LIMITS, "session.read", cookies=ports.cookies
     )
+    live = _Live(ports, programs, ports.cookies)
     logins = Logins(ports, ports.cookies, programs, ports.logins)
     return [
-        ("GET", "/", ASSETS.index),
+        ("GET", "/", Entrance(ports, ports.cookies, programs, live.newest).index),
         ("POST", f"{PREFIX}login", logins.login),
         ("POST", f"{PREFIX}login/code", logins.code),
+        ("POST", f"{PREFIX}login/link", logins.link),
         ("POST", f"{PREFIX}login/wait", logins.wait),
         ("GET", f"{PREFIX}me", logins.me),
         ("POST", f"{PREFIX}logout", logins.logout),
-        ("GET", f"{PREFIX}ws", _Live(ports, programs, ports.cookies).receive),
+        ("GET", f"{PREFIX}ws", live.receive),
         ("GET", f"{PREFIX}{{file:.+}}", ASSETS.file),
     ]
 
 
 class _Live:
-    """The WebSocket. What renders Markdown takes megabytes, and is loaded when the first page opens one."""
+    """The WebSocket, and what a page shows before it. What renders takes megabytes: the first page loads it."""
 
     def __init__(self, ports: RoutePorts, programs: Programs, cookies: DeviceCookies) -> None:
         self._ports = ports
@@ -56,10 +60,17 @@ class _Live:
 
     async def receive(self, request: web.Request) -> web.StreamResponse:
         """Serve a page's connection."""
+        return await (await self._loaded()).receive(request)
+
+    async def newest(self, actor: Actor) -> list[dict[str, Any]]:
+        """Return the last rows of an actor's own session."""
+        return await (await self._loaded()).newest(actor)
+
+    async def _loaded(self) -> "LivePages":
         async with self._loading:
             if self._pages is None:
                 self._pages = await self._load()
-        return await self._pages.receive(request)
+        return self._pages
 
     async def _load(self) -> "LivePages":
         await asyncio.to_thread(load_large, LIVE, type)

@@ -1,6 +1,7 @@
 """The files of the page: which are served, how they are locked down, and that browsers fetch each once."""
 
 import gzip
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,31 @@ async def test_every_file_of_the_page_is_locked_down_and_fetched_once(tmp_path: 
 
 
 @pytest.mark.promise("P-web-closed")
+async def test_the_index_names_files_by_their_content_which_a_browser_keeps(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, serving_pages(world, core) as pages:
+        browser = pages.browser()
+        index = (await browser.get("/")).said.decode()
+        named = re.findall(r'"(/web/[^"]+\.(?:js|css))"', index)
+        assert len(named) >= 7 and len({path.split("/")[2] for path in named}) == 1
+        for path in named:
+            heard = await browser.get(path)
+            assert heard.headers["Cache-Control"] == "public, max-age=31536000, immutable", path
+            assert heard.said == (FOLDER / path.split("/")[3]).read_bytes()
+            other = re.sub(r"v-\w+", "v-0123456789abcdef", path)
+            stale = await browser.get(other)
+            assert stale.said == heard.said and stale.headers["Cache-Control"] == "no-cache", "of an earlier daemon"
+        for path in ("/web/v-0123456789abcdef/", "/web/v-0/app.js", f"{named[0]}/x"):
+            assert (await browser.get(path)).status in (400, 404), path
+
+
+def test_another_content_has_another_version(tmp_path: Path) -> None:
+    (tmp_path / "app.js").write_text("1")
+    before = read_assets(tmp_path).version
+    (tmp_path / "app.js").write_text("2")
+    assert read_assets(tmp_path).version != before == re.sub("[^0-9a-f]", "", before)
+
+
 async def test_no_other_path_leads_to_a_file(tmp_path: Path) -> None:
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:

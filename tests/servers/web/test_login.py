@@ -30,7 +30,7 @@ async def test_a_token_lets_a_browser_in_as_its_user_and_nothing_more(tmp_path: 
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
         browser = pages.browser()
-        assert (await browser.get("/web/me")).status == 401
+        assert (await browser.get("/web/me")).status == 204
         me = await browser.login(token=pages.secret())
         assert (me["person"], me["name"], me["session"], me["admin"]) == (ANN.key, "Ann", ANN.key, False)
         assert (await browser.get("/web/me")).said == me
@@ -125,7 +125,7 @@ async def test_wrong_tokens_and_links_are_counted_and_a_right_one_comes_in_all_t
         assert int(tries[-1].headers["Retry-After"]) > 0 and tries[-1].problem
         assert (await pages.browser().post("/web/login", {"token": pages.secret()})).status == 200
         for _ in range(20):
-            assert (await pages.browser().get("/web/me")).status == 401, "opening the page is no failed try"
+            assert (await pages.browser().get("/web/me")).status == 204, "opening the page is no failed try"
         assert (await pages.browser().post("/web/login", {"link": "x"})).status == 429
         assert [entry.allowed for entry in pages.noted("client.attach")] == [False, False]
 
@@ -144,6 +144,21 @@ async def test_a_link_lets_in_once_and_within_a_minute(tmp_path: Path) -> None:
         links = [pages.logins.link(ANN.key, owner=False)] * 2
         both = await asyncio.gather(*(pages.browser().post("/web/login", {"link": each}) for each in links))
         assert sorted(heard.status for heard in both) == [200, 401]
+
+
+async def test_a_link_says_whose_it_is_before_it_lets_in_and_is_not_used_up_by_that(tmp_path: Path) -> None:
+    world = web_world(tmp_path)
+    async with world.running() as core, serving_pages(world, core) as pages:
+        link = pages.logins.link(ANN.key, owner=False)
+        browser = pages.browser()
+        for _ in range(2):
+            shown = await browser.post("/web/login/link", {"link": link})
+            assert shown.said == {"person": ANN.key, "name": "Ann", "owner": False}
+        assert not browser.cookies
+        assert (await browser.post("/web/login/link", {"link": link}, Sec_Fetch_Site="cross-site")).status == 403
+        await browser.login(link=link)
+        tries = [await browser.post("/web/login/link", {"link": link}) for _ in range(11)]
+        assert [heard.status for heard in tries] == [401] * 10 + [429]
 
 
 async def test_only_the_owner_s_link_makes_an_owner_and_the_entry_of_a_listed_key_counts(tmp_path: Path) -> None:
