@@ -102,7 +102,7 @@ async def test_what_has_no_price_is_not_counted_and_that_is_said(tmp_path: Path)
         with pytest.raises(
             LimitReached, match=r"\$0\.75, and \$0\.50 is allowed .*; 2 answers of unknown price not cou"
         ):
-            await core.sessions.costs.check_day(person, core.sessions.agents_for.main.rules)
+            await core.sessions.costs.check_day(person)
 
 
 async def test_for_whom_it_was_is_kept_for_two_days_only(tmp_path: Path) -> None:
