@@ -54,6 +54,16 @@ class Plans:
     kept: Mapping[str, Sequence[str]]
     """Roles that are defined otherwise than by the preset, and stay: the settings that differ."""
 
+    @property
+    def entries(self) -> Mapping[str, Mapping[str, Any]]:
+        """The entries for users.json, by key."""
+        return {plan.key: plan.entry for plan in self.people}
+
+    @property
+    def before(self) -> Mapping[str, User | None]:
+        """The entries until now, by key."""
+        return {plan.key: plan.before for plan in self.people}
+
 
 @record
 class Wanted:
@@ -96,22 +106,23 @@ def _differing(defined: RoleSettings, settings: Mapping[str, Any]) -> Sequence[s
     return [name for name in RoleSettings.model_fields if getattr(defined, name) != getattr(usual, name)]
 
 
-def table(loaded: Loaded, plans: Plans) -> Iterator[str]:
-    """Yield what each person will be able to do, line by line; of those who are listed, what changes."""
+async def table(loaded: Loaded, plans: Plans) -> Sequence[str]:
+    """Return what each person will be able to do, line by line; of those who are listed, what changes."""
     listed = [plan.before for plan in plans.people if plan.before]
     after = Case(plans.config, [plan.user for plan in plans.people])
-    now, then = rights_in(loaded, [Case(loaded.config, listed), after])
+    now, then = await rights_in(loaded, [Case(loaded.config, listed), after])
+    lines = []
     for plan in plans.people:
-        yield f"{plan.user.name or plan.key} ({plan.key}): {plan.preset.name}, {plan.preset.about}"
+        lines.append(f"{plan.user.name or plan.key} ({plan.key}): {plan.preset.name}, {plan.preset.about}")
         rows = dict(_rows(plans.config, plan.user, then[plan.key]))
         if plan.before is None:
-            yield from (line for name, text in rows.items() for line in _row(name, text))
+            lines += [line for name, text in rows.items() for line in _row(name, text)]
         else:
-            yield from _changes(dict(_rows(loaded.config, plan.before, now[plan.key])), rows)
+            lines += _changes(dict(_rows(loaded.config, plan.before, now[plan.key])), rows)
     place = shown_path(loaded.path or loaded.config.state_dir / CONFIG_FILE)
     for role, names in plans.kept.items():
-        yield f"roles.{role} of {place} stays as it is, and is not the preset's: {', '.join(names)}"
-    yield f"Written to: {shown_path(loaded.config.users_path)}{_role_words(plans, place)}"
+        lines.append(f"roles.{role} of {place} stays as it is, and is not the preset's: {', '.join(names)}")
+    return [*lines, f"Written to: {shown_path(loaded.config.users_path)}{_role_words(plans, place)}"]
 
 
 def _role_words(plans: Plans, place: str) -> str:
@@ -156,14 +167,10 @@ def write(loaded: Loaded, plans: Plans) -> list[str]:
     """
     config, file = loaded.config, loaded.path or loaded.config.state_dir / CONFIG_FILE
     with roles_written(file, plans.roles):
-        put_users(config.users_path, {plan.key: plan.entry for plan in plans.people}, _expected(plans))
+        put_users(config.users_path, plans.entries, plans.before)
     lines = [f"{shown_path(file)}: roles.{name}" for name in plans.roles]
     done = {True: "changed", False: "added"}
     return [*lines, *(f"{shown_path(config.users_path)}: {done[bool(p.before)]} {p.key}" for p in plans.people)]
-
-
-def _expected(plans: Plans) -> Mapping[str, User | None]:
-    return {plan.key: plan.before for plan in plans.people}
 
 
 @contextmanager

@@ -30,16 +30,14 @@ class Case:
 
 def rights_of(loaded: Loaded, users: Sequence[User]) -> Mapping[str, EffectiveRights]:
     """Return the rights of each person by key; what cannot be looked at is said on standard error."""
-    (found,) = rights_in(loaded, [Case(loaded.config, users)])
+    (found,) = asyncio.run(rights_in(loaded, [Case(loaded.config, users)]))
     return found
 
 
-def rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[str, EffectiveRights]]:
+async def rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[str, EffectiveRights]]:
     """Return the same for several cases, over the tools of the configuration as it is."""
-    return asyncio.run(_rights_in(loaded, cases)) if any(case.users for case in cases) else [{} for _ in cases]
-
-
-async def _rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[str, EffectiveRights]]:
+    if not any(case.users for case in cases):
+        return [{} for _ in cases]
     async with open_sources(loaded.config, RealClock(), parts_of(loaded.packaged)) as sources:
         await sources.ready()
         await sources.settled(SETTLED_SECONDS)

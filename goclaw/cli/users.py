@@ -1,5 +1,6 @@
 """`goclaw users`: the people in users.json, what they may really do, and adding them one by one or by preset."""
 
+import asyncio
 from typing import Annotated
 
 import typer
@@ -92,7 +93,7 @@ def add_person(
 
 def _add_by_preset(loaded: Loaded, wanted: Wanted, *, yes: bool, dry_run: bool) -> None:
     plans = planned(loaded.config, [wanted])
-    show("\n".join(table(loaded, plans)))
+    show("\n".join(asyncio.run(table(loaded, plans))))
     if dry_run:
         return
     if not (yes or agreed("Write this? [y/N] ")):

@@ -194,3 +194,30 @@ def test_a_running_daemon_has_to_be_restarted_for_a_new_role(state: Path, capsys
         assert "Next: `goclaw restart`" in capsys.readouterr().out
         assert run(["users", "add", "tui:dan", "--preset", "child", "--yes"]) == 0
         assert "restart" not in capsys.readouterr().out
+
+
+def tool(capsys: pytest.CaptureFixture[str], key: str, name: str, **given: str) -> str:
+    """What a tool says to a person."""
+    capsys.readouterr()
+    run(["tool", "run", name, "--input", json.dumps(given), "--user", key])
+    return capsys.readouterr().out
+
+
+@pytest.mark.promise("P-presets")
+def test_a_child_has_files_of_its_own_alone_and_no_commands(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people = {"tui:cem": "child", "tui:ben": "adult", "tui:gus": "guest"}
+    for key, preset in people.items():
+        assert run(["users", "add", key, "--preset", preset, "--yes"]) == 0
+    (state / "workspace").mkdir(exist_ok=True)
+    (state / "workspace" / "ours.txt").write_text("between us\n")
+    for path in ("ours.txt", "shared/ours.txt", "../../workspace/ours.txt", str(state / "workspace" / "ours.txt")):
+        assert "between us" not in tool(capsys, "tui:cem", "read", path=path)
+        assert '"error"' in tool(capsys, "tui:gus", "read", path=path)
+    assert "between us" in tool(capsys, "tui:ben", "read", path="shared/ours.txt")
+    tool(capsys, "tui:cem", "write", path="shared/mine.txt", content="x")
+    tool(capsys, "tui:cem", "write", path="homework.txt", content="1 + 1 = 2\n")
+    assert (state / "people" / "tui.cem" / "homework.txt").read_text() == "1 + 1 = 2\n"
+    assert [path.name for path in (state / "workspace").glob("*.txt")] == ["ours.txt"]
+    assert "unknown tool: exec" in tool(capsys, "tui:cem", "exec", command="true")
+    assert "unknown tool: write" in tool(capsys, "tui:gus", "write", path="a", content="x")
+    assert "approval required" in tool(capsys, "tui:cem", "web_search", query="x")
