@@ -52,7 +52,6 @@ from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.store.media import NeededMedia
 from goclaw.store.tasks import TaskRows
 from goclaw.toolkit.base import LivePrompt
-from goclaw.toolkit.effective_rights import effective_rights
 from goclaw.toolkit.sources import Sources
 from goclaw.toolkit.tool_docs import ToolListing
 from goclaw.turns.status import greeting
@@ -308,6 +307,8 @@ def _pairing(app: App) -> Pairing:
 
 def _rights(app: App, actor: Actor, session: str) -> str:
     """Describe an actor's rights and workspace in a session, for /whoami."""
+    from goclaw.toolkit.effective_rights import effective_rights  # no turn needs it
+
     foundation = app.foundation
     workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
     rights = effective_rights(app.registry, foundation.access, actor, foundation.users.get(actor.key))

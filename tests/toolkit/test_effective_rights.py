@@ -205,7 +205,7 @@ def _captured(command: Any, loaded: Loaded, patch: pytest.MonkeyPatch) -> str:
 
 
 @table(
-    ("tool", "config", "expected"),
+    "tool, config, expected",
     [
         ("exec", {}, "run"),
         ("exec", {"tools": {"exec": {"network": "host"}}}, "ask"),

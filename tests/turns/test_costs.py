@@ -94,11 +94,11 @@ async def test_the_budget_of_a_role_holds_for_its_people_alone(tmp_path: Path) -
     world = world_of(tmp_path, *answers, users=users, roles={"child": {"daily_cost": 0.5}})
     cem, ben = Actor("memory:cem", "memory"), Actor("memory:ben", "memory")
     async with world.running() as core:
-        for actor, chat in ((cem, "a"), (cem, "a"), (ben, "b"), (ben, "b")):
+        for actor, chat in ((cem, "cem"), (cem, "cem"), (ben, "ben"), (ben, "ben")):
             await core.say("hi", actor=actor, chat=chat)
             await core.settled()
-        assert "Today: $0.70 of $0.50" in await core.command("/status", actor=cem, session="memory:cem", chat="a")
-        assert "Today" not in await core.command("/status", actor=ben, session="memory:ben", chat="b")
+        assert "Today: $0.70 of $0.50" in await core.command("/status", actor=cem, session="memory:cem", chat="cem")
+        assert "Today" not in await core.command("/status", actor=ben, session="memory:ben", chat="ben")
     assert sorted(world.texts()[:4]) == [
         "I stopped: your requests of today took $0.70, and $0.50 is allowed (roles.child.daily_cost). I can go on "
         "after midnight.",
