@@ -28,7 +28,7 @@ class TypeAheadDriver(LinuxDriver):
         """Take the terminal, at first with what waits in it; after an editor (`resume`) nothing is read before."""
         usual = None if self._had_terminal else self._taken()
         self._had_terminal = True
-        super().start_application_mode()
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual says nothing of its type
         if usual is not None:
             self.attrs_before = usual
 
