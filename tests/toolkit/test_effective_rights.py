@@ -65,7 +65,6 @@ CONFIG = st.fixed_dictionaries(
             {},
             optional={
                 "mode": st.sampled_from(["default", "accept-edits", "plan", "bypass"]),
-                "allow_bypass": st.booleans(),
                 "always_ask": SELECTION,
                 "auto_allow": st.lists(PARTS, max_size=2),
                 "stricter": st.dictionaries(
@@ -104,6 +103,8 @@ def written(folder: Path, config: Mapping[str, Any], people: Mapping[str, Any]) 
     wanted = {each for each in people.values() if isinstance(each, str)}
     of_presets = {PRESETS[each].role: dict(PRESETS[each].settings) for each in wanted if PRESETS[each].settings}
     config["roles"] = {**of_presets, **config["roles"]}
+    if config.get("policy", {}).get("mode") == "bypass":
+        config["policy"] = {**config["policy"], "allow_bypass": True}
     (folder / "config.yaml").write_text(json.dumps(config))
     loaded = load_config(folder / "config.yaml", environ={})
     entries = {
@@ -131,7 +132,7 @@ def rights_in_text(text: str) -> dict[str, dict[str, str]]:
 
 @pytest.mark.promise("P-rights-as-they-are")
 @pytest.mark.timeout(120)
-@settings(max_examples=60)
+@settings(max_examples=100)
 @given(config=CONFIG, tools=TOOLS_SECTION, people=PEOPLE)
 def test_every_text_says_what_authorize_answers(
     config: dict[str, Any], tools: dict[str, Any], people: dict[str, Any]
