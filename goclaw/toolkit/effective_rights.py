@@ -115,7 +115,13 @@ def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> 
     usual = tool.usual_risk(access.config) if tool else spec.risk
     if tool is None or usual is not None:
         return access.consent(actor, spec, usual or spec.risk)
-    least, most = (access.consent(actor, spec, each) for each in (Risk.NONE, tool.highest_risk))
-    if least == most:
-        return least
-    return "depends" if "ask" in (least, most) else least
+    answers = {access.consent(actor, spec, each) for each in risks_up_to(tool.highest_risk)}
+    if len(answers) == 1:
+        return answers.pop()
+    return "depends" if "ask" in answers else "run"
+
+
+def risks_up_to(most: Risk) -> list[Risk]:
+    """Return the risks that calls can have whose arguments decide it; `contained` follows from the configuration."""
+    ladder = [risk for risk in Risk if risk is not Risk.CONTAINED]
+    return ladder[: ladder.index(most) + 1] if most in ladder else [*Risk]
