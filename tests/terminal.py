@@ -276,6 +276,11 @@ class Terminal:
         self.screen.resize(columns, rows)
         _set_size(self._master, columns, rows)
 
+    def modes(self) -> tuple[int, int]:
+        """The local modes and the input modes of the terminal (termios), as programs left them."""
+        attributes = termios.tcgetattr(self._master)
+        return attributes[3], attributes[0]
+
     async def close(self) -> None:
         """End the program, if need be by force."""
         if self._process.returncode is None:

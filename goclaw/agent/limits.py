@@ -63,8 +63,6 @@ class TurnRules:
     """Seconds of a tool that declares no time of its own; None: `tools.timeout`."""
     tokens: Cap | None = None
     cost: Cap | None = None
-    daily_tokens: Cap | None = None
-    daily_cost: Cap | None = None
     history: HistorySettings = field(default_factory=HistorySettings)
     cache: CachePoints = field(default_factory=CachePoints)
     interrupts_allowed: bool = True
@@ -113,8 +111,6 @@ def rules_of(limits: LimitSettings, policy: RunPolicySettings | None = None, pla
         tool_seconds=timing.tools,
         tokens=_first((own.max_tokens, f"{place}.max_tokens"), (limits.turn_tokens, "limits.turn_tokens")),
         cost=_first((own.max_cost, f"{place}.max_cost"), (limits.turn_cost, "limits.turn_cost")),
-        daily_tokens=_first((limits.daily_tokens, "limits.daily_tokens")),
-        daily_cost=_first((limits.daily_cost, "limits.daily_cost")),
         history=own.history,
         cache=CachePoints(own.cache.after_system is not False, own.cache.after_tools is not False),
         interrupts_allowed=own.interrupts_allowed,

@@ -307,10 +307,13 @@ def _pairing(app: App) -> Pairing:
 
 def _rights(app: App, actor: Actor, session: str) -> str:
     """Describe an actor's rights and workspace in a session, for /whoami."""
+    from goclaw.toolkit.effective_rights import effective_rights  # no turn needs it
+
     foundation = app.foundation
-    tools = ", ".join(spec.name for spec in app.registry.visible_to(actor)) or "none"
     workspace = in_words(foundation.config, foundation.environment.place(actor.key, session))
-    return f"Role: {foundation.access.role(actor)}\nWorkspace: {workspace}\nTools: {tools}"
+    rights = effective_rights(app.registry, foundation.access, actor, foundation.users.get(actor.key))
+    lines = [("Role", foundation.access.role(actor)), ("Workspace", workspace), *rights.lines("this workspace")]
+    return "\n".join(f"{name}: {text}" for name, text in lines)
 
 
 async def _prune(app: App, schedules: Schedules) -> None:

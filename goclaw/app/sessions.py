@@ -79,7 +79,7 @@ class SessionParts:
         self.ports = ports
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
-        self.costs = Costs(ports.spending, ports.config, ports.clock, self.contexts)
+        self.costs = Costs(ports.spending, ports.config, ports.clock, self.contexts, self.access)
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)

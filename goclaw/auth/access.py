@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from goclaw.auth.daily_budget import UNLIMITED, DailyBudget
 from goclaw.auth.users import User, Users
 from goclaw.config.policies import ADMIN, USER, RoleSettings
 from goclaw.config.schema import Config
@@ -148,6 +149,11 @@ class Access:
         self.aliases: Mapping[str, str] = ALIASES if config.tools.aliases else {}
         """Other names by which tools may be called."""
         self.toolsets = Toolsets(config.toolsets, lambda name: self._spec(name) is not None)
+        roles, limits = config.roles.values(), config.limits
+        self._has_asking_roles = any(role.always_ask for role in roles)
+        self._has_daily_budgets = bool(limits.daily_tokens or limits.daily_cost) or any(
+            role.daily_tokens or role.daily_cost for role in roles
+        )
 
     @property
     def basis(self) -> tuple[object, ...]:
@@ -191,12 +197,16 @@ class Access:
             confirm=spec.confirm is not None,
             stricter=policy.stricter,
             auto_allow=self._picks(policy.auto_allow, spec) and (exactly or not critical),
-            always_ask=self.always_asks(spec),
+            always_ask=self.always_asks(actor, spec),
         )
 
-    def always_asks(self, spec: ToolSpec) -> bool:
-        """Whether the configuration asks for every call of the tool, each by itself."""
-        return self._picks(self.config.policy.always_ask, spec, unknown=True)
+    def always_asks(self, actor: Actor, spec: ToolSpec) -> bool:
+        """Whether every call of the tool is asked for, each by itself: by the policy, or a role behind the actor."""
+        if self._picks(self.config.policy.always_ask, spec, unknown=True):
+            return True
+        if not self._has_asking_roles:
+            return False
+        return any(self._picks(role.always_ask, spec, unknown=True) for _, role in self._roles_behind(actor))
 
     def mode(self, actor: Actor, chosen: ChosenMode | None = None) -> Mode:
         """Return the permission mode in force for the actor, in a session for which `chosen` was chosen.
@@ -273,6 +283,17 @@ class Access:
         """Return the rule that denies something; empty: it is allowed."""
         decision = self.authorize(actor, action, object)
         return "" if decision.allowed else decision.rule
+
+    def has_every_tool(self, user: User) -> bool:
+        """Whether neither the entry nor the roles of a listed user limit the tools."""
+        return user.allowed_tools is None and any(role.tools is None for role in self._roles(user).values())
+
+    def daily_budget(self, key: str) -> DailyBudget:
+        """Return what the person with this key may use in a day: as roles say, else as `limits` say for everyone."""
+        if not self._has_daily_budgets:
+            return UNLIMITED
+        user = self._users.get(key)
+        return DailyBudget.of(self._roles(user) if user else {}, self.config.limits)
 
     def role(self, actor: Actor) -> str:
         """Return the names of the actor's roles, for people."""

@@ -131,6 +131,7 @@ def _selections(config: Config) -> Iterator[tuple[str, Sequence[str]]]:
     policy = config.policy
     for role, settings in config.roles.items():
         yield f"roles.{role}.tools", settings.tools or ()
+        yield f"roles.{role}.always_ask", settings.always_ask
     yield "tools.disabled", config.tools.disabled
     for name, selection in config.tools.sets.items():
         yield f"tools.sets.{name}", selection

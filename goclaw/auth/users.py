@@ -253,6 +253,36 @@ def add_user(
         content["users"][key] = entry
 
 
+def put_users(path: Path, entries: Mapping[str, Mapping[str, Any]], expected: Mapping[str, User | None]) -> None:
+    """Write the entries of several people into the file, all of them or none; the rest stays.
+
+    Args:
+        path: the file, which is made when missing, mode 0600.
+        entries: what to write, by key.
+        expected: what each entry is until now, as somebody was shown it; None: there is none.
+
+    Raises:
+        ConfigError: a key or an entry is not valid, an entry is not as expected any more, or the file is broken or
+            cannot be written.
+    """
+    for key in entries:
+        if problem := key_problem(key):
+            raise ConfigError(f"{key}: {problem}")
+    with _rewritten(path) as content:
+        people = content["users"]
+        for key, entry in entries.items():
+            present = user_of(key, people[key], path) if key in people else None
+            if present != expected[key]:
+                raise ConfigError(f"{shown_path(path)}: {key} was changed meanwhile; nothing was written, look again")
+            people[key] = dict(entry)
+        _parse(json.dumps(content).encode(), path)
+
+
+def user_of(key: str, entry: Mapping[str, Any], path: Path) -> User:
+    """Return the user that an entry of the file at `path` describes."""
+    return _user(key, _Entry.model_validate(entry), path.parent)
+
+
 def set_timezone(path: Path, key: str, zone: str) -> None:
     """Write a listed user's time zone, an IANA name, into the file; the rest stays.
 

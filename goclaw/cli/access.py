@@ -1,7 +1,7 @@
-"""`goclaw users|token|pair`: who may come in.
+"""`goclaw token|pair`: who may come in.
 
-The people in users.json; access tokens for terminals, MCP clients and our registry; and requests to the bot, as
-`/pair` handles them. A running daemon follows changes of the files within two seconds.
+Access tokens for terminals, MCP clients and our registry; and requests to the bot, as `/pair` handles them. A running
+daemon follows changes of the files within two seconds.
 """
 
 import asyncio
@@ -11,84 +11,11 @@ from typing import Annotated
 import typer
 
 from goclaw.auth.tokens import add_token, read_tokens, revoke_token
-from goclaw.auth.users import User, Users, add_user, login_name
-from goclaw.auth.workplaces import place_of
+from goclaw.auth.users import Users, login_name
 from goclaw.cli.base import say, show
-from goclaw.cli.options import load, spelling
-from goclaw.config.schema import Config
+from goclaw.cli.options import load
 from goclaw.core.clock import RealClock
-from goclaw.core.files import shown_path
 from goclaw.errors import ConfigError
-from goclaw.workspace import SHARED
-
-users_app = typer.Typer(
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    help="Check, list and add the people in users.json.",
-)
-
-
-@users_app.command()
-def check(context: typer.Context) -> None:
-    """Say whether users.json can be used, and which tools and roles in it do not exist."""
-    loaded = load(context)
-    path = loaded.config.users_path
-    users = Users.read(path).all()
-    for warning in spelling(loaded, users):
-        say(f"warning: {warning}")
-    if path.exists():
-        print(f"{shown_path(path)}: fine, {len(users)} {'user' if len(users) == 1 else 'users'}")
-    else:
-        print(f"{shown_path(path)}: no such file; only the owner of the state folder may use GoClaw")
-
-
-@users_app.command("list")
-def list_users(context: typer.Context) -> None:
-    """Print who may use GoClaw, and which tools."""
-    config = load(context).config
-    for user in Users.read(config.users_path).all():
-        show(user_line(user, config))
-
-
-@users_app.command("add")
-def add_person(
-    context: typer.Context,
-    key: Annotated[str, typer.Argument(help="`telegram:<numeric user id>` or `tui:<name>`.")],
-    name: Annotated[str, typer.Option(help="For people to read.")] = "",
-    role: Annotated[list[str] | None, typer.Option(help="`user`, `admin` or one of `roles`; may be repeated.")] = None,
-    tool: Annotated[
-        list[str] | None, typer.Option(help="Allow only this tool; may be repeated. Not given: all.")
-    ] = None,
-    workspace: Annotated[
-        str,
-        typer.Option(help="`own`, `shared`, or a folder; not given: what `workspaces` and roles say."),
-    ] = "",
-) -> None:
-    """Add one person to users.json; a running daemon follows within two seconds."""
-    loaded = load(context)
-    path = loaded.config.users_path
-    add_user(path, key, name=name, roles=role or ["user"], allowed_tools=tool, workspace=workspace)
-    users = Users.read(path)
-    added = users.get(key)
-    if added:
-        for warning in spelling(loaded, [added]):
-            say(f"warning: {warning}")
-        print(f"{shown_path(path)}: added {user_line(added, loaded.config)}")
-
-
-def user_line(user: User, config: Config) -> str:
-    """Format one line about a user."""
-    place = place_of(config, user)
-    own = f"workspace {shown_path(place.root)}" if user.workspace or place.shared else ""
-    tools = "all tools" if user.allowed_tools is None else ", ".join(sorted(user.allowed_tools)) or "no tools"
-    parts = [user.key, user.name, f"[{', '.join(sorted(user.roles))}]" if user.roles else "", tools]
-    extras = [
-        f"session {user.session}" if user.session else "",
-        f"{own}, with {SHARED}/" if place.shared else own,
-    ]
-    return "  ".join(part for part in (*parts, *extras) if part)
-
 
 DAY = 24 * 3600.0
 

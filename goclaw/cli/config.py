@@ -5,7 +5,7 @@ Both report weak settings, by `doctor.security`; `config check` also says what s
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ from goclaw.auth.users import User, Users
 from goclaw.auth.workplaces import places_of
 from goclaw.cli.base import say
 from goclaw.cli.options import load, spelling
+from goclaw.cli.rights import person_lines, rights_of
 from goclaw.config.document import effective, example, markdown
 from goclaw.config.listening import hindrances
 from goclaw.config.policies import ADMIN, USER
@@ -49,8 +50,10 @@ def check(context: typer.Context) -> None:
         say(f"warning: {place}: {why}")
     print(f"{shown_path(loaded.path)}: fine" if loaded.path else "no configuration file; the defaults are in force")
     print(f"{shown_path(path)}: fine" if path.exists() else f"{shown_path(path)}: no such file; no users are listed")
+    rights = rights_of(loaded, users)
     _section("Weak", (f"{spot.text}\n    → {spot.remedy}" for spot in weak_spots(loaded, users)))
-    _section("Shared", shared(loaded.config, users))
+    _section("Rights", (line for user in users for line in person_lines(user, loaded.config, rights[user.key])))
+    _section("Shared", shared(loaded.config, users, {key for key, each in rights.items() if each.writes_files}))
 
 
 @config_app.command()
@@ -114,22 +117,31 @@ def doctor(
         raise typer.Exit(1)
 
 
-def shared(config: Config, users: Sequence[User]) -> Iterator[str]:
-    """Yield folders and conversations that several people share, one line each."""
+def shared(config: Config, users: Sequence[User], writers: Collection[str]) -> Iterator[str]:
+    """Yield folders and conversations that several people share, one line each.
+
+    Args:
+        config: the configuration.
+        users: the people in users.json.
+        writers: the keys of those who have a tool that changes files.
+    """
     owner = "the owner of the state folder"
     folders: dict[Path, list[str]] = {config.workspace_path: [owner]}
+    writing: dict[Path, list[str]] = {config.workspace_path: [owner]}
     sessions: dict[str, list[str]] = {}
     places = places_of(config, users)
     for user in users:
         for folder in places[user.key].folders:
             folders.setdefault(folder, []).append(_label(user))
+            writing.setdefault(folder, []).extend([_label(user)] if user.key in writers else [])
         sessions.setdefault(user.session or own_session(user.key), []).append(_label(user))
     for folder, people in folders.items():
         shown = f", {SHARED}/ of the others" if any(place.shared == folder for place in places.values()) else ""
         yield f"workspace {shown_path(folder)}{shown}, files and memory: {', '.join(people)}"
         if len(people) > 1:
             files = "AGENTS.md, SOUL.md …"
-            yield f"instructions to the agent in {shown_path(folder)} ({files}): each of them may write them"
+            who = ", ".join(writing[folder]) or "nobody"
+            yield f"instructions to the agent in {shown_path(folder)} ({files}) may be written by: {who}"
     for session, people in sessions.items():
         if len(people) > 1:
             yield f"session {session}, the whole conversation: {', '.join(people)}"

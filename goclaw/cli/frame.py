@@ -33,7 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "model": ("goclaw.cli.model:model_app", "Show which model answers, or choose another one."),
     "doctor": ("goclaw.cli.config:doctor_app", "Try everything out and say what to mend."),
     "config": ("goclaw.cli.config:config_app", "Check, show and explain the configuration."),
-    "users": ("goclaw.cli.access:users_app", "Check, list and add the people in users.json."),
+    "users": ("goclaw.cli.users:users_app", "Check, list and add the people in users.json."),
     "token": ("goclaw.cli.access:token_app", "Make, list and revoke tokens for terminals and programs."),
     "pair": ("goclaw.cli.access:pair_app", "Let in, or turn away, who asked the bot (pairing.enabled)."),
     "sessions": ("goclaw.cli.sessions:app", "List, show and export conversations."),

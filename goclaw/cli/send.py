@@ -50,6 +50,8 @@ LOST = (
     "in session {session}."
 )
 """The message when the daemon does not come back."""
+BY_ITSELF = "no daemon runs: this command answers by itself and ends with the answer; `goclaw start` starts one"
+"""What is said, on standard error, where there is no daemon."""
 _NO_PACKAGES = Packaged()
 
 
@@ -258,6 +260,7 @@ async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]
         from goclaw.toolkit.parts import parts_of
 
         async with open_app(config, with_channels=False, parts=parts_of(packaged)):
+            say(BY_ITSELF)
             yield
 
 

@@ -14,11 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from goclaw.auth.users import Users, add_user
+from goclaw.auth.presets import PRESETS
+from goclaw.auth.users import Users, put_users
 from goclaw.cli import setup_steps
 from goclaw.cli.base import Options, say
 from goclaw.cli.options import options
+from goclaw.cli.presets import Wanted, planned
 from goclaw.cli.setup_dialogue import AdminAnswer, Dialogue, ModelChoice, Scene, SetupAnswers, read_secret
+from goclaw.cli.setup_people import choose_people, person_of
 from goclaw.config.changing import with_value
 from goclaw.config.layers import LOCATION, SECRET_FILES
 from goclaw.config.load import Loaded, load_config
@@ -34,6 +37,7 @@ from goclaw.net import open_client
 AGENT = ("models", "agent")
 TOKEN = ("telegram", "token")
 OLLAMA = ("providers", "ollama", "base_url")
+ROLES = ("roles",)
 HEAD = "# GoClaw's configuration. Every other key and its default: `goclaw config example`, docs/configuration.md.\n"
 NAMES = {AGENT: "model", OLLAMA: "address"}
 """Words for the value of a key, for people."""
@@ -91,10 +95,12 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
     files = dict(_files(answers, place))
     fresh = {path: text for path, text in files.items() if not os.path.lexists(path)}
     new_owner = answers.owner is not None and Users.read(place.users).get(answers.owner.key) is None
+    owner = [Wanted(answers.owner.key, PRESETS["owner"], answers.owner.name)] if answers.owner and new_owner else []
+    plans = planned(loaded.config, [*owner, *answers.people])
     _keep_private(place.state)
     with new_files(fresh):
-        if answers.owner and new_owner:
-            add_user(place.users, answers.owner.key, name=answers.owner.name, roles=[ADMIN])
+        if plans.people:
+            put_users(place.users, plans.entries, plans.before)
     report.written += [shown_path(path) for path in fresh]
     for path in files.keys() - fresh.keys() - {place.config}:
         report.left += _existing_secret(path, files[path])
@@ -104,6 +110,7 @@ def write_answers(answers: SetupAnswers, place: SetupPaths, loaded: Loaded) -> S
         report.written.append(f"{shown_path(place.users)}: {answers.owner.key}, {ADMIN}")
     elif answers.owner:
         report.left += _existing_user(answers.owner.key, place)
+    report.written += [f"{shown_path(place.users)}: {each.key}, {each.preset.name}" for each in answers.people]
     return report
 
 
@@ -129,12 +136,15 @@ def configured(answers: SetupAnswers) -> dict[tuple[str, ...], Any]:
         found[AGENT] = [answers.model.spec]
     if answers.ollama:
         found[OLLAMA] = answers.ollama
+    if roles := {each.preset.role: each.preset.settings for each in answers.people if each.preset.settings}:
+        found[ROLES] = roles
     return found
 
 
 def additions(answers: SetupAnswers, loaded: Loaded, place: SetupPaths) -> list[str]:
     """Return the lines that an existing configuration lacks, and where in it they belong."""
     wanted = configured(answers)
+    wanted.pop(ROLES, None)  # people are taken only where the roles are there
     if wanted.get(AGENT) == list(loaded.config.models.agent):
         del wanted[AGENT]
     if loaded.origin(OLLAMA).startswith(f"{shown_path(place.config)}:"):
@@ -252,6 +262,7 @@ class Given:
     key: str = ""
     token: str = ""
     owner: AdminAnswer | None = None
+    people: Sequence[Wanted] = ()
 
 
 @app.command()
@@ -261,6 +272,10 @@ def setup(
     key_file: Annotated[Path | None, typer.Option(help="A file with the key of that model's provider.")] = None,
     telegram_token_file: Annotated[Path | None, typer.Option(help="A file with the token of your bot.")] = None,
     owner_id: Annotated[str, typer.Option(metavar="NUMBER", help="Your numeric id in Telegram.")] = "",
+    person: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'KEY PRESET NAME'", help="Somebody else, by a preset; may be repeated."),
+    ] = None,
     no_input: Annotated[bool, typer.Option("--no-input", help="Ask nothing: only what the options say.")] = False,
 ) -> None:
     """Connect a model, Telegram and yourself by a few questions.
@@ -277,6 +292,7 @@ def setup(
             read_secret(key_file) if key_file else "",
             read_secret(telegram_token_file) if telegram_token_file else "",
             setup_steps.owner_of(owner_id) if owner_id else None,
+            [person_of(text) for text in person or ()],
         )
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
@@ -293,21 +309,28 @@ async def _setup(said: Options, given: Given, dialogue: Dialogue) -> None:
     place = SetupPaths.of(loaded, said.config or _named())
     check_places(place, loaded)
     Users.read(place.users)
+    is_new = not os.path.lexists(place.config)  # noqa: ASYNC240 - one look, before anything else runs
     if not dialogue.silent:
         dialogue.say("Enter skips a question. Ctrl-C leaves; nothing is written before the end.")
     async with open_client() as http:
-        answers = await _ask(Scene(dialogue, loaded, http, RealClock()), given)
+        scene = Scene(dialogue, loaded, http, RealClock())
+        answers = await _ask(scene, given, adds_roles=is_new)
     report = write_answers(answers, place, loaded)
     dialogue.say(
         "\n".join(_last_lines(report, [*caveats(answers, place, _load(said))], _next_command(said, loaded, report)))
     )
 
 
-async def _ask(scene: Scene, given: Given) -> SetupAnswers:
+async def _ask(scene: Scene, given: Given, *, adds_roles: bool) -> SetupAnswers:
     chosen = await setup_steps.choose_model(scene, given.spec, given.key)
     bot = await setup_steps.choose_bot(scene, given.token)
     owner = given.owner or await setup_steps.find_owner(scene, bot)
-    return SetupAnswers(chosen, bot, owner, await setup_steps.find_ollama(scene))
+    # Only somebody whom the bot knows for its admin thinks of others.
+    has_admin = owner or (bot and setup_steps.has_admin(scene.loaded.config))
+    people: Sequence[Wanted] = ()
+    if given.people or has_admin:
+        people = await choose_people(scene, owner, given.people, adds_roles=adds_roles)
+    return SetupAnswers(chosen, bot, owner, people, await setup_steps.find_ollama(scene))
 
 
 def _load(said: Options) -> Loaded:

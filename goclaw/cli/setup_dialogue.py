@@ -7,7 +7,7 @@ awaited together with another event.
 import asyncio
 import os
 import termios
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
+from goclaw.cli.presets import Wanted
 from goclaw.config.load import Loaded
 from goclaw.config.values import Secret
 from goclaw.core.clock import Clock
@@ -174,6 +175,8 @@ class SetupAnswers:
     model: ModelChoice | None = None
     bot: BotChoice | None = None
     owner: AdminAnswer | None = None
+    people: Sequence[Wanted] = ()
+    """Others, each by a preset."""
     ollama: str = ""
     """Address of Ollama; empty: its usual address, or not found."""
 

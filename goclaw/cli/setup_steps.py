@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import SecretStr
 
-from goclaw.auth.users import Users, key_problem
+from goclaw.auth.users import User, Users, key_problem
 from goclaw.channels.base import Account, AccountPart
 from goclaw.cli.setup_dialogue import AdminAnswer, BotChoice, ModelChoice, Scene, ask_secret
 from goclaw.config.policies import ADMIN
@@ -305,8 +305,12 @@ def with_token(config: Config, token: str) -> Config:
 
 def _has_admin(scene: Scene) -> bool:
     """Return whether a Telegram user has the role already, and print who."""
-    for user in Users.read(scene.loaded.config.users_path).all():
-        if user.key.startswith("telegram:") and ADMIN in user.roles:
-            scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
-            return True
-    return False
+    if user := has_admin(scene.loaded.config):
+        scene.dialogue.say(f"\n3. You\n   {user.name or 'Somebody'} ({user.key}) is admin already.")
+    return user is not None
+
+
+def has_admin(config: Config) -> User | None:
+    """Return the first Telegram user who is admin; None: there is none."""
+    users = Users.read(config.users_path).all()
+    return next((user for user in users if user.key.startswith("telegram:") and ADMIN in user.roles), None)

@@ -4,7 +4,7 @@ What is written is loaded first, as the next start would: a file that could not 
 key would change, is never put in place.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def set_key(file: Path, dotted: str, value: Any) -> Path | None:
     Args:
         file: the configuration file, which is made if it is not there.
         dotted: the key.
-        value: as the configuration holds it: a tuple for a list.
+        value: as the configuration holds it: a tuple for a list, a mapping of what is set for a section.
 
     Returns:
         Where the old file is now; None: there was none.
@@ -67,6 +67,16 @@ def set_key(file: Path, dotted: str, value: Any) -> Path | None:
             kept.chmod(file.stat().st_mode & 0o777)
         _put(candidate, file)
     return kept
+
+
+def add_key(file: Path, dotted: str, value: Any) -> None:
+    """Set a key that is not in the file yet; for the arguments see `set_key`. No copy is kept: nothing goes. Blocks.
+
+    Raises:
+        ToolError: the value does not fit, or the file cannot be changed by itself.
+    """
+    with _candidate(file, dotted, value) as (file, candidate):
+        _put(candidate, file)
 
 
 def _put(candidate: Path, file: Path) -> None:
@@ -136,7 +146,7 @@ def _others(config: Config, dotted: str) -> dict[str, Any]:
     *above, name = dotted.split(".")
     for part in above:
         inner = inner[part]
-    inner.pop(name)
+    inner.pop(name, None)  # a name that is new, such as a role's, was not there before
     return whole
 
 
@@ -146,25 +156,23 @@ def with_value(text: str, dotted: str, value: Any) -> str:
     Raises:
         ToolError: the text is no mapping that can be added to.
     """
-    path, written = dotted.split("."), orjson.dumps(value).decode()
+    path = dotted.split(".")
     try:
         # Not the loader of libyaml: its positions count differently.
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         raise ToolError(f"the configuration file cannot be read: {str(error).splitlines()[0]}") from None
     if node is None:
-        return f"{_ended(text)}{_nested(path, written, 0)}"
+        return f"{_ended(text)}{_nested(path, value, 0)}"
     indent = 0
     while isinstance(node, yaml.MappingNode) and not node.flow_style:
         found = next(((key, inner) for key, inner in node.value if key.value == path[0]), None)
         if found is None:
-            return _added(text, node, _nested(path, written, node.start_mark.column))
+            return _added(text, node, _nested(path, value, node.start_mark.column))
         key, node = found
         indent, path = key.start_mark.column, path[1:]
         if _is_nothing(node):
-            return _after(
-                text, key, f" {written}" if not path else f"\n{_nested(path, written, indent + 2)}".rstrip("\n")
-            )
+            return _after(text, key, f"\n{_nested(path, value, indent + 2)}".rstrip("\n") if path else _behind(value))
         if not path:
             return _replaced(text, node, value)
     raise ToolError(f"{dotted} cannot be set in the configuration file as it is written there; {_BY_HAND}")
@@ -206,10 +214,17 @@ def _is_nothing(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.value == "" and node.tag == "tag:yaml.org,2002:null"
 
 
-def _nested(path: list[str], written: str, indent: int) -> str:
-    """Format the keys of `path`, each below the one before it, with the value behind the last."""
+def _nested(path: list[str], value: Any, indent: int) -> str:
+    """Format the keys of `path`, each below the one before it, with the value behind the last or below it."""
     lines = [f"{' ' * (indent + 2 * depth)}{name}:" for depth, name in enumerate(path)]
-    return "\n".join(lines) + f" {written}\n"
+    if not (isinstance(value, Mapping) and value):
+        return "\n".join(lines) + f"{_behind(value)}\n"
+    inner = (_nested([name], each, indent + 2 * len(path)) for name, each in value.items())
+    return "\n".join(lines) + "\n" + "".join(inner)
+
+
+def _behind(value: Any) -> str:
+    return f" {orjson.dumps(value).decode()}"
 
 
 def _added(text: str, node: yaml.MappingNode, lines: str) -> str:

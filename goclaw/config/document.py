@@ -267,11 +267,11 @@ def all_shown(config: Config) -> list[str]:
 
 
 def plain_value(config: Config, dotted: str) -> Any:
-    """Return the value of a single, non-secret key; see `changing.CHANGEABLE`."""
+    """Return the value of a single, non-secret key, a section as the mapping that it was set by; see `changing`."""
     value: Any = config
     for name in dotted.split("."):
-        value = getattr(value, name)
-    return value
+        value = value[name] if isinstance(value, dict) else getattr(value, name)
+    return value.model_dump(exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
 def _names_in(value: Any) -> set[str]:

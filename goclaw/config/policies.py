@@ -114,6 +114,23 @@ class RoleSettings(Section):
         "own", description="Which questions may be answered: none, those of their own turns, or everybody's."
     )
     other_chats: bool = Field(True, description="Whether the agent may write to other chats for them (it asks first).")
+    always_ask: Selection = Field(
+        (),
+        description="Tools that are asked for always when these people cause the call, whatever the mode and the row; "
+        "of several roles, those of all of them.",
+    )
+    daily_tokens: int | None = Field(
+        None,
+        ge=1,
+        description="Tokens that each of these people may use in a day, in place of `limits.daily_tokens`; of several "
+        "roles the lowest.",
+    )
+    daily_cost: float | None = Field(
+        None,
+        gt=0,
+        description="US dollars that each of these people may use in a day, in place of `limits.daily_cost`; of "
+        "several roles the lowest.",
+    )
     workspace: Workplace | None = Field(
         None,
         description="`own`: a workspace of their own, as with `workspaces: per-person`; `shared`: the configured one. "

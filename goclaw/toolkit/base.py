@@ -285,6 +285,18 @@ class Tool:
             return f"not offered to the agent: {lack}"
         return f"offered to the agent in the mode {self.only_in} only" if self.only_in else ""
 
+    def usual_risk(self, config: Config) -> Risk | None:
+        """Return the risk of every call with this configuration; None: it depends on the call."""
+        if self.risk is None:
+            return self.spec.risk
+        known = isinstance(self.risk, CallRisk) and self.risk.configured
+        return self.spec.at_least(known(config)) if known else None
+
+    @property
+    def highest_risk(self) -> Risk:
+        """The highest risk of a call, as far as it is declared."""
+        return self.spec.at_least(self.risk.most) if isinstance(self.risk, CallRisk) else self.spec.risk
+
     async def call(self, context: ToolContext, arguments: BaseModel) -> Any:
         """Run the function with validated arguments."""
         match self.takes:
@@ -327,9 +339,25 @@ class PromptSource(ToolSource, Protocol):
     def prompts(self) -> Sequence[LivePrompt]: ...
 
 
+@record
+class CallRisk:
+    """A `RiskOf` of which more is known before a call."""
+
+    most: Risk
+    """The highest that a call can have."""
+    judge: "RiskOf"
+    """Returns the risk of one call."""
+    configured: Callable[[Config], Risk] | None = None
+    """Returns the risk of every call, where the configuration alone decides it; None: the arguments do."""
+
+    def __call__(self, arguments: Any, context: ToolContext) -> Risk:
+        return self.judge(arguments, context)
+
+
 ToolFunction = Callable[Concatenate[ToolContext, ...], Awaitable[Any]]
 GroundsOf = Callable[[Any, ToolContext], Awaitable[Grounds]]
 RiskOf = Callable[[Any, ToolContext], Risk]
+"""The risk of one call; `CallRisk` says more of it beforehand."""
 AccessOf = Callable[[Any, ToolContext], ResourceUse]
 NeedsOf = Callable[[Config], str]
 

@@ -352,7 +352,7 @@ class Dispatcher:
         await settle(context.sandbox)
         grounds = await grounds_of(tool, arguments, watch.call, context)
         asked = wanted(tool, arguments, watch.call, risk, context, grounds)
-        if self._access.always_asks(tool.spec):  # by no stored rule
+        if self._access.always_asks(context.actor, tool.spec):  # by no stored rule
             asked = replace(asked, pattern=(), labels=())
         consent = await watch.scope.services.approve(asked)
         if consent.refusal:

@@ -20,7 +20,7 @@ from goclaw.core.records import record
 from goclaw.core.selection import BUILT_IN, Toolsets
 from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, ToolSpec
-from goclaw.toolkit.base import Tool
+from goclaw.toolkit.base import CallRisk, Tool
 from goclaw.toolkit.registry import Registry
 from goclaw.toolkit.sources import Sources
 from goclaw.workspace import Workspace
@@ -146,7 +146,7 @@ def overview(listed: Sequence[ListedTool]) -> str:
 
 def _harm(tool: Tool) -> str:
     """Return the risk in a word or two: a phone shows a line of thirty characters."""
-    return f"up to {tool.spec.risk}" if tool.risk else str(tool.spec.risk)
+    return f"up to {tool.highest_risk}" if tool.risk else str(tool.spec.risk)
 
 
 def in_brackets(shown: ListedTool) -> str:
@@ -226,7 +226,10 @@ def _limits(spec: ToolSpec) -> Iterator[str]:
 
 def risk(tool: Tool) -> str:
     """Return the risk, in words."""
-    return f"depends on the call, at most {tool.spec.risk}" if tool.risk else str(tool.spec.risk)
+    if tool.risk is None:
+        return str(tool.spec.risk)
+    known = isinstance(tool.risk, CallRisk) and tool.risk.configured
+    return f"depends on the {'configuration' if known else 'call'}, at most {tool.highest_risk}"
 
 
 def rights(tool: Tool) -> str:
@@ -234,7 +237,7 @@ def rights(tool: Tool) -> str:
     spec = tool.spec
     answers: dict[str, list[str]] = {}
     for mode in get_args(Mode):
-        answer = consent(mode, spec.risk, confirm=spec.confirm is not None)
+        answer = consent(mode, tool.highest_risk, confirm=spec.confirm is not None)
         answers.setdefault(_ANSWERS[answer], []).append(f"`{mode}`")
     modes = "; ".join(f"{answer} in {', '.join(named)}" for answer, named in answers.items())
     worst = " At its highest risk a call" if tool.risk else " A call"

@@ -7,10 +7,9 @@ is as for `exec`: containment, time, output, the rules of `tools.exec`, and what
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from goclaw.config.tools import CliToolSettings
 from goclaw.core.redact import mask
@@ -18,12 +17,20 @@ from goclaw.errors import InvalidInput, ToolError
 from goclaw.execution.sandbox.layout import find_program
 from goclaw.execution.sandbox.rules import Rules
 from goclaw.specs import Annotations, Risk, SideEffect
-from goclaw.toolkit.base import Tool, ToolContext, ToolSource, tool
+from goclaw.toolkit.base import CallRisk, Tool, ToolContext, ToolSource, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.toolkit.sources import Fixed, SourcePart, SourcePorts
 from goclaw.tools.exec_grounds import grounds_of_line
-from goclaw.tools.exec_run import MAX_COMMAND, Ran, command_risk, environment, run_command, shorten_words
+from goclaw.tools.exec_run import (
+    MAX_COMMAND,
+    Ran,
+    command_risk,
+    configured_risk,
+    environment,
+    run_command,
+    shorten_words,
+)
 from goclaw.tools.text import encoded
 
 
@@ -65,7 +72,11 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
     )
     return tool(
         side_effect=SideEffect.SPAWNS,
-        risk=partial(_risk, settings),
+        risk=CallRisk(
+            Risk.CRITICAL,
+            lambda arguments, ctx: _risk(settings, command_risk(arguments, ctx)),
+            lambda config: _risk(settings, configured_risk(config)),
+        ),
         idempotent=_is_idempotent(settings),
         annotations=_annotations(settings),
         name=name,
@@ -78,9 +89,8 @@ def cli_tool(name: str, settings: CliToolSettings) -> Tool:
     )(run)
 
 
-def _risk(settings: CliToolSettings, arguments: BaseModel, ctx: ToolContext) -> Risk:
+def _risk(settings: CliToolSettings, usual: Risk) -> Risk:
     """Return the risk of a command: critical if destructive; low if read-only and the sandbox ensures it."""
-    usual = command_risk(arguments, ctx)
     if settings.destructive:
         return Risk.CRITICAL
     return Risk.LOW if settings.read_only and usual is Risk.CONTAINED else usual

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from goclaw.auth.audit import AuditEntry
+from goclaw.config.schema import Config
 from goclaw.config.tools import ExecSettings
 from goclaw.core import catalog
 from goclaw.core.plugins import load
@@ -27,7 +28,7 @@ from goclaw.execution.sandbox.base import Grammar, Policy, Process, SandboxComma
 from goclaw.execution.sandbox.policy import policy_for
 from goclaw.specs import Risk
 from goclaw.store.blobs import Blobs, Spill
-from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.base import CallRisk, ToolContext
 from goclaw.toolkit.results import Result
 from goclaw.tools.text import last_lines
 
@@ -49,11 +50,22 @@ class Ran(Result):
         return f"{self.output}exit code: {self.code}"
 
 
-def command_risk(arguments: BaseModel, ctx: ToolContext) -> Risk:
-    """Uncontained is critical, with network high, else contained."""
-    if ctx.sandbox.tier == "off":
+def configured_risk(config: Config) -> Risk:
+    """Return the risk of commands: uncontained is critical, with network high, else contained."""
+    return _risk(config, is_contained=config.tools.exec.sandbox != "off")
+
+
+def _risk(config: Config, *, is_contained: bool) -> Risk:
+    if not is_contained:
         return Risk.CRITICAL
-    return Risk.CONTAINED if ctx.config.tools.exec.network == "none" else Risk.HIGH
+    return Risk.CONTAINED if config.tools.exec.network == "none" else Risk.HIGH
+
+
+command_risk = CallRisk(
+    Risk.CRITICAL,
+    lambda arguments, ctx: _risk(ctx.config, is_contained=ctx.sandbox.tier != "off"),
+    configured_risk,
+)
 
 
 async def run_command(

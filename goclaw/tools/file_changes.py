@@ -8,16 +8,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, Field
 
+from goclaw.config.schema import Config
 from goclaw.core.diffs import unified
 from goclaw.core.records import record
 from goclaw.core.redact import mask, revealed
 from goclaw.errors import ToolError
 from goclaw.specs import Risk
-from goclaw.toolkit.base import ToolContext
+from goclaw.toolkit.base import CallRisk, ToolContext
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import FileForm
 from goclaw.tools.listing import with_suggestion
@@ -80,9 +81,12 @@ class Proposed:
     after: str
 
 
-def review_risk(arguments: Any, ctx: ToolContext) -> Risk:
+def _review_risk(config: Config) -> Risk:
     """Return the risk of a write: high where changes are reviewed, so that approval is requested."""
-    return Risk.HIGH if ctx.config.tools.write.review else Risk.MEDIUM
+    return Risk.HIGH if config.tools.write.review else Risk.MEDIUM
+
+
+review_risk = CallRisk(Risk.HIGH, lambda arguments, ctx: _review_risk(ctx.config), _review_risk)
 
 
 async def grounds_of(ctx: ToolContext, proposed: Sequence[Proposed]) -> Grounds:

@@ -10,7 +10,7 @@ from goclaw.config.changing import CHANGEABLE, change, check, check_key
 from goclaw.config.document import plain_value, shown
 from goclaw.errors import ToolError
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import CallRisk, ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
@@ -62,7 +62,7 @@ async def _setting_grounds(arguments: Any, ctx: ToolContext) -> Grounds:
 
 @tool(
     side_effect=SideEffect.MUTATING,
-    risk=_setting_risk,
+    risk=CallRisk(Risk.HIGH, _setting_risk),
     grounds=_setting_grounds,
     title="Settings",
     tags=("conversation",),
@@ -157,7 +157,7 @@ def _command_access(arguments: Any, ctx: ToolContext) -> ResourceUse:
 
 @tool(
     side_effect=SideEffect.READ_ONLY,
-    risk=_command_risk,
+    risk=CallRisk(Risk.MEDIUM, _command_risk),
     title="Slash command",
     tags=("conversation",),
     annotations=Annotations(read_only=False, destructive=False, idempotent=True, open_world=False),

@@ -16,7 +16,7 @@ from goclaw.memory.user_memory import (
     place_of,
 )
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, offered, tool
+from goclaw.toolkit.base import CallRisk, ToolContext, offered, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
 from goclaw.tools.memory_values import Shared, needs_memory, place
@@ -83,7 +83,7 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
 @offered(needs=needs_memory)
 @tool(
     side_effect=SideEffect.MUTATING,
-    risk=_risk,
+    risk=CallRisk(Risk.MEDIUM, _risk),
     idempotent=False,
     title="Memento",
     tags=("memory", "write"),

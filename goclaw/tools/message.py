@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from goclaw.core.events import LOCAL, Address, Delivery
 from goclaw.errors import ToolError
 from goclaw.specs import Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import CallRisk, ToolContext, tool
 from goclaw.toolkit.consent import Grounds
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.scheduling import ResourceUse
@@ -128,7 +128,7 @@ class Done(Result):
 # not delivered again.
 @tool(
     side_effect=SideEffect.NETWORK,
-    risk=_risk,
+    risk=CallRisk(Risk.HIGH, _risk),
     idempotent=True,
     foreign=False,
     title="Message to a chat",

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from goclaw.specs import Annotations, Example, Risk, SideEffect
-from goclaw.toolkit.base import ToolContext, tool
+from goclaw.toolkit.base import CallRisk, ToolContext, tool
 from goclaw.toolkit.results import Result
 from goclaw.toolkit.schedule_orders import ScheduleOrder, ScheduleRequest
 from goclaw.toolkit.scheduling import ResourceUse
@@ -45,7 +45,7 @@ def _access(arguments: Any, ctx: ToolContext) -> ResourceUse:
 
 @tool(
     side_effect=SideEffect.MUTATING,
-    risk=_risk,
+    risk=CallRisk(Risk.HIGH, _risk),
     idempotent=False,
     title="Schedules",
     tags=("conversation",),

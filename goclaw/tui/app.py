@@ -28,6 +28,7 @@ from goclaw.tui.incoming import FIRST_ROWS, Incoming, IncomingViews
 from goclaw.tui.link import Link
 from goclaw.tui.switching import Switching
 from goclaw.tui.terminal_integration import EditorError, edit, editor_of
+from goclaw.tui.type_ahead import TypeAheadDriver
 from goclaw.tui.widgets.completion import Completion
 from goclaw.tui.widgets.conversation import ConversationView, FollowedScroll
 from goclaw.tui.widgets.panels import LogView, TodoPanel
@@ -118,7 +119,8 @@ class Terminal(App[Farewell]):
 
     def __init__(self, place: DaemonPlace, session: str, clock: Clock | None = None, *, pick: bool = False) -> None:
         """`pick`: begin with the list of sessions."""
-        super().__init__(ansi_color=True if terminal_integration.is_no_color_wanted() else None)
+        ansi = True if terminal_integration.is_no_color_wanted() else None
+        super().__init__(driver_class=TypeAheadDriver, ansi_color=ansi)
         self.theme = "textual-light" if os.environ.get("COLORFGBG", "").endswith(LIGHT_BACKGROUNDS) else "textual-dark"
         self._recall = InputHistory(place.state_dir / HISTORY_FILE)
         self._link = Link(place.way, session, FIRST_ROWS)

@@ -9,6 +9,8 @@ from dataclasses import astuple
 from datetime import datetime
 
 from goclaw.agent.limits import Cap, TurnRules
+from goclaw.auth.access import Access
+from goclaw.auth.daily_budget import UNLIMITED
 from goclaw.config.schema import Config
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
@@ -34,6 +36,8 @@ class Costs:
     config: Config
     clock: Clock
     contexts: Contexts
+    access: Access
+    """Knows the daily budget of each person."""
 
     def row(self, session: str, turn: str, purpose: Purpose, done: Finished, person: str) -> BoundStatement:
         """Return the row about an answer, to be written with its step."""
@@ -64,12 +68,13 @@ class Costs:
             spent = await self.spending.of_turn(session, turn)
             for passed in _passed(spent, rules.tokens, rules.cost):
                 raise LimitReached(f"I stopped: this turn took {passed}.")
-        await self.check_day(person, rules)
+        await self.check_day(person)
 
-    async def check_day(self, person: str, rules: TurnRules) -> None:
+    async def check_day(self, person: str) -> None:
         """Check the person's daily caps. Raises LimitReached."""
-        if rules.daily_tokens or rules.daily_cost:
-            for passed in _passed(await self.today(person), rules.daily_tokens, rules.daily_cost):
+        tokens, dollar = self._daily(person)
+        if tokens or dollar:
+            for passed in _passed(await self.today(person), tokens, dollar):
                 raise LimitReached(f"I stopped: your requests of today took {passed}. I can go on after midnight.")
 
     async def today(self, person: str) -> Spent:
@@ -78,17 +83,26 @@ class Costs:
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
         return await self.spending.of_person(person, midnight.timestamp())
 
-    async def lines(self, person: str, rules: TurnRules) -> list[tuple[str, str]]:
+    async def lines(self, person: str) -> list[tuple[str, str]]:
         """Return the used share of a person's daily caps, as name and text."""
-        if not (rules.daily_tokens or rules.daily_cost):
+        tokens, dollar = self._daily(person)
+        if not (tokens or dollar):
             return []
         spent = await self.today(person)
         parts = []
-        if rules.daily_tokens:
-            parts.append(f"{spent.input + spent.output:,} of {rules.daily_tokens.most:,.0f} tokens")
-        if rules.daily_cost:
-            parts.append(f"{dollars(spent.cost)} of {dollars(rules.daily_cost.most)}{_unpriced(spent)}")
+        if tokens:
+            parts.append(f"{spent.input + spent.output:,} of {tokens.most:,.0f} tokens")
+        if dollar:
+            parts.append(f"{dollars(spent.cost)} of {dollars(dollar.most)}{_unpriced(spent)}")
         return [("Today", ", ".join(parts))]
+
+    def _daily(self, person: str) -> tuple[Cap | None, Cap | None]:
+        """Return a person's daily caps: tokens and dollars."""
+        budget = self.access.daily_budget(person)
+        if budget is UNLIMITED:
+            return None, None
+        tokens = None if budget.tokens is None else Cap(budget.tokens, budget.tokens_key)
+        return tokens, None if budget.cost is None else Cap(budget.cost, budget.cost_key)
 
     async def prune(self) -> None:
         """Forget for whom older answers were given."""

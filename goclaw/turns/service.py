@@ -203,7 +203,7 @@ class Sessions:
         if turn.stopping:
             return Outcome.STOPPED, STOPPED
         try:
-            await self.context.costs.check_day(turn.inbound.actor.key, self.context.agents_for.main.rules)
+            await self.context.costs.check_day(turn.inbound.actor.key)
             kind, _ = await self.context.agents_for.answering(turn.inbound.actor, session.key)
             with suppress(ConfigError):  # without a model nothing is counted
                 model = await self.context.agents_for.model(session.key, kind)

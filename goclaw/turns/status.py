@@ -344,7 +344,7 @@ class SessionInspection:
 
     async def _how_far(self, session: Session) -> Sequence[tuple[str, str]]:
         """Return the share of the daily budget used by the session's current user, at first its own person."""
-        return await self.context.costs.lines(session.person or session.key, self.context.agents_for.main.rules)
+        return await self.context.costs.lines(session.person or session.key)
 
 
 def greeting(models: Models, config: Config, users: Users, sandbox: Sandbox) -> str:

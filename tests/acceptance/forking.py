@@ -35,7 +35,7 @@ from goclaw.llm import data, listed
 ROOT = Path(__file__).resolve().parents[2]
 IS_POSSIBLE = hasattr(os, "pidfd_open")
 LONGEST_MESSAGE = 65_536
-COMMANDS = ("lifecycle", "send", "tui", "config", "sessions", "access", "backup")
+COMMANDS = ("lifecycle", "send", "tui", "config", "sessions", "access", "backup", "users")
 MODULES = (
     *("goclaw.cli.serving", "goclaw.llm.openai_chat", "goclaw.tui.client"),
     *(f"goclaw.cli.{name}" for name in COMMANDS),

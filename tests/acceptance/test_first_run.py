@@ -54,6 +54,16 @@ async def test_without_any_configuration_one_can_talk_run_tools_ask_and_stop(bar
     assert (await bare.run("status")).code == 1
 
 
+async def test_a_message_without_a_daemon_is_answered_and_that_is_said(bare: Installation) -> None:
+    alone = await bare.run("send", "hello")
+    assert alone.code == 0 and "You said: hello" in alone.out and "no daemon" not in alone.out
+    assert "no daemon runs: this command answers by itself" in alone.err
+    await bare.start()
+    answered = await bare.run("send", "hello")
+    assert answered.code == 0 and "no daemon" not in answered.err
+    assert await bare.stop() == 0
+
+
 @pytest.mark.promise("P-first-run")
 async def test_the_first_real_model_reads_nothing_of_the_demo_and_the_person_is_told(
     home: Installation, telegram: FakeTelegram, model: EchoModel

@@ -7,7 +7,7 @@ from goclaw.config.agents import RunPolicySettings
 from goclaw.config.policies import LimitSettings
 from goclaw.llm.base import UNCACHED
 
-LIMITS = LimitSettings(turn_tokens=1_000, daily_cost=2.5)
+LIMITS = LimitSettings(turn_tokens=1_000)
 
 
 def rules(**policy: object) -> TurnRules:
@@ -20,8 +20,7 @@ def test_what_a_policy_leaves_open_is_as_the_limits_say() -> None:
     assert found.failed_calls == Cap(5, "limits.failed_calls")
     assert found.budget == Cap(900, "limits.turn_seconds")
     assert found.tokens == Cap(1_000, "limits.turn_tokens")
-    assert found.daily_cost == Cap(2.5, "limits.daily_cost")
-    assert [found.cost, found.plan, found.tool_seconds, found.daily_tokens] == [None] * 4
+    assert [found.cost, found.plan, found.tool_seconds] == [None] * 3
 
 
 def test_what_a_policy_says_goes_before_the_limits_and_brings_its_key() -> None:

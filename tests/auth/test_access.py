@@ -14,7 +14,7 @@ from goclaw.config.schema import Config
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import Answer, Mode
 from goclaw.core.events import Actor
-from goclaw.specs import Risk
+from goclaw.specs import Risk, ToolSpec
 from tests.tables import table
 
 ALL = User("telegram:1", roles=frozenset({"user"}))
@@ -400,3 +400,31 @@ def test_topics_of_a_private_chat_are_its_person_s_own() -> None:
     assert not rules.authorize(actor("telegram:1"), "session.write", "telegram:1:7:8").allowed
     assert rules.session_for(actor("telegram:1"), "telegram:1:7") == "telegram:1:7"
     assert rules.session_for(actor("telegram:2"), "telegram:2:7") == "shared", "users.json names one"
+
+
+@table(
+    "roles, expected",
+    [
+        (("plain",), "run"),
+        (("asking",), "ask"),
+        (("asking", "plain"), "ask"),
+        (("admin", "asking"), "ask"),
+        (("nothing",), "run"),
+    ],
+)
+def test_a_role_asks_for_its_people_alone(roles: tuple[str, ...], expected: Answer) -> None:
+    config = Config(roles={"asking": RoleSettings(always_ask=("set:shell",)), "plain": RoleSettings()})
+    rules = Access(Users([User("tui:ann", roles=frozenset(roles)), User("tui:bob")]), config)
+    spec = ToolSpec("exec", "", {}, risk=Risk.CONTAINED, tags=frozenset({"shell"}))
+    rules.learn(lambda name: spec)
+    assert rules.consent(actor("tui:ann"), spec, Risk.CONTAINED) == expected
+    assert rules.consent(actor("tui:bob"), spec, Risk.CONTAINED) == "run"
+    behalf = actor("tui:bob", behalf=(actor("tui:ann"),))
+    assert rules.consent(behalf, spec, Risk.CONTAINED) == expected, "one who acts for them asks for them"
+
+
+def test_two_roles_that_ask_for_nothing_of_it_leave_a_call_alone() -> None:
+    config = Config(roles={"asking": RoleSettings(always_ask=("tag:network",))})
+    rules = Access(Users([User("tui:ann", roles=frozenset({"asking"}))]), config)
+    spec = ToolSpec("read", "", {}, risk=Risk.LOW, tags=frozenset({"filesystem"}))
+    assert rules.consent(actor("tui:ann"), spec, Risk.LOW) == "run"

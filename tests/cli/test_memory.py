@@ -12,8 +12,8 @@ from goclaw.config.schema import Config
 from goclaw.core.messages import UserMessage
 from goclaw.core.wire import AskMemory, MemoryFrame
 from goclaw.tui.client import attach
-from tests.cli.test_access_users import state as state  # a fixture
 from tests.cli.test_sessions import tell
+from tests.cli.test_users import state as state  # a fixture
 from tests.store.saying import Story
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli.program import run
-from tests.cli.test_access_users import state as state  # a fixture
+from tests.cli.test_users import state as state  # a fixture
 
 BEA = {"telegram:5": {"name": "Bea", "timezone": "Europe/Berlin"}}
 

@@ -16,7 +16,7 @@ from goclaw.config.schema import Config
 from goclaw.core.messages import UserMessage
 from goclaw.store.database import open_database
 from goclaw.store.transcripts import Origin, StoredCompaction, rows_of
-from tests.cli.test_access_users import state as state  # a fixture
+from tests.cli.test_users import state as state  # a fixture
 from tests.lanes import repeats
 from tests.store.saying import Story, talk
 

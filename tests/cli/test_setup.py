@@ -1,6 +1,7 @@
 """The whole wizard as a program: before a fake Telegram and a fake model server, through pipes and in a terminal."""
 
 import asyncio
+import json
 import os
 import pty
 import re
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import yaml
 
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
@@ -176,6 +178,8 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
         await telegram.world.say("00000000", user=8)
         await telegram.world.say(code, user=9, chat=-100)
         await telegram.world.say(code, user=5)
+        await asked.until("4. Others")
+        asked.type("telegram:6 child Cem", "", "")
         assert await asked.end() == 0
     for words in ("✓ openai-chat:echo answers", "✗ Telegram refuses", "✓ @claw_bot answers", "✓ Ann (telegram:5)"):
         assert words in asked.said
@@ -186,7 +190,7 @@ async def test_from_nothing_to_an_answer_in_telegram(home: Installation, telegra
     }
     check = await home.run("config", "check")
     assert check.code == 0 and "warning" not in check.err
-    weak = check.out.partition("Weak:")[2].partition("Shared:")[0]
+    weak = check.out.partition("Weak:")[2].partition("Rights:")[0]
     assert [line for line in weak.splitlines() if line.startswith("  ") and "→" not in line] == (
         ["  this account is root: whatever gets past GoClaw has the whole machine"] if os.geteuid() == 0 else []
     )
@@ -263,10 +267,20 @@ async def test_options_answer_and_nothing_is_asked(home: Installation, telegram:
     (home.folder / "key").write_text(f"{KEY}\n")
     (home.folder / "token").write_text(f"{telegram.token}\n")
     options = ("--model", "openai-chat:echo", "--key-file", str(home.folder / "key"), "--owner-id", "5")
-    async with wizard(home, *options, "--telegram-token-file", str(home.folder / "token"), "--no-input") as asked:
+    others = ("--person", "telegram:6 child Cem", "--person", "tui:gus guest")
+    token = ("--telegram-token-file", str(home.folder / "token"))
+    async with wizard(home, *options, *token, *others, "--no-input") as asked:
         assert await asked.end() == 0
     assert "[Enter" not in asked.said and telegram.called("getUpdates") == []
-    assert '"telegram:5"' in (home.state / "users.json").read_text()
+    users = json.loads((home.state / "users.json").read_text())["users"]
+    assert {key: entry["roles"] for key, entry in users.items()} == {
+        "telegram:5": ["admin"],
+        "telegram:6": ["child"],
+        "tui:gus": ["guest"],
+    }
+    assert users["telegram:6"]["name"] == "Cem"
+    assert set(yaml.safe_load((home.state / "config.yaml").read_text())["roles"]) == {"child", "guest"}
+    assert (await home.run("config", "check")).code == 0
     assert (home.state / "secrets" / "openai_api_key").read_text().strip() == KEY
 
 
@@ -295,6 +309,7 @@ async def test_a_wrong_option_writes_nothing_and_fails(home: Installation, teleg
     [
         (("--owner-id", "@ann"), "usernames change hands"),
         (("--key-file", "nowhere"), "needs --model"),
+        (("--person", "telegram:6 gest"), "there are owner, adult, child, guest"),
         (("--model", "x:y", "--key-file", "nowhere"), "cannot be read"),
     ],
 )

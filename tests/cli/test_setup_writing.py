@@ -215,7 +215,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing_behind(state: Path, monkeypatch: py
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(setup, "add_user", interrupted)
+    monkeypatch.setattr(setup, "put_users", interrupted)
     with pytest.raises(KeyboardInterrupt), interruptible():
         written(ALL, state)
     assert not state.exists()

@@ -7,6 +7,14 @@ _TESTS = "tests/tui"
 
 BUGS: list[Bug] = [
     bug(
+        "Enter is a line break before the client has drawn",
+        "issue 25: keys typed before the client has drawn are messages",
+        "goclaw/tui/type_ahead.py",
+        '.replace(END_OF_FILE, "").replace("\\n", "\\r")',
+        '.replace(END_OF_FILE, "")',
+        "tests/tui/test_tui_typing.py::test_keys_typed_before_the_client_has_drawn_are_messages_and_no_line_breaks",
+    ),
+    bug(
         "the status bar is navy blue where a terminal has 256 colours",
         "class terminal: looked at in true colour alone",
         f"{_TUI}/widgets/status_bar.py",

@@ -87,6 +87,27 @@ async def test_a_person_has_a_day_over_all_sessions_and_nobody_elses(tmp_path: P
     assert world.texts()[-1] == "three"
 
 
+@pytest.mark.promise("P-daily-budget")
+async def test_the_budget_of_a_role_holds_for_its_people_alone(tmp_path: Path) -> None:
+    answers = [Answer(text, usage=USED) for text in ("one", "two", "three")]
+    users = [User("memory:cem", roles=frozenset({"child"})), User("memory:ben", roles=frozenset({"admin"}))]
+    world = world_of(tmp_path, *answers, users=users, roles={"child": {"daily_cost": 0.5}})
+    cem, ben = Actor("memory:cem", "memory"), Actor("memory:ben", "memory")
+    async with world.running() as core:
+        for actor, chat in ((cem, "cem"), (cem, "cem"), (ben, "ben"), (ben, "ben")):
+            await core.say("hi", actor=actor, chat=chat)
+            await core.settled()
+        assert "Today: $0.70 of $0.50" in await core.command("/status", actor=cem, session="memory:cem", chat="cem")
+        assert "Today" not in await core.command("/status", actor=ben, session="memory:ben", chat="ben")
+    assert sorted(world.texts()[:4]) == [
+        "I stopped: your requests of today took $0.70, and $0.50 is allowed (roles.child.daily_cost). I can go on "
+        "after midnight.",
+        "one",
+        "three",
+        "two",
+    ]
+
+
 async def test_what_has_no_price_is_not_counted_and_that_is_said(tmp_path: Path) -> None:
     world = world_of(tmp_path, Answer("fine"), limits={"daily_cost": 0.5})
     async with world.running() as core:
@@ -102,7 +123,7 @@ async def test_what_has_no_price_is_not_counted_and_that_is_said(tmp_path: Path)
         with pytest.raises(
             LimitReached, match=r"\$0\.75, and \$0\.50 is allowed .*; 2 answers of unknown price not cou"
         ):
-            await core.sessions.costs.check_day(person, core.sessions.agents_for.main.rules)
+            await core.sessions.costs.check_day(person)
 
 
 async def test_for_whom_it_was_is_kept_for_two_days_only(tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ from glob import escape
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from goclaw.auth.access import Access
 from goclaw.auth.tokens import read_tokens
 from goclaw.auth.users import User, Users
 from goclaw.auth.workplaces import places_of
 from goclaw.config.load import Loaded
-from goclaw.config.policies import ADMIN, USER
+from goclaw.config.policies import ADMIN
 from goclaw.config.schema import Config
 from goclaw.config.state import PROMPT_FILES, check_apart
 from goclaw.core.files import lies_inside, readable_by_others, shown_path
@@ -114,9 +115,9 @@ def _doors(config: Config, users: Sequence[User]) -> Iterator[Finding]:
 
 
 def _unlimited(config: Config, users: Sequence[User]) -> Iterator[Finding]:
-    limited = {name for name, role in config.roles.items() if role.tools is not None}
+    access = Access(Users(users), config)
     for user in users:
-        if user.allowed_tools is None and ADMIN not in user.roles and not (user.roles or {USER}) <= limited:
+        if ADMIN not in user.roles and access.has_every_tool(user):
             yield weak(
                 f"users.json {user.key} has no allowedTools: this user may use every tool",
                 'list what they need: `"allowedTools": ["read", "memory_search"]`',

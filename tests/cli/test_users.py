@@ -27,41 +27,58 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def heads(out: str) -> list[str]:
+    """The lines about people, without the rights below each."""
+    return [line for line in out.splitlines() if line.startswith(("telegram:", "tui:"))]
+
+
 def test_people_are_added_and_listed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "add", "telegram:5", "--name", "Ann", "--tool", "read", "--tool", "raed"]) == 0
     output = capsys.readouterr()
-    assert output.out == "state/users.json: added telegram:5  Ann  [user]  raed, read\n"
+    assert output.out.splitlines()[:3] == ["state/users.json: added", "telegram:5  Ann  [user]", "  Tools: read"]
     assert "unknown tool `raed`; did you mean `read`?" in output.err
     assert run(["users", "add", "tui:bob", "--role", "admin"]) == 0
+    capsys.readouterr()
     assert run(["users", "list"]) == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == [
-        "telegram:5  Ann  [user]  raed, read",
-        "tui:bob  [admin]  all tools",
-    ]
+    out = capsys.readouterr().out
+    assert heads(out) == ["telegram:5  Ann  [user]", "tui:bob  [admin]"]
+    assert "  Tools: read\n  Asks first: none\n  Writes files: nowhere\n" in out
     assert run(["users", "check"]) == 0
     assert capsys.readouterr().out == "state/users.json: fine, 2 users\n"
+
+
+def test_the_list_says_so_when_there_is_nobody(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["users", "list"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("nobody is listed in state/users.json: only the owner of the state folder")
+    assert "goclaw users add" in second
 
 
 @pytest.mark.promise("P-workspaces-per-person")
 def test_a_person_is_added_with_a_workspace_of_their_own(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["users", "add", "tui:ann", "--workspace", "own"]) == 0
-    added = "state/users.json: added tui:ann  [user]  all tools  workspace state/people/tui.ann, with shared/\n"
-    assert capsys.readouterr().out == added
+    assert heads(capsys.readouterr().out) == ["tui:ann  [user]  workspace state/people/tui.ann, with shared/"]
     (state / "config.yaml").write_text("workspaces: per-person\n")
     assert run(["users", "add", "tui:bob", "--workspace", "shared"]) == 0
     assert run(["users", "add", "tui:eve"]) == 0
+    capsys.readouterr()
     assert run(["users", "list"]) == 0
-    assert capsys.readouterr().out.splitlines()[-3:] == [
-        "tui:ann  [user]  all tools  workspace state/people/tui.ann, with shared/",
-        "tui:bob  [user]  all tools  workspace state/workspace",
-        "tui:eve  [user]  all tools  workspace state/people/tui.eve, with shared/",
+    output = capsys.readouterr().out
+    assert heads(output) == [
+        "tui:ann  [user]  workspace state/people/tui.ann, with shared/",
+        "tui:bob  [user]  workspace state/workspace",
+        "tui:eve  [user]  workspace state/people/tui.eve, with shared/",
     ]
+    assert "  Writes files: in state/people/tui.eve, with shared/\n" in output
     assert run(["config", "check"]) == 0
     output = capsys.readouterr().out
     everybody = "the owner of the state folder, tui:ann, tui:bob, tui:eve"
     assert f"workspace state/workspace, shared/ of the others, files and memory: {everybody}" in output
     assert "workspace state/people/tui.ann, files and memory: tui:ann\n" in output
-    assert "instructions to the agent in state/workspace (" in output
+    assert (
+        f"instructions to the agent in state/workspace (AGENTS.md, SOUL.md …) may be written by: {everybody}\n"
+        in output
+    )
     assert "share the workspace" not in output
 
 
@@ -108,7 +125,8 @@ def test_the_check_says_what_is_weak_and_what_is_shared(state: Path, capsys: pyt
         "others can change who may do what (mode 666)",
         "users.json tui:ann has no allowedTools",
         "workspace state/workspace, files and memory: the owner of the state folder, tui:ann (Ann)",
-        "instructions to the agent in state/workspace (AGENTS.md, SOUL.md …): each of them may write them",
+        "instructions to the agent in state/workspace (AGENTS.md, SOUL.md …) may be written by: the owner of the state "
+        "folder, tui:ann (Ann)",
         "workspace state/bob, files and memory: tui:bob",
         "session us, the whole conversation: tui:ann (Ann), tui:bob",
         "all sessions: the owner of the state folder",
@@ -122,3 +140,17 @@ def test_the_defaults_are_not_weak(
     monkeypatch.setattr("goclaw.ops.doctor.security.is_root", lambda: False)
     assert run(["config", "check"]) == 0
     assert "Weak: nothing" in capsys.readouterr().out
+
+
+@pytest.mark.promise("P-rights-as-they-are")
+def test_the_check_does_not_say_that_a_guest_may_write(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (state / "config.yaml").write_text("roles: {guest: {tools: [read]}}\n")
+    users = {"tui:ann": {}, "tui:gus": {"roles": ["guest"]}, "tui:ned": {"roles": ["nothing"]}}
+    (state / "users.json").write_text(json.dumps({"users": users}))
+    assert run(["config", "check"]) == 0
+    out = capsys.readouterr().out
+    assert "may be written by: the owner of the state folder, tui:ann\n" in out
+    assert "tui:ann has no allowedTools" in out
+    assert "tui:gus has no allowedTools" not in out and "tui:ned has no allowedTools" not in out
+    assert "  tui:gus  [guest]\n    Tools: read\n    Asks first: none\n    Writes files: nowhere\n" in out
+    assert "  tui:ned  [nothing]\n    Tools: none\n    Writes files: nowhere\n" in out

@@ -1,0 +1,80 @@
+"""The rights of people, for commands that print them: asked of the same rules, and the same tools, as in the daemon."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+
+from goclaw.auth.access import Access
+from goclaw.auth.users import User, Users
+from goclaw.auth.workplaces import WorkspacePlace, place_of
+from goclaw.cli.base import say
+from goclaw.config.load import Loaded
+from goclaw.config.schema import Config
+from goclaw.core.clock import RealClock
+from goclaw.core.events import Actor
+from goclaw.core.files import shown_path
+from goclaw.core.records import record
+from goclaw.toolkit.effective_rights import EffectiveRights, effective_rights
+from goclaw.toolkit.parts import parts_of
+from goclaw.toolkit.registry import Registry
+from goclaw.toolkit.sources import SETTLED_SECONDS, open_sources
+from goclaw.workspace import SHARED
+
+
+@record
+class Case:
+    """People under a configuration, whose rights are wanted."""
+
+    config: Config
+    users: Sequence[User]
+
+
+def rights_of(loaded: Loaded, users: Sequence[User]) -> Mapping[str, EffectiveRights]:
+    """Return the rights of each person by key; what cannot be looked at is said on standard error."""
+    (found,) = asyncio.run(rights_in(loaded, [Case(loaded.config, users)]))
+    return found
+
+
+async def rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[str, EffectiveRights]]:
+    """Return the same for several cases, over the tools of the configuration as it is."""
+    if not any(case.users for case in cases):
+        return [{} for _ in cases]
+    async with open_sources(loaded.config, RealClock(), parts_of(loaded.packaged)) as sources:
+        await sources.ready()
+        await sources.settled(SETTLED_SECONDS)
+        for what, why in sorted(sources.faults.items()):
+            say(f"warning: {what}: {why}; tools of it are missing below")
+        found = []
+        for case in cases:
+            access = Access(Users(case.users), case.config)
+            registry = Registry([sources], access)
+            found.append({user.key: effective_rights(registry, access, actor_of(user), user) for user in case.users})
+        return found
+
+
+def actor_of(user: User) -> Actor:
+    """Return the person as one who writes in a chat of their own."""
+    return Actor(user.key, user.key.partition(":")[0])
+
+
+def person_lines(user: User, config: Config, rights: EffectiveRights) -> Iterator[str]:
+    """Yield what is known of a person, and below it their rights, a line each."""
+    yield head_line(user, config)
+    yield from (f"  {name}: {text}" for name, text in rights.lines(folder_in_words(place_of(config, user))))
+
+
+def head_line(user: User, config: Config) -> str:
+    """Return who a person is, with roles, conversation and workspace."""
+    place = place_of(config, user)
+    parts = [
+        user.key,
+        user.name,
+        f"[{', '.join(sorted(user.roles))}]" if user.roles else "",
+        f"session {user.session}" if user.session else "",
+        f"workspace {folder_in_words(place)}" if user.workspace or place.shared else "",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def folder_in_words(place: WorkspacePlace) -> str:
+    """Return a workspace's folder, and that it shows the shared one."""
+    return f"{shown_path(place.root)}, with {SHARED}/" if place.shared else shown_path(place.root)
