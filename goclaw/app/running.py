@@ -139,6 +139,8 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("checkpoints", sessions.maintenance.run)
     await once(_prune(app, schedules), "pruning")
     await keep("removing old media", sweep.run)
+    if app.sources.files:
+        await keep("looking at plugin files", app.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))

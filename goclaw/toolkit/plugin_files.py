@@ -1,0 +1,162 @@
+"""One-file plugins: `plugins` of the configuration and `tools/*.py` of the state folder, loaded anew when they change.
+
+A file that cannot be used leaves the tools of its last good version in place, and is named with the line. Calls that
+run keep the functions that they began with. Loading executes a file: `plugin_loading`, imported with the first one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import TypeVar
+
+from goclaw.config.packaged import FilesPart, file_title, plugin_paths
+from goclaw.config.schema import Config
+from goclaw.core import catalog
+from goclaw.core.clock import Clock
+from goclaw.core.files import file_version
+from goclaw.core.plugins import load
+from goclaw.errors import GoclawError
+from goclaw.toolkit.base import Tool
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LOOK_SECONDS = 0.7
+"""A file is loaded at the second look that finds it the same: within 1.4 seconds, and never half written."""
+LOAD_SECONDS = 15.0
+"""The time that the execution of a file may take, in seconds."""
+
+
+class PluginFile:
+    """One file, and the tools of its last good version."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.title = file_title(path)
+        self._seen: tuple[int, ...] | None = None
+        self._loaded: tuple[int, ...] | None = None
+
+    def is_due(self, *, at_once: bool) -> bool:
+        """Whether there is a version that was not tried yet, and that is whole: the same as at the last look."""
+        version = _version(self.path)
+        settled = at_once or version == self._seen
+        self._seen = version
+        if not settled or version == self._loaded:
+            return False
+        self._loaded = version
+        return True
+
+
+class PluginFiles:
+    """All files. `put` takes the tools of one, in the place of those from before; `drop` removes them."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: Clock,
+        *,
+        put: Callable[[str, Sequence[Tool]], None],
+        drop: Callable[[str], None],
+        report: Callable[[str, str], None],
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._put, self._drop, self._report = put, drop, report
+        self._files: dict[Path, PluginFile] = {}
+        self._in_force: set[Path] = set()
+        self._part: FilesPart | None = None
+
+    async def run(self) -> None:
+        """Look for changes until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self, *, at_once: bool = False) -> None:
+        """Load what has changed. `at_once`: files that are seen for the first time count as whole."""
+        paths = plugin_paths(self._config.state_dir, self._config.plugins)
+        for path in [path for path in self._files if path not in paths]:
+            self._forget(self._files.pop(path))
+        for path in paths:
+            file = self._files.setdefault(path, PluginFile(path))
+            if file.is_due(at_once=at_once):
+                await self._load(file, first=at_once)
+
+    async def _load(self, file: PluginFile, *, first: bool) -> None:
+        if not file.path.exists():  # one of the configuration
+            self._forget(file)
+            self._report(file.title, f"{file.path}: there is no such file; put it there, or take it out of `plugins`")
+            return
+        if self._part is None:
+            self._part = load(catalog.PLUGIN_FILES, FilesPart)
+        try:
+            async with asyncio.timeout(LOAD_SECONDS):
+                found = await _in_daemon_thread(partial(self._part.load, file.path, self._config), file.title)
+        except TimeoutError:
+            self._refuse(
+                file, f"its execution is not over after {LOAD_SECONDS:g} s; take long work out of its top level"
+            )
+        except GoclawError as error:
+            self._refuse(file, str(error))
+        else:
+            self._in_force.add(file.path)
+            self._put(file.title, found.tools)
+            self._report(file.title, "")
+            names = ", ".join(tool.spec.name for tool in found.tools) or "none"
+            log.info("%s is in force: tools %s", file.title, names)
+            if found.configured and not first:
+                log.warning(
+                    "%s: what it says of agents and toolsets (%s) is in force after `goclaw restart`",
+                    file.title,
+                    ", ".join(found.configured),
+                )
+
+    def _refuse(self, file: PluginFile, fault: str) -> None:
+        stays = "; its last good version stays in force" if file.path in self._in_force else ""
+        self._report(file.title, f"{fault}{stays}")
+
+    def _forget(self, file: PluginFile) -> None:
+        if file.path in self._in_force:
+            log.info("%s is gone, and with it its tools", file.title)
+        self._in_force.discard(file.path)
+        self._drop(file.title)
+        self._report(file.title, "")
+
+
+def _version(path: Path) -> tuple[int, ...]:
+    """Return what changes whenever the file does, and when others may change it by its folder."""
+    found = file_version(path)
+    with suppress(OSError):
+        folder = path.parent.stat()
+        return (*found, folder.st_mode, folder.st_uid) if found else ()
+    return found
+
+
+async def _in_daemon_thread(call: Callable[[], T], name: str) -> T:
+    """Return the result of a function in a thread of its own, which holds up neither the pool nor the end."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)  # type: ignore[arg-type]  # None only where T is
+
+    def work() -> None:
+        try:
+            result, error = call(), None
+        except GoclawError as fault:
+            result, error = None, fault
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    Thread(target=work, name=name[-100:], daemon=True).start()
+    return await future
