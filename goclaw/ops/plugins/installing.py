@@ -199,8 +199,8 @@ class Plugins:
         for each in wanted:
             arguments += ["--editable", each.requirement] if each.editable else [each.requirement]
         anew = [each for each in wanted if each.fresh]
-        if any(is_local(each.requirement) for each in anew):
-            arguments.append("--refresh")  # a wheel built before does not count, whatever uv sees of the folder
+        for name in filter(None, (_name_of_folder(each.requirement) for each in anew)):
+            arguments += ["--reinstall-package", name]  # a wheel built before does not count, whatever uv sees of it
         # What was installed once is in uv's cache: that needs no network, and is the very same.
         ways = [["--offline"], []] if all(is_local(each.requirement) for each in anew) else [[]]
         try:
