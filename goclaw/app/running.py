@@ -140,7 +140,8 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await once(_prune(app, schedules), "pruning")
     await keep("removing old media", sweep.run)
     if app.sources.files:
-        await keep("looking at plugin files", app.sources.files.run)
+        foundation.users.looks.append(app.sources.files.glance)
+        await keep("loading plugin files", app.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))

@@ -29,8 +29,8 @@ SITE = "site-"
 PAUSE_SECONDS = 120.0
 """Until a plugin that failed is tried again, so that one start does not try twice (`goclaw start`, then the daemon)."""
 LATER = (
-    "is left out: it was installed for other packages of GoClaw, or another Python; the next start of the daemon "
-    "restores it, and so does `goclaw plugin restore`"
+    "is left out: what was installed is gone, or for other packages of GoClaw or another Python; the next start of the "
+    "daemon restores it, and so does `goclaw plugin restore`"
 )
 
 
@@ -95,6 +95,8 @@ def read_record(state_dir: Path) -> PluginRecord:
         return PluginRecord(fault=f"{path}: cannot be read: {words}; `goclaw plugin add` begins a new one")
     if found.folder and (Path(found.folder).name != found.folder or not found.folder.startswith(SITE)):
         return PluginRecord(fault=f"{path}: names a folder elsewhere; `goclaw plugin add` begins a new one")
+    if found.folder and not (path.parent / found.folder).is_dir():  # after a restore of a backup, for one
+        return replace(found, folder="", stamp="")
     return found
 
 
@@ -135,7 +137,7 @@ def activate(state_dir: Path) -> tuple[InstalledPlugin, ...]:
             return attempt.left_out(LATER)
         if _ACTIVE.enter(state_dir / FOLDER / attempt.folder):
             return attempt.left_out()
-    return found.left_out("is left out: its folder is gone; `goclaw plugin restore` makes it anew")
+    return found.left_out(LATER)
 
 
 def own_path() -> list[str]:

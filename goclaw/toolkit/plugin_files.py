@@ -26,8 +26,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 0.7
-"""A file is loaded at the second look that finds it the same: within 1.4 seconds, and never half written."""
+SETTLED_SECONDS = 0.75
+"""The time for which a file must be as it is, in seconds: one that is half written is not loaded."""
+_CHANGED = 4
+"""Where `file_version` has the time of the last change, in nanoseconds."""
 LOAD_SECONDS = 15.0
 """The time that the execution of a file may take, in seconds."""
 
@@ -41,10 +43,10 @@ class PluginFile:
         self._seen: tuple[int, ...] | None = None
         self._loaded: tuple[int, ...] | None = None
 
-    def is_due(self, *, at_once: bool) -> bool:
-        """Whether there is a version that was not tried yet, and that is whole: the same as at the last look."""
+    def is_due(self, now: float, *, at_once: bool) -> bool:
+        """Whether there is a version that was not tried yet, and that is whole: as at the last look, or a while old."""
         version = _version(self.path)
-        settled = at_once or version == self._seen
+        settled = at_once or version == self._seen or (len(version) > _CHANGED and _age(version, now) > SETTLED_SECONDS)
         self._seen = version
         if not settled or version == self._loaded:
             return False
@@ -70,22 +72,48 @@ class PluginFiles:
         self._files: dict[Path, PluginFile] = {}
         self._in_force: set[Path] = set()
         self._part: FilesPart | None = None
+        self._changed = asyncio.Event()
+        self._due: dict[Path, PluginFile] = {}
+        self._skips = False
 
     async def run(self) -> None:
-        """Look for changes until cancelled."""
+        """Load what `glance` finds, until cancelled."""
         while True:
-            await self._clock.sleep(LOOK_SECONDS)
-            await self.look()
+            await self._changed.wait()
+            self._changed.clear()
+            await self._work()
 
     async def look(self, *, at_once: bool = False) -> None:
-        """Load what has changed. `at_once`: files that are seen for the first time count as whole."""
-        paths = plugin_paths(self._config.state_dir, self._config.plugins)
-        for path in [path for path in self._files if path not in paths]:
-            self._forget(self._files.pop(path))
+        """Look, and load what has changed. `at_once`: files that are seen for the first time count as whole."""
+        self.glance(at_once=at_once)
+        self._changed.clear()
+        await self._work(first=at_once)
+
+    def glance(self, *, at_once: bool = False) -> None:
+        """Note what has changed, for `run`; called with each look at users.json (`auth.users`), every 0.8 seconds.
+
+        One call of the kernel where there is no file; then every other look is left out.
+        """
+        self._skips = not (self._skips or self._files or self._config.plugins or at_once)
+        if self._skips:
+            return
+        paths, now = plugin_paths(self._config.state_dir, self._config.plugins), self._clock.now()
         for path in paths:
             file = self._files.setdefault(path, PluginFile(path))
-            if file.is_due(at_once=at_once):
-                await self._load(file, first=at_once)
+            if file.is_due(now, at_once=at_once):
+                self._due[path] = file
+        self._due |= {path: self._files.pop(path) for path in [*self._files] if path not in paths}
+        if self._due:
+            self._changed.set()
+
+    async def _work(self, *, first: bool = False) -> None:
+        while self._due:
+            path = next(iter(self._due))
+            file = self._due.pop(path)
+            if path in self._files:
+                await self._load(file, first=first)
+            else:
+                self._forget(file)
 
     async def _load(self, file: PluginFile, *, first: bool) -> None:
         if not file.path.exists():  # one of the configuration
@@ -135,6 +163,10 @@ def _version(path: Path) -> tuple[int, ...]:
         folder = path.parent.stat()
         return (*found, folder.st_mode, folder.st_uid) if found else ()
     return found
+
+
+def _age(version: tuple[int, ...], now: float) -> float:
+    return now - version[_CHANGED] / 1e9
 
 
 async def _in_daemon_thread(call: Callable[[], T], name: str) -> T:

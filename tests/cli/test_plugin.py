@@ -63,7 +63,7 @@ def test_a_start_restores_what_was_installed_for_another_python(
 ) -> None:
     recorded(state, project(tmp_path / "garden"))
     assert run(["plugin", "list"]) == 0
-    assert "was installed for other packages of GoClaw, or another Python" in capsys.readouterr().out
+    assert "for other packages of GoClaw or another Python" in capsys.readouterr().out
     loaded = load_given(Options(), restoring=True)
     assert loaded.packaged.faults == {}
     assert "restoring plugins" in capsys.readouterr().err

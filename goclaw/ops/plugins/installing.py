@@ -196,11 +196,11 @@ class Plugins:
         constraint.write_text("".join(f"{each.name}=={each.version}\n" for each in ours.values()))
         arguments = ["--python", sys.executable, "--target", str(folder)]
         arguments += ["--constraint", str(constraint), "--compile-bytecode"]
-        for each in wanted:
-            arguments += ["--editable", each.requirement] if each.editable else [each.requirement]
+        arguments += [f"--editable={each.requirement}" for each in wanted if each.editable]
         anew = [each for each in wanted if each.fresh]
         for name in filter(None, (_name_of_folder(each.requirement) for each in anew)):
             arguments += ["--reinstall-package", name]  # a wheel built before does not count, whatever uv sees of it
+        arguments += ["--", *(each.requirement for each in wanted if not each.editable)]
         # What was installed once is in uv's cache: that needs no network, and is the very same.
         ways = [["--offline"], []] if all(is_local(each.requirement) for each in anew) else [[]]
         try:

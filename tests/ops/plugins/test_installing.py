@@ -271,6 +271,6 @@ def test_a_folder_that_was_lost_is_named_and_made_anew(state: Path, tmp_path: Pa
     (lost,) = folders(state)
     (state / FOLDER / lost).rename(tmp_path / "elsewhere")
     ((name, fault),) = ((each.name, each.fault) for each in activate(state))
-    assert name == "garden-tools" and "`goclaw plugin restore` makes it anew" in fault
+    assert name == "garden-tools" and "what was installed is gone" in fault and read_record(state).is_due(now=0)
     restore(state)
     assert activate(state) == () and len(folders(state)) == 1
