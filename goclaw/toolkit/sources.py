@@ -86,7 +86,7 @@ class Sources:
         self._origins: dict[str, str] = {}
         self._ready = False
         self.files: PluginFiles | None = None
-        """The one-file plugins, for a process that stays: it calls `glance` now and then, and has `run` load what changed."""
+        """The one-file plugins. A process that stays calls `glance` now and then, and has `run` load what changed."""
 
     @property
     def faults(self) -> Mapping[str, str]:

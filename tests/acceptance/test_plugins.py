@@ -77,7 +77,7 @@ async def test_a_start_after_an_upgrade_restores_plugins_and_leaves_a_broken_one
     await says(home, "/tool garden {}", "from a package")
     await says(home, "/tools", "plugin gone: is left out")
     found = await home.run("doctor", "--json")
-    named = [each for each in json.loads(found.out) if "plugin gone" in each["message"]]
+    named = [each for each in json.loads(found.out) if "plugin gone" in each["text"]]
     assert named and "goclaw plugin remove gone" in named[0]["remedy"]
     assert [bool(each.fault) for each in read_record(home.state).plugins] == [False, True]
     assert await home.stop() == 0

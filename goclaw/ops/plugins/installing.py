@@ -5,16 +5,13 @@ by the next change. One process at a time changes plugins; folders that a proces
 """
 
 import fcntl
-import hashlib
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -26,13 +23,13 @@ from goclaw.core.plugin_folder import (
     SITE,
     InstalledPlugin,
     PluginRecord,
-    own_path,
     read_record,
     stamp_of_host,
     write_record,
 )
 from goclaw.core.records import record
 from goclaw.errors import StateError
+from goclaw.ops.plugins.packages import digest_of, name_in, name_of_folder, own_packages, seed
 from goclaw.ops.plugins.sources import is_local, pinned, requirement_of
 from goclaw.ops.plugins.trial import try_out
 from goclaw.ops.plugins.uv import InstallError, normalized, run_uv
@@ -41,8 +38,6 @@ SECONDS = 600.0
 """The time for everything when a person waits, in seconds: a package may have to be built."""
 RESTORE_SECONDS = 60.0
 """The time for everything at a start, in seconds: a service manager waits 90."""
-_SAYS_WHAT = "entry_points.txt"
-"""The one file of a package's metadata that counts as content: others differ by the tool that built or installed it."""
 
 
 @record
@@ -78,7 +73,7 @@ class Plugins:
         if editable and (remote := [each for each in asked if not is_local(each) or not Path(each).is_dir()]):
             raise InstallError(f"{remote[0]}: only a folder can be editable")
         new = [Wanted(each, editable=editable, fresh=True) for each in asked]
-        again = {_name_in(each) or _name_of_folder(each) for each in asked}
+        again = {name_in(each) or name_of_folder(each) for each in asked}
         before = {normalized(each.name) for each in self.record.plugins if each.source not in asked} - again
         kept = [each for each in self._kept(again) if each.known and each.known.source not in asked]
         after = self._switch(self._made([*kept, *new]), self._failed())
@@ -104,42 +99,72 @@ class Plugins:
     def remove(self, names: Sequence[str]) -> Sequence[InstalledPlugin]:
         """Remove these plugins, and what only they needed. Returns them.
 
+        Where the others cannot be installed anew now, the needs of those that are removed stay.
+
         Raises:
-            InstallError: one is not recorded, or the others cannot be installed without it.
+            InstallError: one is not recorded.
         """
         gone = [self._named(name) for name in names]
+        # Those left out are not in the folder: what it holds stays as it is.
         rest = self._kept({normalized(each.name) for each in gone})
-        self._switch(self._made(rest) if rest else None, [each for each in self._failed() if each not in gone])
+        try:
+            made = self._made(rest) if rest else None
+        except InstallError:
+            made = self._copied_without(gone)
+        self._switch(made, [each for each in self._failed() if each not in gone])
         return gone
 
     def restore(self) -> PluginRecord:
         """Install what is recorded for this Python and these packages; one that cannot be is left out, with its fault.
 
-        Returns the record that is in force then.
+        What is in force already is never lost by it. Returns the record that is in force then.
         """
-        every = [Wanted(each.pinned or each.source, each, each.editable) for each in self.record.plugins]
+        every = self.record.plugins
         try:
-            self._switch(self._made(every) if every else None)
+            self._switch(self._made([_as_recorded(each) for each in every]) if every else None)
         except InstallError as error:
-            self._restore_each(every, error)
+            in_force = bool(self.record.folder) and self.record.stamp == stamp_of_host()
+            sound = [each for each in every if in_force and not each.fault]
+            self._restore_each(sound, [each for each in every if each not in sound], error)
         return self.record
 
-    def _restore_each(self, every: Sequence[Wanted], whole: InstallError) -> None:
-        """Add one after the other; those that fail are recorded with their fault."""
+    def _restore_each(
+        self, sound: Sequence[InstalledPlugin], missing: Sequence[InstalledPlugin], whole: InstallError
+    ) -> None:
+        """Add the missing ones to those in force, one after the other; record the faults of those that fail."""
         made: _Made | None = None
-        kept: list[Wanted] = []
-        failed: list[InstalledPlugin] = []
-        for wanted in every:
-            plugin = wanted.known or InstalledPlugin(wanted.requirement, wanted.requirement)
+        kept, failed = list(map(_as_recorded, sound)), list[InstalledPlugin]()
+        for plugin in missing:
             try:
-                tried = self._made([*kept, wanted]) if len(every) > 1 else _fail(whole)
+                if len(missing) == 1 and not sound:
+                    raise whole  # it was tried alone
+                made = self._made([*kept, _as_recorded(plugin)])
             except InstallError as error:
                 self._tell(f"plugin {plugin.name} is left out: {error}")
-                failed.append(replace(plugin, fault=f"is left out: {error}; it is tried again at the next start"))
+                failed.append(replace(plugin, fault=f"is left out: {error}; it is tried again at a later start"))
             else:
-                kept.append(wanted)
-                made = tried
+                kept.append(_as_recorded(plugin))
+        if made is None and sound:
+            made = _Made(self._folder / self.record.folder, tuple(sound))
         self._switch(made, failed)
+
+    def _copied_without(self, gone: Sequence[InstalledPlugin]) -> "_Made":
+        """Copy the folder in force but for these packages."""
+        before = self._folder / self.record.folder
+        names = {normalized(each.name) for each in gone}
+        folder = self._new_folder()
+        shutil.copytree(before, folder, symlinks=True, dirs_exist_ok=True)
+        for package in distributions(path=[str(folder)]):
+            if normalized(package.name) in names:
+                for file in package.files or ():
+                    Path(str(package.locate_file(file))).unlink(missing_ok=True)
+        stay = (each for each in self.record.plugins if not each.fault and normalized(each.name) not in names)
+        return _Made(folder, tuple(stay))
+
+    def _new_folder(self) -> Path:
+        folder = self._folder / f"{SITE}{secrets.token_hex(6)}"
+        folder.mkdir(mode=0o700)
+        return folder
 
     def _named(self, name: str) -> InstalledPlugin:
         for each in self.record.plugins:
@@ -153,11 +178,8 @@ class Plugins:
 
     def _kept(self, but: set[str]) -> list[Wanted]:
         """Return the plugins that are in the folder and stay as they are, without those of these names."""
-        return [
-            Wanted(each.pinned or each.source, each, each.editable)
-            for each in self.record.plugins
-            if not each.fault and normalized(each.name) not in but
-        ]
+        sound = (each for each in self.record.plugins if not each.fault and normalized(each.name) not in but)
+        return list(map(_as_recorded, sound))
 
     def _made(self, wanted: Sequence[Wanted]) -> "_Made":
         """Make a folder with these packages and try it out.
@@ -165,10 +187,15 @@ class Plugins:
         Raises:
             InstallError: it cannot be made, or a part of it cannot be used; the folder is gone.
         """
-        folder = self._folder / f"{SITE}{secrets.token_hex(6)}"
-        folder.mkdir(mode=0o700)
+        try:
+            folder = self._new_folder()
+        except OSError as error:
+            raise InstallError(f"{self._folder}: cannot be written: {error.strerror}") from None
         try:
             return self._filled(folder, wanted)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise InstallError(f"{error.filename or folder}: {error.strerror}") from None
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -191,14 +218,14 @@ class Plugins:
 
     def _install(self, folder: Path, wanted: Sequence[Wanted], ours: Mapping[str, Distribution]) -> None:
         """Have uv fill the folder. Our packages lie in it meanwhile, so that they are taken as they are."""
-        seeds = [_seed(folder, package) for package in ours.values()]
+        seeds = [seed(folder, package) for package in ours.values()]
         constraint = folder / ".constraint"
         constraint.write_text("".join(f"{each.name}=={each.version}\n" for each in ours.values()))
         arguments = ["--python", sys.executable, "--target", str(folder)]
         arguments += ["--constraint", str(constraint), "--compile-bytecode"]
         arguments += [f"--editable={each.requirement}" for each in wanted if each.editable]
         anew = [each for each in wanted if each.fresh]
-        for name in filter(None, (_name_of_folder(each.requirement) for each in anew)):
+        for name in filter(None, (name_of_folder(each.requirement) for each in anew)):
             arguments += ["--reinstall-package", name]  # a wheel built before does not count, whatever uv sees of it
         arguments += ["--", *(each.requirement for each in wanted if not each.editable)]
         # What was installed once is in uv's cache: that needs no network, and is the very same.
@@ -292,23 +319,8 @@ def open_plugins(
         os.close(descriptor)
 
 
-def own_packages() -> Mapping[str, Distribution]:
-    """Return the packages of GoClaw's own environment by their normalized names, the first of each on the path."""
-    found: dict[str, Distribution] = {}
-    for package in distributions(path=own_path()):
-        if package.metadata["Name"]:  # a folder that an interrupted installer left has none
-            found.setdefault(normalized(package.name), package)
-    return found
-
-
-def _seed(folder: Path, package: Distribution) -> Path:
-    """Write the metadata of one of our packages into the folder, as if it were installed there."""
-    name = package.name.replace("-", "_")
-    seed = folder / f"{name}-{package.version}.dist-info"
-    seed.mkdir(exist_ok=True)
-    (seed / "METADATA").write_text(package.read_text("METADATA") or package.read_text("PKG-INFO") or "")
-    (seed / "RECORD").write_text("")
-    return seed
+def _as_recorded(plugin: InstalledPlugin) -> Wanted:
+    return Wanted(plugin.pinned or plugin.source, plugin, plugin.editable)
 
 
 def _plugin(package: Distribution, wanted: Sequence[Wanted], parts: tuple[str, ...]) -> InstalledPlugin:
@@ -330,7 +342,7 @@ def _plugin(package: Distribution, wanted: Sequence[Wanted], parts: tuple[str, .
 def _request(name: str, origin: Mapping[str, Any], wanted: Sequence[Wanted]) -> Wanted:
     """Return by which request a package came."""
     for each in wanted:
-        if (each.known and normalized(each.known.name) == name) or _name_in(each.requirement) == name:
+        if (each.known and normalized(each.known.name) == name) or name_in(each.requirement) == name:
             return each
     for each in wanted:
         url = str(origin.get("url", ""))
@@ -338,45 +350,7 @@ def _request(name: str, origin: Mapping[str, Any], wanted: Sequence[Wanted]) -> 
         if url and (url in each.requirement or (path and url == Path(path).as_uri())):
             return each
     # A new one whose address does not read as it was asked for (a redirect).
-    return next(each for each in wanted if each.known is None and not _name_in(each.requirement))
-
-
-def _name_in(requirement: str) -> str:
-    """Return the normalized name that a requirement begins with; empty for a path or an address."""
-    if is_local(requirement) or (":" in requirement and " @ " not in requirement):
-        return ""
-    name = requirement.partition(" @ ")[0]
-    return normalized(re.split(r"[^A-Za-z0-9._-]", name, maxsplit=1)[0])
-
-
-def _name_of_folder(requirement: str) -> str:
-    """Return the normalized name that a folder's pyproject.toml says; empty if it says none."""
-    try:
-        said = tomllib.loads((Path(requirement) / "pyproject.toml").read_text("utf-8")) if is_local(requirement) else {}
-        return normalized(str(said.get("project", {}).get("name", "")))
-    except (OSError, ValueError, AttributeError):
-        return ""
-
-
-def digest_of(package: Distribution) -> str:
-    """Return the SHA-256 over the names and hashes of a package's files, as its RECORD lists them.
-
-    Empty for one with compiled code, whose files differ by Python and platform.
-    """
-    if "Root-Is-Purelib: true" not in (package.read_text("WHEEL") or ""):
-        return ""
-    lines = sorted(
-        f"{file} {file.hash.value if file.hash else _hash_of(package, str(file))}"
-        for file in package.files or ()
-        if file.suffix != ".pyc" and (not file.parent.name.endswith(".dist-info") or file.name == _SAYS_WHAT)
-    )
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _hash_of(package: Distribution, file: str) -> str:
-    with suppress(OSError):
-        return hashlib.sha256(Path(str(package.locate_file(file))).read_bytes()).hexdigest()
-    return ""
+    return next(each for each in wanted if each.known is None and not name_in(each.requirement))
 
 
 def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> None:
@@ -385,7 +359,7 @@ def _refuse_other_content(plugin: InstalledPlugin, wanted: Sequence[Wanted]) -> 
         known = each.known
         if known is None or each.fresh or normalized(known.name) != normalized(plugin.name):
             continue
-        pure = _name_in(known.source) and not known.editable
+        pure = name_in(known.source) and not known.editable
         if pure and known.digest and (known.version, known.digest) != (plugin.version, plugin.digest):
             raise InstallError(
                 f"{plugin.name} {plugin.version} is not what was added: its files are others by now; "
@@ -414,7 +388,3 @@ def _flush(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _fail(error: InstallError) -> "_Made":
-    raise error

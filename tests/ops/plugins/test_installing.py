@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -14,7 +15,16 @@ import pytest
 from goclaw.config.load import load_config
 from goclaw.core import catalog
 from goclaw.core.clock import SteppedClock
-from goclaw.core.plugin_folder import FOLDER, SITE, InstalledPlugin, activate, deactivate, own_path, read_record
+from goclaw.core.plugin_folder import (
+    FOLDER,
+    SITE,
+    InstalledPlugin,
+    activate,
+    deactivate,
+    own_path,
+    read_record,
+    write_record,
+)
 from goclaw.ops.plugins.installing import Plugins, open_plugins
 from goclaw.ops.plugins.uv import InstallError
 from goclaw.toolkit.parts import parts_of
@@ -198,6 +208,28 @@ async def test_a_folder_is_taken_again_as_it_is_now(state: Path, tmp_path: Path)
     assert again.name == "garden-tools" and known(state) == {"garden-tools": "1.0"}
     (site,) = folders(state)
     assert "something else" in (state / FOLDER / site / "garden_tools.py").read_text()
+
+
+async def test_what_is_in_force_is_lost_neither_by_a_retry_nor_by_the_removal_of_another(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = TOOL.format(name="other", says="")
+    beds = project(tmp_path / "beds", "beds", points={"tools.other": "beds:other"}, source=other)
+    add(state, project(tmp_path / "garden"), beds)
+    record = read_record(state)
+    failing = InstalledPlugin("gone", str(tmp_path / "gone"), fault="is left out: before")
+    write_record(state, replace(record, plugins=(*record.plugins, failing)))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "another cache"))
+    for folder in (tmp_path / "garden", beds):
+        folder.rename(folder.with_name(f"{folder.name}-moved"))
+    restore(state)
+    assert folders(state) == [record.folder] and (await tools_of(state))[0] == ["garden", "other"]
+    assert str(tmp_path / "gone") in known(state)["gone"] and known(state)["beds"] == "1.0"
+    deactivate()
+    with open_plugins(state, print) as plugins:
+        plugins.remove(["beds"])
+    assert (await tools_of(state))[0] == ["garden"] and folders(state) != [record.folder]
+    assert set(known(state)) == {"garden-tools", "gone"}
 
 
 def test_a_folder_that_a_process_uses_stays_until_it_has_ended(state: Path, tmp_path: Path) -> None:
