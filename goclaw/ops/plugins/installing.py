@@ -240,8 +240,8 @@ class Plugins:
                 else:
                     break
         finally:
-            for seed in seeds:
-                shutil.rmtree(seed, ignore_errors=True)
+            for written in seeds:
+                shutil.rmtree(written, ignore_errors=True)
         constraint.unlink()
 
     def _left(self) -> float:

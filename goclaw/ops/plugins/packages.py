@@ -28,11 +28,11 @@ def own_packages() -> Mapping[str, Distribution]:
 def seed(folder: Path, package: Distribution) -> Path:
     """Write the metadata of one of our packages into the folder, as if it were installed there."""
     name = package.name.replace("-", "_")
-    seed = folder / f"{name}-{package.version}.dist-info"
-    seed.mkdir(exist_ok=True)
-    (seed / "METADATA").write_text(package.read_text("METADATA") or package.read_text("PKG-INFO") or "")
-    (seed / "RECORD").write_text("")
-    return seed
+    written = folder / f"{name}-{package.version}.dist-info"
+    written.mkdir(exist_ok=True)
+    (written / "METADATA").write_text(package.read_text("METADATA") or package.read_text("PKG-INFO") or "")
+    (written / "RECORD").write_text("")
+    return written
 
 
 def name_in(requirement: str) -> str:
