@@ -124,6 +124,18 @@ def activate(state_dir: Path) -> tuple[InstalledPlugin, ...]:
 
     One state folder's at a time: that of the last call. A folder that a process uses is not removed meanwhile.
     """
+    _ACTIVE.left_out = _activated(state_dir)
+    return _ACTIVE.left_out
+
+
+def left_out(section: str) -> list[tuple[str, InstalledPlugin]]:
+    """Return the parts of a section that plugins which are left out would have: the name of each, and its plugin."""
+    prefix = f"{section}."
+    every = ((line, plugin) for plugin in _ACTIVE.left_out for line in plugin.parts)
+    return [(line.removeprefix(prefix), plugin) for line, plugin in every if line.startswith(prefix)]
+
+
+def _activated(state_dir: Path) -> tuple[InstalledPlugin, ...]:
     found = read_record(state_dir)
     if found.fault:
         _ACTIVE.leave()
@@ -148,6 +160,7 @@ def own_path() -> list[str]:
 def deactivate() -> None:
     """Take the folder off the path again."""
     _ACTIVE.leave()
+    _ACTIVE.left_out = ()
 
 
 class _Active:
@@ -155,6 +168,7 @@ class _Active:
 
     def __init__(self) -> None:
         self.added: tuple[str, ...] = ()
+        self.left_out: tuple[InstalledPlugin, ...] = ()
         self._folder: Path | None = None
         self._descriptor = -1
 

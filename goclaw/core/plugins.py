@@ -2,7 +2,7 @@
 
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
@@ -99,6 +99,20 @@ def plugins(section: str) -> Sequence[Plugin]:
 def third_party(section: str) -> Mapping[str, str]:
     """Return names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
     return {plugin.name: plugin.path for plugin in plugins(section)}
+
+
+def load_third_party(section: str, kind: type[PartT], report: Callable[[str, str], None]) -> dict[str, PartT]:
+    """Load what installed packages add to a section, by name; `report` gets the title and the fault of what cannot be.
+
+    It is foreign code: whatever it raises, it is left out.
+    """
+    found: dict[str, PartT] = {}
+    for plugin in plugins(section):
+        try:
+            found[plugin.name] = load(plugin.path, kind)
+        except (Exception, SystemExit) as error:
+            report(plugin.title, fault_of(error))
+    return found
 
 
 def fault_of(error: BaseException) -> str:

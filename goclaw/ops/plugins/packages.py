@@ -12,6 +12,11 @@ from goclaw.core.plugin_folder import own_path
 from goclaw.ops.plugins.sources import is_local
 from goclaw.ops.plugins.uv import normalized
 
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_VERSION = re.compile(
+    r"v?([0-9]+!)?[0-9]+(\.[0-9]+)*[-_.]?[a-z]*[-_.]?[0-9]*([-_.]?(post|rev|r|dev)[-_.]?[0-9]*)*(\+[a-z0-9._-]+)?"
+)
+"""Versions as PEP 440 has them, near enough."""
 _SAYS_WHAT = "entry_points.txt"
 """The one file of a package's metadata that counts as content: others differ by the tool that built or installed it."""
 
@@ -20,7 +25,8 @@ def own_packages() -> Mapping[str, Distribution]:
     """Return the packages of GoClaw's own environment by their normalized names, the first of each on the path."""
     found: dict[str, Distribution] = {}
     for package in distributions(path=own_path()):
-        if package.metadata["Name"]:  # a folder that an interrupted installer left has none
+        # What an interrupted installer left has no name, and systems have versions that no resolver reads.
+        if _NAME.fullmatch(package.metadata["Name"] or "") and _VERSION.fullmatch(package.metadata["Version"] or ""):
             found.setdefault(normalized(package.name), package)
     return found
 
