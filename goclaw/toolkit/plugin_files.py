@@ -85,18 +85,21 @@ class PluginFiles:
 
     async def look(self, *, at_once: bool = False) -> None:
         """Look, and load what has changed. `at_once`: files that are seen for the first time count as whole."""
-        self.glance(at_once=at_once)
+        self._note(at_once=at_once)
         self._changed.clear()
         await self._work(first=at_once)
 
-    def glance(self, *, at_once: bool = False) -> None:
+    def glance(self) -> None:
         """Note what has changed, for `run`; called with each look at users.json (`auth.users`), every 0.8 seconds.
 
         One call of the kernel where there is no file; then every other look is left out.
         """
-        self._skips = not (self._skips or self._files or self._config.plugins or at_once)
-        if self._skips:
-            return
+        self._skips = not (self._skips or self._files or self._config.plugins)
+        if not self._skips:
+            self._note(at_once=False)
+
+    def _note(self, *, at_once: bool) -> None:
+        """Put aside what has changed, for `_work`."""
         paths, now = plugin_paths(self._config.state_dir, self._config.plugins), self._clock.now()
         for path in paths:
             file = self._files.setdefault(path, PluginFile(path))

@@ -15,12 +15,14 @@ import tomllib
 import zipfile
 
 
-def build_wheel(target, config_settings=None, metadata_directory=None):
+def build_wheel(target, config_settings=None, metadata_directory=None, editable=False):
     project = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]
     name, version = project["name"].replace("-", "_"), project["version"]
     described = f"{name}-{version}.dist-info"
     files = {each: pathlib.Path(each).read_text() for each in os.listdir(".") if each.endswith(".py")}
     del files["backend.py"]
+    if editable:
+        files = {f"{name}.pth": os.getcwd()}
     needs = "".join(f"Requires-Dist: {each}\\n" for each in project["dependencies"])
     files[f"{described}/METADATA"] = f"Metadata-Version: 2.1\\nName: {project['name']}\\nVersion: {version}\\n{needs}"
     files[f"{described}/WHEEL"] = "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
@@ -38,7 +40,7 @@ def build_wheel(target, config_settings=None, metadata_directory=None):
 
 
 def build_editable(target, config_settings=None, metadata_directory=None):
-    return build_wheel(target)
+    return build_wheel(target, editable=True)
 '''
 
 

@@ -298,6 +298,32 @@ async def test_a_kill_at_every_step_leaves_the_old_or_the_new(state: Path, tmp_p
     assert len(folders(state)) == 1, "what the kills left behind is gone"
 
 
+async def test_an_editable_folder_is_used_where_it_is(state: Path, tmp_path: Path) -> None:
+    source = project(tmp_path / "garden")
+    (added,) = add(state, source, editable=True)
+    assert added.editable and not added.digest
+    (site,) = folders(state)
+    assert not (state / FOLDER / site / "garden_tools.py").exists()
+    (source / "garden_tools.py").write_text(TOOL.format(name="garden", says="as it is now"))
+    assert await tools_of(state) == (["garden"], {})
+    assert Path(str(sys.modules["garden_tools"].__file__)).parent == source
+    assert sys.path[-2:] == [str(state / FOLDER / site), str(source)]
+    restore(state)
+    assert read_record(state).plugins[0].editable and len(folders(state)) == 2, "this process is on the one before"
+    with pytest.raises(InstallError, match="only a folder can be editable"):
+        add(state, "garden-tools", editable=True)
+
+
+def test_without_uv_the_remedy_is_named(state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A checkout's own uv is beside the package, that of an environment beside its Python.
+    for name in ("goclaw.ops.plugins.uv.goclaw.__file__", "goclaw.ops.plugins.uv.sys.executable"):
+        monkeypatch.setattr(name, str(tmp_path / "elsewhere" / "deep" / "x"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InstallError, match=r"its extra `plugins` \(`goclaw\[plugins\]`\), brings it"):
+        add(state, project(tmp_path / "garden"))
+    assert folders(state) == []
+
+
 def test_a_folder_that_was_lost_is_named_and_made_anew(state: Path, tmp_path: Path) -> None:
     add(state, project(tmp_path / "garden"))
     (lost,) = folders(state)
