@@ -5,13 +5,16 @@
     _bootstrap.py dev   also make .venv-dev from requirements-dev.lock
 
 Exits 0 when everything is there, else 1 with one message that says what helps. Fast when nothing changed: each
-environment keeps a stamp of what it was made from.
+environment keeps a stamp of what it was made from. Plugins live elsewhere (`goclaw plugin add`), and the start of
+GoClaw restores them for a new environment.
 """
 
 import fcntl
 import hashlib
 import importlib.util
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,8 +22,11 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import unquote
 
 ROOT = Path(__file__).resolve().parent.parent
+PLUGINS = "goclaw.plugins"
+"""The entry-point group of plugins."""
 NO_PIP = """\
 GoClaw's set-up needs pip or the venv module, and this Python has neither:
     {python}
@@ -104,6 +110,7 @@ def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
     if python.exists() and is_stamped(venv / ".stamp", content):
         return
     say(f"installing {lock} into {name}")
+    warn_of_plugins(venv, (root / lock).read_text())
     if not (python.exists() and is_stamped(venv / ".origin", origin)):
         call([str(uv), "venv", "--quiet", "--clear", "--python", sys.executable, str(venv)])
         (venv / ".origin").write_text(origin)
@@ -118,6 +125,43 @@ def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
     if not compiles_all:
         attempt([str(python), "-c", FIRST_USED])
     (venv / ".stamp").write_text(content)
+
+
+def warn_of_plugins(venv: Path, lock: str) -> None:
+    """Name the plugins that people installed into the environment by pip, which is about to hold the lock alone."""
+    locked = {re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in lock.splitlines() if line[:1].isalnum()}
+    ours = {normalized(name) for name in locked} | {"goclaw"}
+    for folder in sorted(venv.glob("lib/python*/site-packages/*.dist-info")):
+        points = folder / "entry_points.txt"
+        name = folder.name.partition("-")[0]
+        if (
+            normalized(name) in ours
+            or not points.is_file()
+            or f"[{PLUGINS}]" not in points.read_text("utf-8", "replace")
+        ):
+            continue
+        source = origin_of(folder) or normalized(name)
+        print(
+            f"goclaw set-up: the plugin {name} was installed into {venv.name}, which is made anew now and holds only "
+            f"what GoClaw needs: it is gone. To have it stay: `goclaw plugin add {source}`",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+def origin_of(folder: Path) -> str:
+    """Return where an installed package came from (PEP 610): a path, or `git+` and an address; empty: an index."""
+    try:
+        said = json.loads((folder / "direct_url.json").read_text("utf-8"))
+        url = str(said["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f"git+{url}" if "vcs_info" in said else unquote(url.removeprefix("file://"))
+
+
+def normalized(name: str) -> str:
+    """Return the name of a package as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def digest(*parts: bytes | str) -> str:

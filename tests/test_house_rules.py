@@ -21,12 +21,15 @@ LONGEST_FUNCTION = 60
 OURS = ("goclaw", "tests", "benchmarks", "scripts")
 
 MAY_CATCH_EVERYTHING = {
+    "goclaw/core/plugins.py": "what a package adds is foreign code: its failure is reported by name",
     "goclaw/core/supervise.py": "restarts whatever fails, and says so",
     "goclaw/core/bus.py": "no turn fails because of what merely watches it",
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/execution/compression/shortening.py": "an output that cannot be compressed is shown whole, and logged",
     "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",
+    "goclaw/toolkit/plugin_loading.py": "a one-file plugin is foreign code: its failure is reported by line",
+    "goclaw/ops/plugins/trial.py": "a package is foreign code: its failure is the result of the trial",
     "goclaw/toolkit/sources.py": "a plugin is foreign code: its failure is reported by name",
     "goclaw/servers/mcp/declarations.py": "what a package declares is foreign code: its failure is logged by name",
     "goclaw/mcp/servers.py": "an MCP server is foreign code: however its connection ends, it is made again",

@@ -1,6 +1,7 @@
 """scripts/ and .ci/run on a machine of stand-ins: nothing here reaches the network or installs anything."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -174,6 +175,34 @@ def test_what_is_compiled_at_the_set_up_can_be_imported() -> None:
         [sys.executable, "-c", load("_bootstrap").FIRST_USED], cwd=house.ROOT, timeout=60, check=False
     )
     assert done.returncode == 0
+
+
+@pytest.mark.promise("P-plugins-stay")
+def test_plugins_that_a_new_lock_removes_are_named_with_the_command_that_keeps_them(
+    checkout: Path, programs: Path, bare_python: dict[str, str]
+) -> None:
+    add(programs / "uv", UV_STAND_IN.format(log=checkout / "calls"))
+    packages = checkout / ".venv" / "lib" / "python3.11" / "site-packages"
+    for name, group, origin in [
+        ("garden_tools", "goclaw.plugins", {"url": "file:///home/ann/my%20garden", "dir_info": {}}),
+        ("of_git", "goclaw.plugins", {"url": "https://git.example.org/x.git", "vcs_info": {"vcs": "git"}}),
+        ("of_an_index", "goclaw.plugins", None),
+        ("other", "console_scripts", None),
+        ("aiohttp", "goclaw.plugins", None),  # it is in the lock, and stays
+    ]:
+        described = packages / f"{name}-1.0.dist-info"
+        described.mkdir(parents=True)
+        (described / "entry_points.txt").write_text(f"[{group}]\ntools.x = x:x\n")
+        if origin:
+            (described / "direct_url.json").write_text(json.dumps(origin))
+    done = start([sys.executable, checkout / "scripts" / "_bootstrap.py", "run"], programs, checkout, **bare_python)
+    assert done.returncode == 0, done.stderr
+    named = re.findall(r"the plugin (\w+) was .*`goclaw plugin add (.+)`", done.stderr)
+    assert named == [
+        ("garden_tools", "/home/ann/my garden"),
+        ("of_an_index", "of-an-index"),
+        ("of_git", "git+https://git.example.org/x.git"),
+    ]
 
 
 UV_STAND_IN = """\

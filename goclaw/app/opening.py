@@ -76,12 +76,15 @@ async def open_app(
             stack.enter_context(open_state(config))
         foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
         channels: Mapping[str, Channel] = {}
+        faults: dict[str, str] = {}
         if with_channels:
             ports = partial(_channel_ports, foundation)
-            channels = await stack.enter_async_context(open_channels(config, ports, begun or {}))
+            channels = await stack.enter_async_context(open_channels(config, ports, begun or {}, faults.__setitem__))
         app = await _open_engine(
             stack, foundation, channels, config_file or config.state_dir / CONFIG_FILE, parts or PackageParts()
         )
+        for what, fault in faults.items():
+            app.sources.report(what, fault)
         await start(stack, app, alone=not with_channels)
         yield app
 

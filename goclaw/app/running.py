@@ -34,7 +34,7 @@ from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.events import LOCAL, Actor, Delivery, Notice
 from goclaw.core.messages import joined
-from goclaw.core.plugins import load, load_large, third_party
+from goclaw.core.plugins import load, load_large, load_third_party, third_party
 from goclaw.core.redact import mask
 from goclaw.core.supervise import background, keep_running
 from goclaw.engine.machine_faults import ClockChange
@@ -139,6 +139,9 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("checkpoints", sessions.maintenance.run)
     await once(_prune(app, schedules), "pruning")
     await keep("removing old media", sweep.run)
+    if app.sources.files:
+        foundation.users.looks.append(app.sources.files.glance)
+        await keep("loading plugin files", app.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
@@ -258,7 +261,8 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gatewa
         return await completion.matching(await app.foundation.environment.workspace(actor), begun)
 
     foundation, sessions = app.foundation, app.sessions
-    commands = {name: load(path, Command) for name, path in {**catalog.COMMANDS, **third_party("commands")}.items()}
+    ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
+    commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
     environment = foundation.environment
     gateway = Gateway(
         _command_ports(app, schedules, logins),

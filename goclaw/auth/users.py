@@ -5,7 +5,7 @@ import getpass
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import tzinfo
 from pathlib import Path
@@ -74,6 +74,8 @@ class Users:
         self._look = FileLook(path) if path else None
         self.problem: str | None = None
         """Why the file as it is now cannot be used; the last good version stays in force meanwhile."""
+        self.looks: list[Callable[[], None]] = []
+        """Looks at other files, which are made with each look at this one: a daemon wakes for all of them at once."""
 
     @property
     def in_force(self) -> Mapping[str, User]:
@@ -153,6 +155,8 @@ async def open_users(path: Path, clock: Clock) -> AsyncIterator[Users]:
 async def _watch(users: Users, clock: Clock) -> None:
     while True:
         await users.refresh()
+        for look in users.looks:
+            look()
         await clock.sleep(LOOK_SECONDS)
 
 

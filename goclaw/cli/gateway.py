@@ -24,7 +24,7 @@ def run_gateway(given: Options) -> None:
         from goclaw.cli.loading import load_given
         from goclaw.cli.process import started
 
-        loaded = load_given(given)
+        loaded = load_given(given, restoring=True)
         # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
         from goclaw.cli.daemon import serve
         from goclaw.cli.loop import run_daemon

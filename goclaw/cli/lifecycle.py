@@ -14,6 +14,7 @@ from goclaw.auth.users import login_name
 from goclaw.cli import process, systemd
 from goclaw.cli.base import Options, say, show
 from goclaw.cli.gateway import run_gateway
+from goclaw.cli.loading import restore_plugins
 from goclaw.cli.options import load, options
 from goclaw.cli.process import LaunchRecord, listens, recall, secret_overrides, start_in_background
 from goclaw.cli.systemd import UNIT_NAME, installed_unit, unit_text
@@ -58,6 +59,7 @@ def bring_up(loaded: Loaded, given: Options) -> None:
         StateError: it did not start; the message says why.
     """
     refuse_secrets(loaded)
+    restore_plugins(loaded.config)  # here, where it can be seen
     if runs_as_service(loaded, given):
         systemd.control("start", UNIT_NAME)
     else:
@@ -124,6 +126,7 @@ def restart(context: typer.Context) -> None:
 def _restart_service(loaded: Loaded, given: Options) -> None:
     if given.overrides or (given.config and installed_unit() != unit_text(loaded)):
         raise StateError("systemd runs the daemon with the options of its unit; `goclaw service install` changes them")
+    restore_plugins(loaded.config)
     systemd.control("restart", UNIT_NAME)
 
 
@@ -140,6 +143,7 @@ def _restart_in_background(config: Config, given: Options) -> None:
     for name in before.missing if before else ():
         if name not in os.environ and name not in given.overrides:
             say(f"warning: {name} was set where the daemon was started, and is not here: it goes on without it")
+    restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
     asyncio.run(process.stop(config))
     bring_up(loaded, again)
 

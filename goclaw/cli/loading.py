@@ -4,15 +4,18 @@ from goclaw.cli.base import Options, say
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
+from goclaw.core.clock import RealClock
+from goclaw.core.plugin_folder import read_record
 from goclaw.errors import StateError
 from goclaw.ops.backup import swap
 
 
-def load_given(given: Options, *, packages: bool = True) -> Loaded:
+def load_given(given: Options, *, packages: bool = True, restoring: bool = False) -> Loaded:
     """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished.
 
     Without `packages` no foreign code is loaded if the configuration can be used without it: commands that end or watch
-    the daemon must not hang in third-party code.
+    the daemon must not hang in third-party code. With `restoring`, for a start of the daemon, plugins that were
+    installed for another Python or another GoClaw are installed again.
 
     Raises:
         ConfigError: it cannot be used.
@@ -22,9 +25,31 @@ def load_given(given: Options, *, packages: bool = True) -> Loaded:
     if swap.pending(loaded.config.state_dir):
         _finish_restore(loaded.config)
         loaded = load_config(given.config, overrides=given.overrides, packages=packages)
+    if restoring and restore_plugins(loaded.config):
+        loaded = load_config(given.config, overrides=given.overrides, packages=packages)
     for warning in (*loaded.warnings, *(f"{what}: {why}" for what, why in loaded.packaged.faults.items())):
         say(f"warning: {warning}")
     return loaded
+
+
+def restore_plugins(config: Config) -> bool:
+    """Install plugins again that were installed for another Python or other packages, or failed; whether any were.
+
+    What cannot be installed is said and left out: it stops no start.
+    """
+    if not read_record(config.state_dir).is_due(RealClock().now()):
+        return False
+    from goclaw.ops.plugins.installing import RESTORE_SECONDS, open_plugins
+
+    say("restoring plugins, which were installed for other packages or another Python, or failed before")
+    try:
+        with open_plugins(config.state_dir, say, RESTORE_SECONDS) as plugins:
+            if plugins.record.is_due(RealClock().now()):  # another start may have done it meanwhile
+                plugins.restore()
+    except StateError as error:
+        say(f"plugins are left out: {error}")
+        return False
+    return True
 
 
 def _finish_restore(config: Config) -> None:

@@ -41,6 +41,9 @@ def spelling(loaded: Loaded, users: Sequence[User]) -> Iterator[str]:
     for name, settings in config.tools.cli.items():
         tools[name] = frozenset({"shell", "cli", *settings.tags})
     tools |= {tool.spec.name: tool.spec.tags for _, listed in parts_of(loaded.packaged).tools for tool in listed}
+    tools |= {
+        tool.spec.name: tool.spec.tags for file in parts_of(loaded.packaged).of_files.values() for tool in file.tools
+    }
     built_in = {tool.spec.name: tool for tool in BuiltIn(catalog.GATED_TOOLS).tools()}
     tools |= {name: tool.spec.tags for name, tool in built_in.items()}
 

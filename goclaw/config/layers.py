@@ -266,3 +266,12 @@ def _resolve_folders(values: dict[str, Any], base: Path) -> None:
         name = key.path[0]
         if key.kind is Path and isinstance(value := values.get(name), str) and not value.startswith("~"):
             values[name] = str(base / value)
+    match values.get("plugins"):
+        case str() as text:
+            values["plugins"] = [_from(base, each.strip()) for each in text.split(",") if each.strip()]
+        case list() as listed:
+            values["plugins"] = [_from(base, each) if isinstance(each, str) else each for each in listed]
+
+
+def _from(base: Path, path: str) -> str:
+    return path if path.startswith("~") else str(base / path)

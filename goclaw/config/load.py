@@ -189,8 +189,9 @@ def _with_packages(
     if not packages:
         with suppress(ConfigError):
             return _validated(defaults, layers), Packaged(), layers
-    packaged = read_packaged().checked(lambda values: combined([values]))
-    for path, why in list(packaged.orphans(merged([layer.values for layer in layers]))):
+    said = merged([layer.values for layer in layers])
+    packaged = read_packaged(Path(defaults["state_dir"]), said).checked(lambda values: combined([values]))
+    for path, why in list(packaged.orphans(said)):
         packaged = replace(packaged, faults={**packaged.faults, dotted(path): why})
         for layer in layers:
             remove(layer.values, path)

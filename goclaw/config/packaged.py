@@ -4,8 +4,10 @@ Merged key by key: lists count whole, a key without a value (`null`) is as the p
 mapping puts aside what the package says there. What cannot be used is left out and named, and stops nothing.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -13,13 +15,17 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from goclaw.config.keys import child_kind, entry_kind
 from goclaw.config.layers import Layer, key_kind
 from goclaw.config.report import dotted
+from goclaw.config.schema import Config
 from goclaw.core import catalog
+from goclaw.core.plugin_folder import activate
 from goclaw.core.plugins import load, plugins
 from goclaw.core.records import record
 
 SECTIONS = ("agents", "toolsets", "mcp")
 """The sections of the entry-point group whose lines say something of the configuration."""
 REPLACE = "replace"
+TOOLS_FOLDER = "tools"
+"""In the state folder: one-file plugins that no configuration has to name."""
 Path = tuple[str, ...]
 _SWITCH: TypeAdapter[bool] = TypeAdapter(bool)
 _KEYS: Mapping[str, tuple[Path, ...]] = {
@@ -111,14 +117,74 @@ class Packaged:
 class PackagedPart:
     """The line of the catalogue: reads what packages declare. Blocks; what cannot be loaded is a fault."""
 
-    read: Callable[[], Packaged]
+    read: Callable[[Sequence[FilePath], Config], Packaged]
+    """From the one-file plugins, and the places that the configuration names."""
 
 
-def read_packaged() -> Packaged:
-    """Read what installed packages declare; modules are imported only where there are any. Blocks."""
-    if not any(plugins(section) for section in SECTIONS):
-        return Packaged()
-    return load(catalog.PACKAGED, PackagedPart).read()
+@record
+class FileParts:
+    """The parts of a one-file plugin, of the kinds of `goclaw.toolkit`."""
+
+    tools: tuple[Any, ...] = ()
+    """Every tool, those of toolsets included."""
+    declared: tuple[Any, ...] = ()
+    """Its agents and toolsets, which are read at a start only."""
+
+    @property
+    def configured(self) -> tuple[str, ...]:
+        """The names of its agents and toolsets."""
+        return tuple(part.name for part in self.declared)
+
+
+@record
+class FilesPart:
+    """The line of the catalogue: loads a one-file plugin. Blocks; raises a GoclawError that names the line."""
+
+    load: Callable[[FilePath, Config], FileParts]
+
+
+def plugin_paths(state_dir: FilePath, named: Sequence[FilePath]) -> list[FilePath]:
+    """Return the one-file plugins: those that the configuration names, then `tools/*.py` of the state folder."""
+    folder = state_dir / TOOLS_FOLDER
+    try:
+        # The names alone: each look of a running daemon costs one call of the kernel where the folder is missing.
+        listed = os.listdir(folder)  # noqa: PTH208 -- see above
+        names = sorted(name for name in listed if name.endswith(".py") and not name.startswith((".", "_")))
+    except OSError:
+        names = []
+    return list(dict.fromkeys([*named, *(folder / name for name in names)]))
+
+
+def file_title(path: FilePath) -> str:
+    """Return the name of a one-file plugin for people."""
+    return f"plugin file {path}"
+
+
+def read_packaged(state_dir: FilePath, above: Mapping[str, Any]) -> Packaged:
+    """Read what installed packages declare, those of the state folder's plugins and one-file plugins included.
+
+    What is left out is a fault. Modules are imported only where there are any. Blocks. `above`: what the operator says.
+    """
+    missing = activate(state_dir)
+    ground = _ground(state_dir, above)
+    files = plugin_paths(state_dir, ground.plugins) if ground else []
+    any_declares = files or any(plugins(section) for section in SECTIONS)
+    found = load(catalog.PACKAGED, PackagedPart).read(files, ground or Config()) if any_declares else Packaged()
+    lines = [point.partition(".") for plugin in missing for point in plugin.parts]
+    absent = [path for section, _, name in lines if section in _KEYS for path in may_have_said(section, name)]
+    faults = {f"plugin {plugin.name}": plugin.fault for plugin in missing}
+    return replace(found, faults={**faults, **found.faults}, absent=(*found.absent, *absent))
+
+
+def _ground(state_dir: FilePath, above: Mapping[str, Any]) -> Config | None:
+    """Return the places that the operator names, where one-file plugins may be; None: none are, or they are wrong."""
+    if not above.get("plugins") and not (state_dir / TOOLS_FOLDER).is_dir():
+        return None
+    said = {name: above[name] for name in ("workspace", "users_file", "plugins") if name in above}
+    try:
+        return Config.model_validate({"state_dir": state_dir, **said})
+    except ValidationError:
+        return None  # said with its place when the whole is checked
 
 
 def may_have_said(section: str, name: str) -> tuple[Path, ...]:

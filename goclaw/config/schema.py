@@ -22,6 +22,7 @@ from goclaw.config.section import Section, Sections
 from goclaw.config.tools import ToolsSettings
 from goclaw.config.values import (
     ChatName,
+    Files,
     Folder,
     Groups,
     Host,
@@ -375,6 +376,9 @@ class Config(Sections):
     )
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
+    plugins: Files = Field(
+        (), description="One-file plugins, `~/garden.py`; those in `tools` of the state folder need no line."
+    )
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")
     agents: AgentsSettings = Field(default_factory=AgentsSettings, description="Agents.")

@@ -23,7 +23,7 @@ NOTES = "notes"
 """The folder of private notes; see `workspace.notes`."""
 PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
-EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace"}
+EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace", "plugins", "tools"}
 """Entries that may be in a state folder before the first start."""
 PRIVATE = ("blobs", "logs", NOTES, "secrets")
 """Folders of the state folder that only the owner may read."""

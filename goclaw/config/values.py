@@ -217,6 +217,7 @@ Duration = Annotated[
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]
+Files = Annotated[tuple[Folder, ...], OneOrMore]
 Environment = Annotated[dict[str, str], AfterValidator(_check_environment)]
 Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(_upper)]
 

@@ -153,6 +153,9 @@ MCP = {
 PACKAGED = "goclaw.toolkit.parts:PACKAGED"
 """Reader of the agents and toolsets of installed packages; loaded when there are any."""
 
+PLUGIN_FILES = "goclaw.toolkit.plugin_loading:PART"
+"""Loader of one-file plugins; loaded with the first file."""
+
 COMMANDS = {
     "start": "goclaw.gateway.commands.conversation:START",
     "status": "goclaw.gateway.commands.status:STATUS",
@@ -221,3 +224,18 @@ SANDBOXES = {
     "broker": "goclaw.execution.sandbox.broker:BROKER",
     "off": "goclaw.execution.sandbox.broker:OFF",
 }
+
+KINDS = {
+    "agents": "goclaw.toolkit.parts:AgentPart",
+    "channels": "goclaw.channels.base:ChannelPart",
+    "commands": "goclaw.gateway.commands.base:Command",
+    "embedders": "goclaw.memory.embedders.base:EmbedderPart",
+    "hooks": "goclaw.hooks.base:HookPart",
+    "mcp": "goclaw.mcp.declared:Declared",
+    "providers": "goclaw.llm.base:Provider",
+    "tool_sources": "goclaw.toolkit.sources:SourcePart",
+    "tools": "goclaw.toolkit.base:Tool",
+    "toolsets": "goclaw.toolkit.parts:ToolsetPart",
+    "transcribers": "goclaw.llm.transcription:TranscriberPart",
+}
+"""Sections of the entry-point group `goclaw.plugins`, and the class of the parts that a package adds to each."""

@@ -1,8 +1,8 @@
-"""Loading of the objects that lines of the catalogue name."""
+"""Loading of the objects that lines of the catalogue name, and of what installed packages add to them."""
 
 import gc
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pkgutil import resolve_name
@@ -12,6 +12,14 @@ from goclaw.core.records import record
 from goclaw.errors import ConfigError, GoclawError
 
 PartT = TypeVar("PartT")
+
+API_VERSION = 1
+"""Version of everything that a plugin builds on: `goclaw.declare`, `goclaw.toolkit.base`, the kinds of parts.
+
+It grows when a plugin that was right before may no longer be. A module says the version that it was written for as
+`__goclaw_api__ = 1`; one that says nothing is taken as it is.
+"""
+WRITTEN_FOR = "__goclaw_api__"
 
 GROUP = "goclaw.plugins"
 """Entry-point group for third-party parts; a name reads `tools.weather`, `channels.matrix`, `commands.deploy` …"""
@@ -37,15 +45,28 @@ def load(path: str, kind: type[PartT]) -> PartT:
     """Import the object that `path` (`package.module:attribute`) names.
 
     Raises:
-        ConfigError: it cannot be imported, or is not a `kind`; the message names the path.
+        ConfigError: it cannot be imported, is not a `kind`, or was written for another GoClaw; the message names the
+            path.
     """
     try:
         found = resolve_name(path)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"{path}: cannot be loaded: {error}") from error
+    if misfit := api_misfit(getattr(sys.modules.get(path.partition(":")[0]), WRITTEN_FOR, API_VERSION)):
+        raise ConfigError(f"{path}: {misfit}")
     if not isinstance(found, kind):
         raise ConfigError(f"{path} is a {type(found).__name__}, not a {kind.__name__}")
     return found
+
+
+def api_misfit(version: object) -> str:
+    """Return why what was written for this version of `API_VERSION` does not go with this GoClaw; empty: it does."""
+    if not isinstance(version, int):
+        return f"{WRITTEN_FOR} should be a number such as {API_VERSION}, not {version!r}"
+    if version == API_VERSION:
+        return ""
+    remedy = "upgrade GoClaw" if version > API_VERSION else "it needs a version of its own that is newer"
+    return f"it was written for version {version} of what plugins build on, and this GoClaw has {API_VERSION}: {remedy}"
 
 
 def load_large(path: str, kind: type[PartT]) -> PartT:
@@ -78,6 +99,20 @@ def plugins(section: str) -> Sequence[Plugin]:
 def third_party(section: str) -> Mapping[str, str]:
     """Return names and paths that installed packages add to a section of the catalogue (`tools`, `commands` …)."""
     return {plugin.name: plugin.path for plugin in plugins(section)}
+
+
+def load_third_party(section: str, kind: type[PartT], report: Callable[[str, str], None]) -> dict[str, PartT]:
+    """Load what installed packages add to a section, by name; `report` gets the title and the fault of what cannot be.
+
+    It is foreign code: whatever it raises, it is left out.
+    """
+    found: dict[str, PartT] = {}
+    for plugin in plugins(section):
+        try:
+            found[plugin.name] = load(plugin.path, kind)
+        except (Exception, SystemExit) as error:
+            report(plugin.title, fault_of(error))
+    return found
 
 
 def fault_of(error: BaseException) -> str:

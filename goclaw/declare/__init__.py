@@ -20,6 +20,7 @@ declared an agent. `stop`, `status`, `logs`, `audit` and `tui` load no foreign c
 of nothing else.
 """
 
+from goclaw.core.plugins import API_VERSION
 from goclaw.declare.agents import (
     agent,
     agent_toolset,
@@ -105,6 +106,7 @@ from goclaw.declare.tools import (
 from goclaw.specs import Risk, SideEffect
 
 __all__ = [
+    "API_VERSION",
     "Risk",
     "SideEffect",
     "after_system",

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from goclaw.core.catalog import SANDBOXES
 from goclaw.core.events import Alerts, NoAlerts
+from goclaw.core.plugin_folder import left_out
 from goclaw.core.plugins import Plugin, load, plugins
 from goclaw.core.redact import mask
 from goclaw.core.selection import NOT, SET
@@ -53,8 +54,12 @@ async def open_hooks(environment: HookEnvironment, alerts: Alerts | None = None)
 
 
 def of_packages() -> Sequence[tuple[str, Registered, str]]:
-    """Return the hooks of installed packages: name, hook, and fault (else empty)."""
-    return [(plugin.name, *_registered(plugin)) for plugin in plugins("hooks")]
+    """Return the hooks of installed packages, and of plugins that are left out: name, hook, and fault (else empty)."""
+    missing = [
+        (name, *_closed(Plugin("hooks", name, "", f"{plugin.name} {plugin.version}"), plugin.fault, frozenset()))
+        for name, plugin in left_out("hooks")
+    ]
+    return [*((plugin.name, *_registered(plugin)) for plugin in plugins("hooks")), *missing]
 
 
 def _registered(plugin: Plugin) -> tuple[Registered, str]:

@@ -5,7 +5,8 @@
 Sources. `sources` makes one list of the catalogue's tools, the tools of sources (`goclaw.tools.cli_source`) and those
 of installed packages. A package is foreign code: an error while it is loaded, opened, asked or closed leaves it out
 and names it to admins (`/tools`, the log, doctor). Descriptions for people, programs and docs/tools.md are made from
-the declaration (`tool_docs`).
+the declaration (`tool_docs`). One-file plugins (`plugin_files`) are looked at with users.json while a daemon runs, and
+executed anew when they changed (`plugin_loading`); their agents and toolsets are read with the configuration.
 
 Offering. A request holds a core of the tools in short form, `tool_search` and `tool_call` (`offering`).
 `Registry.offered_to` leaves out tools that cannot work with the configuration (`Tool.needs`) or in the mode

@@ -4,22 +4,37 @@ They become configuration values that rank below every value of the operator (`c
 code: a part that fails is left out and reported by name.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from pathlib import Path
 from typing import TypeVar
 
 from goclaw.config.agents import AgentSettings
 from goclaw.config.exports import PublishSettings
 from goclaw.config.mcp import PinnedSetSettings
-from goclaw.config.packaged import Packaged, PackagedKey, PackagedPart, given, may_have_said
+from goclaw.config.packaged import (
+    FileParts,
+    FilesPart,
+    Packaged,
+    PackagedKey,
+    PackagedPart,
+    file_title,
+    given,
+    may_have_said,
+)
 from goclaw.config.registries import FromRegistrySettings, RegistrySettings
+from goclaw.config.schema import Config
+from goclaw.core import catalog
 from goclaw.core.plugins import Plugin, fault_of, load, plugins
 from goclaw.core.records import record
+from goclaw.errors import GoclawError
 from goclaw.mcp.declared import Declared
 from goclaw.toolkit.base import Tool
 
 PartT = TypeVar("PartT", "AgentPart", "ToolsetPart")
+_QUOTED = re.compile(r"""["']([\w./-]{1,100})["']""")
 
 
 @record
@@ -78,6 +93,8 @@ class PackageParts:
     faults: Mapping[str, str] = field(default_factory=dict)
     """The faults: title to reason."""
     servers: Mapping[str, Declared] = field(default_factory=dict)
+    of_files: Mapping[str, FileParts] = field(default_factory=dict)
+    """One-file plugins, by the titles under which their agents and toolsets are above."""
 
     @property
     def sets(self) -> Iterator[tuple[str, ToolsetPart]]:
@@ -88,8 +105,8 @@ class PackageParts:
 
     @property
     def tools(self) -> Iterator[tuple[str, tuple[Tool, ...]]]:
-        """The tools of each line."""
-        yield from ((title, toolset.tools) for title, toolset in self.sets)
+        """The tools of each line of a package; those of files come and go (`toolkit.plugin_files`)."""
+        yield from ((title, toolset.tools) for title, toolset in self.sets if title not in self.of_files)
 
     @property
     def registries(self) -> Iterator[tuple[str, RegistryPart]]:
@@ -149,13 +166,38 @@ def parts_of(packaged: Packaged) -> PackageParts:
     )
 
 
-def read() -> Packaged:
-    """Read the declarations of packages. Blocks; one that cannot be loaded is a fault."""
+def read(files: Sequence[Path], config: Config) -> Packaged:
+    """Read the declarations of packages and of one-file plugins. Blocks; one that cannot be loaded is a fault.
+
+    `config`: the places that it names, where no file may lie.
+    """
     faults: dict[str, str] = {}
     absent: list[tuple[str, ...]] = []
     agents = _loaded("agents", AgentPart, faults, absent)
     toolsets = _loaded("toolsets", ToolsetPart, faults, absent)
-    return replace(PackageParts(agents, toolsets, faults, dict(_servers())).packaged, absent=tuple(absent))
+    of_files: dict[str, FileParts] = {}
+    for path in files:
+        try:
+            found = load(catalog.PLUGIN_FILES, FilesPart).load(path, config)
+        except GoclawError as error:
+            faults[file_title(path)] = str(error)
+            absent.extend(_perhaps_said(path))
+            continue
+        of_files[file_title(path)] = found
+        for part in found.declared:
+            title = f"{file_title(path)} ({part.name})"
+            of_files[title] = found
+            (agents if isinstance(part, AgentPart) else toolsets)[title] = part
+    parts = PackageParts(agents, toolsets, faults, dict(_servers()), of_files)
+    return replace(parts.packaged, absent=tuple(absent))
+
+
+def _perhaps_said(path: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the keys that a file which cannot be used may have said a part of: for each word in quotes."""
+    with suppress(OSError):
+        for name in set(_QUOTED.findall(path.read_text("utf-8", "replace"))):
+            yield from may_have_said("agents", name)
+            yield from may_have_said("toolsets", name)
 
 
 def _servers() -> Iterator[tuple[str, Declared]]:

@@ -21,6 +21,7 @@ from goclaw.core.redact import mask, printable
 from goclaw.errors import GoclawError
 from goclaw.toolkit.base import ConnectingSource, LateSource, LivePrompt, PromptSource, Tool, ToolSource, check_name
 from goclaw.toolkit.parts import PackageParts
+from goclaw.toolkit.plugin_files import PluginFiles
 from goclaw.toolkit.registry import BuiltIn, same
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,8 @@ class Sources:
         self._tools: tuple[Tool, ...] = ()
         self._origins: dict[str, str] = {}
         self._ready = False
+        self.files: PluginFiles | None = None
+        """The one-file plugins. A process that stays calls `glance` now and then, and has `run` load what changed."""
 
     @property
     def faults(self) -> Mapping[str, str]:
@@ -93,6 +96,19 @@ class Sources:
     def add(self, named: Named) -> None:
         """Add a source behind the others."""
         self._named.append(named)
+
+    def put(self, origin: str, tools: Sequence[Tool]) -> None:
+        """Have an origin list exactly these tools, in the place of those that it was put with before."""
+        named = Named(origin, Fixed(tuple(tools)))
+        for index, each in enumerate(self._named):
+            if each.origin == origin:
+                self._named[index] = named
+                return
+        self._named.append(named)
+
+    def drop(self, origin: str) -> None:
+        """Remove what was put for an origin."""
+        self._named = [each for each in self._named if each.origin != origin]
 
     async def ready(self) -> None:
         """Load the late sources, so that faults are reported now rather than at the first use."""
@@ -192,6 +208,8 @@ async def open_sources(config: Config, clock: Clock, parts: PackageParts | None 
             sources.add(Named(title, Fixed(tools), foreign=True))
         for plugin in plugins("tool_sources"):
             await _open_foreign(stack, sources, plugin, ports)
+        sources.files = PluginFiles(config, clock, put=sources.put, drop=sources.drop, report=sources.report)
+        await sources.files.look(at_once=True)
         yield sources
 
 

@@ -20,6 +20,7 @@ async def test_broken_plugins_are_named_and_the_daemon_runs(
     tmp_path: Path, packages: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     points = {"tools.bad": "bad:bad", "tool_sources.bad": "bad:SOURCE", "tools.read": "good:read"}
+    points |= {"channels.bad": "bad:CHANNEL", "commands.bad": "bad:COMMAND"}
     good = (
         "from goclaw.specs import SideEffect\nfrom goclaw.toolkit.base import ToolContext, tool\n"
         "@tool(side_effect=SideEffect.NONE)\nasync def read(ctx: ToolContext) -> str:\n    'Not ours.'\n    return ''\n"
@@ -32,6 +33,8 @@ async def test_broken_plugins_are_named_and_the_daemon_runs(
                 assert [spec.name for spec in app.registry.specs()] == list(catalog.TOOLS)
                 faults = app.sources.faults
     assert sorted(faults) == [
+        "plugin channels.bad (bad-tools 1.0)",
+        "plugin commands.bad (bad-tools 1.0)",
         "plugin tool_sources.bad (bad-tools 1.0)",
         "plugin tools.bad (bad-tools 1.0)",
         "tool read of plugin tools.read (bad-tools 1.0)",

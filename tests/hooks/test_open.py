@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.plugin_folder import (
+    FOLDER,
+    InstalledPlugin,
+    PluginRecord,
+    activate,
+    deactivate,
+    stamp_of_host,
+    write_record,
+)
 from goclaw.hooks.base import HookAnswer
+from goclaw.hooks.open import of_packages
 from tests.hooks.support import event, opened
 from tests.parts import NoSandbox
 
@@ -96,3 +106,19 @@ async def test_where_it_is_known_what_it_matches_only_that_is_forbidden(tmp_path
     async with opened(tmp_path, NoSandbox()) as stage:
         assert "pre_tol" in (await stage.hooks.fire(event(tool="read"))).deny
         assert await stage.hooks.fire(event()) == HookAnswer()
+
+
+@pytest.mark.promise("P-hook-closed")
+async def test_a_hook_of_a_plugin_that_is_left_out_forbids_every_call(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    guards = InstalledPlugin("guards", "guards", "1.0", parts=("tools.x", "hooks.tenant"), fault="is left out: no uv")
+    write_record(tmp_path, PluginRecord("", stamp_of_host(), (guards,)))
+    try:
+        activate(tmp_path)
+        ((name, registered, trouble),) = of_packages()
+    finally:
+        deactivate()
+    assert (name, registered.points) == ("tenant", frozenset({"pre_tool"}))
+    assert "is left out: no uv; every call of a tool is forbidden" in trouble
+    answer = await registered.hook(event("pre_tool"))
+    assert answer.deny == trouble

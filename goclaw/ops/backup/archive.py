@@ -30,7 +30,7 @@ from goclaw.errors import StateError
 FORMAT = 1
 MANIFEST = "manifest.json"
 """The last member: it is written when all hashes are known."""
-DATABASE, REGISTRIES, MEDIA, NOTES, PROMPT_FILES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES = (
+DATABASE, REGISTRIES, MEDIA, NOTES, PROMPT_FILES, CONFIG, USERS, SECRETS, WORKSPACE, WORKSPACES, PLUGINS, TOOLS = (
     "goclaw.db",
     "registry.db",
     "media",
@@ -41,9 +41,12 @@ DATABASE, REGISTRIES, MEDIA, NOTES, PROMPT_FILES, CONFIG, USERS, SECRETS, WORKSP
     "secrets",
     "workspace",
     "workspaces",
+    "plugins.json",
+    "tools",
 )
 """Members and folders at the top of an archive. The last holds a folder for each workspace that only a user has.
-`prompt-files` holds a file for each workspace in the archive, under its name there, `/` as `-`."""
+`prompt-files` holds a file for each workspace in the archive, under its name there, `/` as `-`. The last
+two are the record of added plugins, which the next start installs, and one-file plugins."""
 MAX_NAME = 4_096
 """PATH_MAX of Linux."""
 

@@ -12,10 +12,13 @@ from goclaw.auth.workplaces import places_of
 from goclaw.config.document import without_secrets
 from goclaw.config.layers import MAX_FILE_BYTES
 from goclaw.config.load import Loaded
+from goclaw.config.packaged import plugin_paths
 from goclaw.config.schema import Config
 from goclaw.config.state import check_apart
 from goclaw.core.clock import Clock
 from goclaw.core.files import lies_inside, publish, read_text, shown_path
+from goclaw.core.plugin_folder import FOLDER as PLUGIN_FOLDER
+from goclaw.core.plugin_folder import RECORD
 from goclaw.core.records import record
 from goclaw.errors import ConfigError, StateError
 from goclaw.ops.backup.archive import (
@@ -23,9 +26,11 @@ from goclaw.ops.backup.archive import (
     DATABASE,
     MEDIA,
     NOTES,
+    PLUGINS,
     PROMPT_FILES,
     REGISTRIES,
     SECRETS,
+    TOOLS,
     USERS,
     WORKSPACE,
     WORKSPACES,
@@ -225,10 +230,19 @@ class _Collection:
             self._packer.add_bytes(CONFIG, text.encode(), path.stat().st_mtime)
         if self._config.users_path.exists():
             self._packer.add_path(USERS, self._config.users_path)
+        self._add_plugins()
         folder = self._config.state_dir / "secrets"
         for file in sorted(folder.iterdir()) if secrets and folder.is_dir() else ():
             if file.is_file():
                 self._packer.add_path(f"{SECRETS}/{file.name}", file)
+
+    def _add_plugins(self) -> None:
+        """Add the record of plugins, without the packages themselves, and the one-file plugins of the state folder."""
+        with suppress(FileNotFoundError):
+            self._packer.add_path(PLUGINS, self._config.state_dir / PLUGIN_FOLDER / RECORD)
+        for file in plugin_paths(self._config.state_dir, ()):
+            if file.is_file():
+                self._packer.add_path(f"{TOOLS}/{file.name}", file)
 
     def add_workspace(self, root: BackupRoot) -> None:
         """Add a folder of the agent as it is while it is read, which other turns may change meanwhile."""

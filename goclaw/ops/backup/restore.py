@@ -15,6 +15,8 @@ from goclaw.config.schema import Config
 from goclaw.config.state import open_state
 from goclaw.core.clock import Clock
 from goclaw.core.files import lies_inside
+from goclaw.core.plugin_folder import FOLDER as PLUGIN_FOLDER
+from goclaw.core.plugin_folder import RECORD
 from goclaw.core.records import record
 from goclaw.errors import ConfigError, StateError
 from goclaw.ops.backup.archive import (
@@ -22,9 +24,11 @@ from goclaw.ops.backup.archive import (
     DATABASE,
     MEDIA,
     NOTES,
+    PLUGINS,
     PROMPT_FILES,
     REGISTRIES,
     SECRETS,
+    TOOLS,
     USERS,
     WORKSPACE,
     WORKSPACES,
@@ -124,6 +128,7 @@ class _Restoring:
             future = self._lay_config(unpacked, manifest)
             users = self._lay_users(unpacked / USERS, future)
             self._lay_secrets(unpacked / SECRETS)
+            self._lay_plugins(unpacked)
         else:
             self._notes.append("configuration, users.json and secrets stay as they are")
         if self._wanted.workspace:
@@ -223,6 +228,19 @@ class _Restoring:
             self.ready.put(new, self._here.state_dir / SECRETS)
             self._parts.append("secrets")
 
+    def _lay_plugins(self, unpacked: Path) -> None:
+        """Make plugins ready: one-file plugins, and the record of packages, which the next start installs."""
+        if (new := unpacked / PLUGINS).exists():
+            new.chmod(0o600)
+            place = self._here.state_dir / PLUGIN_FOLDER / RECORD
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            self.ready.put(new, place)
+            self._parts.append("plugins, which the next start installs")
+        if (new := unpacked / TOOLS).exists():
+            _make_private(new)
+            self.ready.put(new, self._here.state_dir / TOOLS)
+            self._parts.append("one-file plugins")
+
     def _lay_workspaces(self, unpacked: Path, manifest: Manifest, future: Config, users: Path) -> None:
         roots, refused = agent_folders(future, listed_users(users)[0])
         self._notes += refused
@@ -272,7 +290,8 @@ def _refuse_foreign(archive: Path, unpacked: Path, manifest: Manifest) -> None:
     Raises:
         StateError: it does.
     """
-    files, folders = {DATABASE, REGISTRIES, CONFIG, USERS}, {MEDIA, NOTES, PROMPT_FILES, SECRETS, WORKSPACE, WORKSPACES}
+    files = {DATABASE, REGISTRIES, CONFIG, USERS, PLUGINS}
+    folders = {MEDIA, NOTES, PROMPT_FILES, SECRETS, WORKSPACE, WORKSPACES, TOOLS}
     odd = [path.name for path in unpacked.iterdir() if path.name not in (folders if path.is_dir() else files)]
     # A link may be anything that the agent could have made itself: an entry of a workspace, never a workspace.
     odd += [name for name in manifest.links if not _is_entry_of_workspace(name)]

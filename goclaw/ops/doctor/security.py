@@ -19,6 +19,7 @@ from goclaw.auth.tokens import read_tokens
 from goclaw.auth.users import User, Users
 from goclaw.auth.workplaces import places_of
 from goclaw.config.load import Loaded
+from goclaw.config.packaged import plugin_paths
 from goclaw.config.policies import ADMIN
 from goclaw.config.schema import Config
 from goclaw.config.state import PROMPT_FILES, check_apart
@@ -50,7 +51,7 @@ def weak_spots(loaded: Loaded, users: Sequence[User]) -> Iterator[Finding]:
     yield from weak_files(loaded.config, users, loaded.path)
     yield from _people(loaded.config, users)
     yield from _prompt_files(loaded.config)
-    yield from _process()
+    yield from _process(loaded.config)
 
 
 def _looked_at(loaded: Loaded) -> list[Finding]:
@@ -142,13 +143,14 @@ def is_root() -> bool:
     return os.geteuid() == 0
 
 
-def _process() -> Iterator[Finding]:
+def _process(config: Config) -> Iterator[Finding]:
     if is_root():
         yield weak(
             "this account is root: whatever gets past GoClaw has the whole machine",
             "run it as a user of its own (`goclaw service install` there, or the container)",
         )
-    plugins = sorted({f"{point.name} ({point.value.partition(':')[0]})" for point in entry_points(group=GROUP)})
+    packaged = sorted({f"{point.name} ({point.value.partition(':')[0]})" for point in entry_points(group=GROUP)})
+    plugins = [*packaged, *map(str, plugin_paths(config.state_dir, config.plugins))]
     if plugins:
         yield weak(
             f"plugins run inside the daemon with all its rights: {', '.join(plugins)}",

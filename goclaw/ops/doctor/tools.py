@@ -61,6 +61,13 @@ def _remedy(what: str) -> str:
         return f"`goclaw registry sync`, or mend `{what.partition(':')[0]}`; everything else works (docs/registries.md)"
     if what.startswith("agents."):
         return f"mend `{what}` in the configuration; without it everything else works (docs/agents.md)"
+    if what.startswith("plugin file "):
+        return "`goclaw declare check FILE` names every fault; everything else works without it (docs/plugins.md)"
+    if what.startswith("plugin ") and "." not in what.partition(" (")[0]:
+        name = what.removeprefix("plugin ")
+        return (
+            f"`goclaw plugin restore`, `goclaw plugin update {name}` or `goclaw plugin remove {name}`; all else works"
+        )
     return "update or uninstall the package, then `goclaw restart`; everything else works without it"
 
 

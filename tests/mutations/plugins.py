@@ -1,0 +1,59 @@
+"""Bugs in plugins: who may write them, what they may change, and what a kill or an upgrade leaves of them."""
+
+from tests.mutations.bug import Bug, bug
+
+_LOADING = "goclaw/toolkit/plugin_loading.py"
+_FILES = "goclaw/toolkit/plugin_files.py"
+_INSTALLING = "goclaw/ops/plugins/installing.py"
+_FOLDER = "goclaw/core/plugin_folder.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "a plugin file that the group may write is executed",
+        "class permission: code of others in the daemon",
+        _LOADING,
+        "found.st_mode & 0o022",
+        "found.st_mode & 0o002",
+        "tests/toolkit/test_plugin_loading.py::test_a_file_that_others_may_change_is_refused_with_the_remedy",
+    ),
+    bug(
+        "a plugin file in a person's own workspace is executed",
+        "class permission: the agent writes code of the daemon",
+        _LOADING,
+        "yield from {place.root for place",
+        "yield from {config.workspace_path for place",
+        "tests/toolkit/test_plugin_loading.py::test_a_file_that_the_agent_may_change_is_refused",
+    ),
+    bug(
+        "a fault of a plugin file takes its tools away",
+        "class plugins: a typing error while the daemon runs",
+        _FILES,
+        '        stays = "; its last good',
+        '        self._drop(file.title)\n        stays = "; its last good',
+        "tests/toolkit/test_plugin_files.py::test_a_fault_leaves_the_version_before_in_place_and_has_its_line",
+    ),
+    bug(
+        "a plugin file is loaded while an editor writes it",
+        "class plugins: half a file",
+        _FILES,
+        "        if not settled or version == self._loaded:",
+        "        if version == self._loaded:",
+        "tests/toolkit/test_plugin_files.py::test_half_a_file_is_not_loaded",
+    ),
+    bug(
+        "plugins of another lock are used as they are",
+        "class plugins: an upgrade under the feet of a package",
+        _FOLDER,
+        "        if attempt.stamp != stamp_of_host():",
+        "        if not attempt.stamp:",
+        "tests/ops/plugins/test_installing.py::test_a_new_lock_has_plugins_installed_again_and_those_that_do_not_fit_left_out",
+    ),
+    bug(
+        "a folder of plugins is removed under a running daemon",
+        "class plugins: an import that comes late",
+        _INSTALLING,
+        "        return  # a daemon goes on with it until it is restarted",
+        "        shutil.rmtree(folder, ignore_errors=True)",
+        "tests/ops/plugins/test_installing.py::test_a_folder_that_a_process_uses_stays_until_it_has_ended",
+    ),
+]
