@@ -11,7 +11,9 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import orjson
@@ -19,14 +21,19 @@ import orjson
 from goclaw import __version__
 from goclaw.app import open_app
 from goclaw.auth.users import login_name
+from goclaw.channels.base import ChannelPart
 from goclaw.cli.base import FAILED, USAGE, Options, report
 from goclaw.cli.program import daemon_options
+from goclaw.config.listening import route_parts
 from goclaw.config.load import load_config
 from goclaw.config.mcp import McpSettings
 from goclaw.config.schema import Config
+from goclaw.core import catalog
 from goclaw.core.clock import RealClock
+from goclaw.core.plugins import load
 from goclaw.errors import GoclawError
 from goclaw.ops.backup.settle import settle
+from goclaw.servers.routes import RoutePart
 from goclaw.store.backup import check_database
 from goclaw.store.schema import migrate
 from goclaw.toolkit.parts import parts_of
@@ -47,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
         schema = asyncio.run(_try_out(given, Path(arguments[-1]).absolute()))
     except GoclawError as error:
         return report([error])
-    except (TimeoutError, sqlite3.Error) as error:
+    except (TimeoutError, ImportError, OSError, sqlite3.Error) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return FAILED
     print(orjson.dumps({"version": __version__, "schema": schema}).decode())
@@ -61,6 +68,7 @@ async def _try_out(given: Options, folder: Path) -> int:
     load_config(given.config, overrides={**given.overrides, **places})
     quiet = {"models.agent": "demo", "memory.embedder": "none"}
     loaded = load_config(given.config, overrides={**given.overrides, **places, **quiet})
+    _import_all(loaded.config)
     config = loaded.config.model_copy(update=_without_others())
     await asyncio.to_thread(_close_what_is_open, config)
     async with asyncio.timeout(SECONDS):
@@ -68,6 +76,24 @@ async def _try_out(given: Options, folder: Path) -> int:
             async with attach(config.socket_path, f"tui:{login_name()}", limit=1) as client:
                 await client.status()
     return await asyncio.to_thread(check_database, config.database_path)
+
+
+def _import_all(config: Config) -> None:
+    """Import what the daemon has beside what is started here: its loop, its channels, the parts of its listener.
+
+    Raises:
+        ConfigError: a part cannot be loaded.
+        ImportError: a module of ours cannot.
+    """
+    for path in catalog.CHANNELS.values():
+        if load(path, ChannelPart).enabled(config):
+            package = import_module(path.partition(":")[0])
+            for module in iter_modules(getattr(package, "__path__", ()), f"{package.__name__}."):
+                import_module(module.name)
+    for name in route_parts(config):
+        load(catalog.ROUTES[name], RoutePart)
+    for name in ("goclaw.cli.daemon", "goclaw.cli.serving"):
+        import_module(name)
 
 
 def _without_others() -> dict[str, Any]:

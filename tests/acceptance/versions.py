@@ -35,6 +35,9 @@ if not (venv / "done").exists():
     script = venv / "bin" / "goclaw"
     script.write_text(f"#!{{venv}}/bin/python\\nfrom goclaw.__main__ import main\\nmain()\\n")
     script.chmod(0o755)
+    (root / ".tools").mkdir(exist_ok=True)
+    (root / ".tools" / "lock").touch()
+    (venv / ".origin").write_text("")
     (venv / "done").write_text(os.environ.get("GOCLAW_INSTALL_FOR", str(root)))
 '''
 

@@ -22,7 +22,7 @@ class Phase(StrEnum):
     """What a killed upgrade has to be followed by."""
 
     PREPARING = "preparing"
-    """Nothing has changed; what lies beside is removed by the next upgrade."""
+    """Nothing has changed; what lies beside is removed."""
     SWITCHING = "switching"
     """Without the commit: undone. With it: finished."""
     UNDOING = "undoing"

@@ -31,9 +31,6 @@ def recover(config: Config) -> Recovered | None:
     Raises:
         StateError: it cannot be undone now; the message says why.
     """
-    found = journal.read(config.state_dir)
-    if found is None or found.phase is Phase.PREPARING:
-        return None
     try:
         with ExitStack() as stack:
             try:
@@ -49,6 +46,10 @@ def recover(config: Config) -> Recovered | None:
 def _recover(config: Config, found: Journal | None) -> Recovered | None:
     if found is None:
         return None
+    if found.phase is Phase.PREPARING:
+        # Now, for a copy of every conversation may be among it.
+        discard(config, found)
+        return Recovered(f"removed what an upgrade to {found.new} that was cut had made", must_restart=False)
     if is_committed(config, found):
         try:
             settle(config, found)
