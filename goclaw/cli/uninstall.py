@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,7 +34,7 @@ from goclaw.ops.uninstall import (
 )
 from goclaw.ops.upgrade.installation import is_environment
 from goclaw.ops.upgrade.package import tool_of
-from goclaw.ops.upgrade.recognise import checkout_root
+from goclaw.ops.upgrade.recognise import checkout_root, environment
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -58,7 +57,7 @@ def uninstall(
     config, root = loaded.config, checkout_root()
     items = _installed(root)
     if data:
-        check_data(config, [Path.home(), Path.cwd(), Path(sys.prefix), *([root] if root else [])])
+        check_data(config, [Path.home(), Path.cwd(), environment(), *([root] if root else [])])
     show("\n".join([*_listed(items), *_by_hand(root), *_data_lines(config, goes=data)]))
     if not yes and not typer.confirm("Remove it?" if items or data else "Stop the daemon?"):
         raise typer.Exit(1)
@@ -81,7 +80,7 @@ def uninstall(
 
 def _installed(root: Path | None) -> list[Item]:
     """Return what is removed here, in the order in which it is."""
-    home, prefix = Path.home(), Path(sys.prefix)
+    home, prefix = Path.home(), environment()
     items = [Item("service", unit_path(), size_of(unit_path()))] if installed_unit() is not None else []
     items += completions(home)
     if root:
@@ -103,7 +102,7 @@ def _by_hand(root: Path | None) -> list[str]:
     if root:
         lines.append(f"the checkout stays: `rm -r {root}` removes it")
     elif is_environment():
-        prefix = Path(sys.prefix)
+        prefix = environment()
         command = tool_of(prefix).uninstall.format(python=prefix / "bin" / "python")
         lines.append(f"the program itself: `{command}` removes it")
     else:

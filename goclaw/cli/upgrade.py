@@ -23,6 +23,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.config.state import running_pid
 from goclaw.core.clock import RealClock
+from goclaw.core.files import lies_inside
 from goclaw.errors import StateError
 from goclaw.ops.upgrade import journal
 from goclaw.ops.upgrade.changes import Source, between, changes, schema_of
@@ -189,7 +190,7 @@ def _refuse_other_installation(pid: int, home: Path) -> None:
         program = Path("/proc", str(pid), "cmdline").read_bytes().split(b"\0")[0].decode(errors="replace")
     except OSError:
         return  # a system without /proc
-    if program.startswith("/") and not Path(program).is_relative_to(home):
+    if program.startswith("/") and not lies_inside(Path(program).parent, home):
         raise StateError(
             f"the daemon (pid {pid}) runs from another installation, {program}; this one is {home}. "
             "Upgrade that one, or end it with `goclaw stop`"

@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,10 +30,16 @@ class Home:
     telegram: FakeTelegram
     config: Path
     said: list[str] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """More for the environment of its commands."""
 
     @property
     def root(self) -> Path:
         return self.folder / "goclaw"
+
+    @property
+    def python(self) -> Path:
+        return self.root / ".venv" / "bin" / "python"
 
     @property
     def state(self) -> Path:
@@ -49,11 +55,12 @@ class Home:
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "safe.directory",
             "GIT_CONFIG_VALUE_0": "*",
+            **self.variables,
         }
 
     async def goclaw(self, *arguments: str, cut: int | None = None, points: Path | None = None, stdin: str = "") -> Ran:
         """Run a command of the installation to its end; `cut`: it dies at that point."""
-        python = [str(self.root / ".venv" / "bin" / "python"), "-P"]
+        python = [str(self.python), "-P"]
         words = [*python, *([str(CUTTER)] if points else ["-m", "goclaw"]), "--config", str(self.config), *arguments]
         more = {"UPGRADE_POINTS": str(points), "UPGRADE_KILL": str(cut or 0)} if points else {}
         began = clock.monotonic()
@@ -115,6 +122,12 @@ class Home:
         """The answers that Ann got, without what is no answer."""
         return [sent.text for sent in self.telegram.sent(ANN) if sent.text.startswith("answer")]
 
+    async def begin(self) -> None:
+        """Start the daemon and let it answer one message."""
+        await self.well("start")
+        await self.say()
+        await self.all_answered()
+
     async def all_answered(self) -> None:
         """Wait until every message has its answer; none has two."""
         wanted = [f"answer {name} (end)" for name in self.said]
@@ -128,8 +141,9 @@ class Home:
         await self.say()
         await self.all_answered()
         assert self.schema == (NEWEST if version == OLD else NEWEST + 1)
-        assert git(self.root, "rev-parse", "HEAD") == git(self.root, "rev-parse", f"v{version}^{{commit}}")
-        assert git(self.root, "status", "--porcelain") == ""
+        if (self.root / ".git").exists():
+            assert git(self.root, "rev-parse", "HEAD") == git(self.root, "rev-parse", f"v{version}^{{commit}}")
+            assert git(self.root, "status", "--porcelain") == ""
         left = {"upgrade.json", "upgrade.uncommitted", "upgrade-snapshot", "trial"} & {
             path.name for path in self.state.iterdir()
         }
@@ -141,15 +155,20 @@ class Home:
 async def made_home(
     folder: Path, telegram: FakeTelegram, model: EchoModel, repository: Repository
 ) -> AsyncIterator[Home]:
-    """A daemon of the old version that has answered one message."""
+    """A daemon of the old version, in a checkout, that has answered one message."""
+    async with open_home(folder, telegram, model) as home:
+        await asyncio.to_thread(repository.checkout, home.root)
+        await home.begin()
+        yield home
+
+
+@asynccontextmanager
+async def open_home(folder: Path, telegram: FakeTelegram, model: EchoModel) -> AsyncIterator[Home]:
+    """A configuration and a state folder; whatever daemon runs at the end is killed."""
     async with installation(folder, telegram, model.url, alerts={"to": f"telegram:{ANN}"}) as made:
         made.write_users({"telegram:5": {"roles": ["admin"]}})
         home = Home(folder, telegram, made.config_path)
-        await asyncio.to_thread(repository.checkout, home.root)
         try:
-            await home.well("start")
-            await home.say()
-            await home.all_answered()
             yield home
         finally:
             if home.is_alive():

@@ -107,6 +107,13 @@ class Repository:
         git(self.folder, "tag", f"v{version}")
         return f"v{version}"
 
+    def wheel(self, folder: Path) -> Path:
+        """Build the wheel of what is there now, without a network; returns it."""
+        uv = ROOT / ".tools" / "uv" / "bin" / "uv"
+        command = [uv, "build", "--quiet", "--wheel", "--offline", "--out-dir", folder, self.folder]
+        subprocess.run(command, check=True, timeout=120)
+        return max(folder.glob("goclaw-*.whl"), key=lambda path: path.stat().st_mtime_ns)
+
     def withdraw(self, version: str) -> None:
         """Take a version back, so that the next one begins where it did."""
         git(self.folder, "reset", "--quiet", "--hard", f"v{version}~1")
@@ -117,6 +124,14 @@ class Repository:
         git(self.folder, "clone", "--quiet", "--branch", f"v{version}", str(self.folder), str(folder))
         subprocess.run([sys.executable, folder / "scripts" / "_bootstrap.py", "run"], check=True, timeout=600)
         return folder / ".venv" / "bin" / "python"
+
+    @staticmethod
+    def environment(folder: Path) -> Path:
+        """Make an environment with pip that shares the packages of the tests; returns its Python."""
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=120)
+        packages = next(folder.glob("lib/python3*/site-packages"))
+        (packages / "shared.pth").write_text(f"{site.getsitepackages()[0]}\n")
+        return folder / "bin" / "python"
 
     def _bump(self, version: str, news: str) -> None:
         for path, pattern in (

@@ -1,12 +1,13 @@
 """Which way GoClaw was installed in, or why none that can be upgraded."""
 
+import os
 import sys
 from pathlib import Path
 
 from goclaw.errors import StateError
 from goclaw.ops.upgrade.checkout import ENVIRONMENT, Checkout
 from goclaw.ops.upgrade.installation import Installation, direct_url, installed, is_environment, tree
-from goclaw.ops.upgrade.package import Package, tool_of
+from goclaw.ops.upgrade.package import Package
 
 
 def recognise() -> Installation:
@@ -15,7 +16,7 @@ def recognise() -> Installation:
     Raises:
         StateError: it cannot be upgraded by a command; the message says what helps.
     """
-    prefix, place = Path(sys.prefix), tree()
+    prefix, place = environment(), tree()
     if root := checkout_root():
         return Checkout(root)
     if direct_url().get("dir_info", {}).get("editable"):
@@ -35,12 +36,14 @@ def recognise() -> Installation:
     return Package(prefix)
 
 
+def environment() -> Path:
+    """Return the folder of the environment that this process runs from, no link in its path."""
+    return Path(os.path.realpath(sys.prefix))
+
+
 def checkout_root() -> Path | None:
     """Return the checkout whose `.venv` this process runs from; None: it runs from another environment."""
-    prefix = Path(sys.prefix)
+    prefix = environment()
     root = prefix.parent
     is_ours = prefix.name == ENVIRONMENT and (root / "scripts" / "_bootstrap.py").exists() and (root / ".git").exists()
     return root if is_ours else None
-
-
-__all__ = ["checkout_root", "recognise", "tool_of"]
