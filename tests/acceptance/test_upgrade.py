@@ -1,17 +1,19 @@
 """`goclaw upgrade` between two made versions with a step of the schema, under load, with faults and with kills."""
 
 import asyncio
+import os
 import shutil
 import signal
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from goclaw.ops.upgrade import engine
 from goclaw.store.backup import NEWEST
-from tests.acceptance.checkouts import ANN, Home, made_home
+from tests.acceptance.checkouts import ANN, Home, made_home, open_home
 from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import NEW, NEWS, OLD, Fault, Repository, git
 from tests.acceptance.waiting import clock, eventually
@@ -73,6 +75,12 @@ async def load(home: Home) -> AsyncIterator[None]:
 @pytest.mark.promise("P-upgrade-news")
 async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Home, new_version: str) -> None:
     before = (home.state / "goclaw.db").stat().st_ino
+    license_ = home.root / "LICENSE"
+    text = license_.read_text()
+    license_.write_text("mine")
+    refused = await home.goclaw("upgrade")
+    assert refused.code == 1 and "changes that are in no commit: LICENSE" in refused.err
+    license_.write_text(text)
     checked = await home.well("upgrade", "--check")
     assert f"GoClaw {OLD} would become {NEW} (v{NEW})." in checked.out and NEWS in checked.out
     assert f"schema {NEWEST} would become {NEWEST + 1}, in 1 step" in checked.out
@@ -189,3 +197,35 @@ async def test_a_kill_at_any_point_leaves_the_old_version_or_the_new_one(
         await back_to_the_old_version(home)
         wrong.append(await killed_at(home, index + 1, names[index]))
     assert [each for each in wrong if each] == []
+
+
+@pytest.mark.long
+@pytest.mark.promise("P-upgrade")
+@pytest.mark.timeout(1500)
+async def test_an_environment_of_the_real_set_up_is_taken_over_as_if_it_was_made_in_its_place(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, tmp_path: Path
+) -> None:
+    """With all dependencies, by the locks, as `scripts/run` installs them."""
+    repository = await asyncio.to_thread(partial(Repository.make, tmp_path / "upstream", bootstrap=False))
+    async with open_home(folder, telegram, model) as home:
+        home.variables = {
+            **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_CERT"))},
+            "UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv")),
+        }
+        await asyncio.to_thread(repository.checkout, home.root)
+        await home.begin()
+        repository.release(NEW)
+        ran = await home.well("upgrade")
+        assert f"upgraded: GoClaw {NEW} runs" in ran.err
+        await home.is_well(NEW)
+        process = await asyncio.create_subprocess_exec(
+            home.root / "scripts" / "run",
+            "version",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=home.environment,
+        )
+        out, err = await process.communicate()
+        assert (out.decode(), err.decode()) == (f"goclaw {NEW}\n", ""), "nothing had to be set up again"
+        await home.well("restart")
+        await home.is_well(NEW)

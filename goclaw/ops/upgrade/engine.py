@@ -213,10 +213,14 @@ def _undo(work: Upgrade, error: BaseException) -> str:
         if is_committed(config, found):
             return _after_commit(work)
         undo(config, found)
-    if work.is_drained and work.ran:
-        order.daemon.start()
     kept = f" The backup is {order.backup}." if order.backup.exists() else ""
-    return f"not upgraded: {found.old} {'runs' if work.ran else 'is installed'} as before, nothing is lost.{kept}"
+    end = f"not upgraded: {found.old} {'runs' if work.ran else 'is installed'} as before, nothing is lost.{kept}"
+    if work.is_drained and work.ran:
+        try:
+            order.daemon.start()
+        except StateError as failure:
+            end = f"not upgraded: {found.old} and its data are as before, but it did not start: {failure}{kept}"
+    return end
 
 
 def _after_commit(work: Upgrade) -> str:
