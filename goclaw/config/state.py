@@ -86,6 +86,11 @@ def _sign(lock: int, folder: Path) -> None:
         raise StateError(unusable(folder, error)) from None
 
 
+def awaits_commit(config: Config) -> bool:
+    """Whether the state folder is that of an upgrade that can still be undone."""
+    return (config.state_dir / UPGRADE_UNCOMMITTED).exists()
+
+
 def commit_upgrade(config: Config) -> None:
     """Commit an upgrade, if one waits for that: the removal of one file, on disk when this returns.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from goclaw.cli import process
 from goclaw.ops.upgrade import checkout, engine, journal, recovery, snapshot, trial
 
 POINTS = Path(os.environ["UPGRADE_POINTS"])
@@ -23,6 +24,7 @@ WRAPPED: dict[Any, tuple[str, ...]] = {
     trial: ("copy_state", "run_trial"),
     engine: ("exchange", "back_up", "remove"),
     recovery: ("exchange", "remove"),
+    process: ("_spawn",),
 }
 passed = 0
 

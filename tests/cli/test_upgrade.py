@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.cli.base import Options
+from goclaw.cli.daemon import serve
 from goclaw.cli.program import run
 from goclaw.cli.systemd import unit_path, unit_text
 from goclaw.cli.upgrade import RunningDaemon
@@ -86,3 +87,9 @@ def test_a_command_ends_an_upgrade_that_was_cut(systemd: FakeSystemd, tmp_path: 
     assert run(["status"]) == 1
     assert "removed what an upgrade to 0.2.0 that was cut had made" in capsys.readouterr().err
     assert not (config.state_dir / UPGRADE_JOURNAL).exists() and not (tmp_path / "beside").exists()
+
+
+async def test_a_daemon_whose_upgrade_was_undone_before_it_had_the_folder_does_not_run(systemd: FakeSystemd) -> None:
+    with pytest.raises(StateError, match="was undone meanwhile"):
+        await serve(load_config(), is_tried=True)
+    assert not load_config().config.database_path.exists()

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from goclaw import __version__
 from goclaw.config.load import Loaded
-from goclaw.config.state import open_state
+from goclaw.config.state import make_private, open_state
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.errors import GoclawError, StateError
@@ -175,6 +175,7 @@ def upgrade(order: Order) -> Outcome:
             new daemon ended after the commit: the message says which.
         ConfigError: the configuration cannot be used.
     """
+    make_private(order.loaded.config.state_dir)
     with journal.only_upgrade(order.loaded.config.state_dir):
         work = Upgrade(order)
         with _undone(work):

@@ -21,6 +21,9 @@ DISTRIBUTION = "goclaw"
 CALL_SECONDS = 1800.0
 """Longer than an installation of all dependencies takes over a slow line."""
 
+_OF_CONFIGURATION = re.compile(r"^GOCLAW_|^TELEGRAM_BOT_TOKEN$|_API_KEY$")
+"""Variables that our configuration reads; an installer runs programs of others."""
+
 Say = Callable[[str], None]
 """Prints one line for the person who waits."""
 
@@ -87,14 +90,26 @@ class Installation(Protocol):
 
 
 def command(
-    words: Sequence[str | Path], *, folder: Path | None = None, variables: Mapping[str, str] | None = None
+    words: Sequence[str | Path],
+    *,
+    folder: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+    is_ours: bool = False,
 ) -> str:
     """Run a program to its end and return what it printed.
+
+    Args:
+        words: the program and its arguments.
+        folder: where it runs; not given: the current one.
+        variables: more for its environment.
+        is_ours: it is GoClaw, and gets the variables of its configuration, too; others get no key of a model or a bot.
 
     Raises:
         StateError: it cannot be run, or failed; the message has its last words.
     """
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    if not is_ours:
+        environment = {name: value for name, value in environment.items() if not _OF_CONFIGURATION.search(name)}
     # Nobody is asked for a password in the middle of an upgrade: that would wait for ever.
     environment |= {"GIT_TERMINAL_PROMPT": "0", "PIP_NO_INPUT": "1", **(variables or {})}
     shown = " ".join(map(str, words))

@@ -54,7 +54,7 @@ def run_trial(environment: Path, options: Sequence[str], folder: Path) -> str:
         StateError: it did not work; the message has its last words.
     """
     python = environment / "bin" / "python"
-    said = command([python, "-P", "-m", MODULE, *options, folder], folder=folder)
+    said = command([python, "-P", "-m", MODULE, *options, folder], folder=folder, is_ours=True)
     try:
         return str(orjson.loads(said.strip().splitlines()[-1])["version"])
     except (orjson.JSONDecodeError, KeyError, IndexError, TypeError) as error:
