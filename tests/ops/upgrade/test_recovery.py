@@ -1,5 +1,6 @@
 """The end of an upgrade that was cut, from each state that a kill can leave; real kills are in `acceptance`."""
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -160,6 +161,25 @@ def test_a_snapshot_that_was_cut_is_no_snapshot(config: Config) -> None:
     snapshot.take(config.state_dir)
     assert snapshot.put_back(config.state_dir)
     assert texts(config) == ["old"]
+
+
+def test_a_log_of_the_new_database_goes_with_it(config: Config, begun: Journal) -> None:
+    exchange(begun.beside, begun.home)
+    # A killed daemon leaves the log that it has not written back yet.
+    log = config.state_dir / "goclaw.db-wal"
+    log.write_bytes(b"of the new database")
+    assert recover(config) is not None
+    assert not log.exists() and texts(config) == ["old"]
+
+
+def test_a_snapshot_has_its_name_when_it_is_whole(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "no space left on device")
+
+    monkeypatch.setattr(shutil, "copy2", full)
+    with pytest.raises(OSError, match="no space"):
+        snapshot.take(config.state_dir)
+    assert not (config.state_dir / snapshot.FOLDER).exists()
 
 
 def test_a_snapshot_has_no_secret_and_no_media(config: Config) -> None:
