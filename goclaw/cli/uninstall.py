@@ -132,7 +132,10 @@ def _stop(config: Config) -> None:
 def _remove_data(loaded: Loaded, target: Path) -> None:
     config = loaded.config
     make_complete(config)
-    made = back_up(loaded, target, RealClock(), secrets=True)
+    try:
+        made = back_up(loaded, target, RealClock(), secrets=True)
+    except StateError as error:
+        raise StateError(f"{error}\nthe data were not removed; `--backup FILE` names another place") from error
     for note in made.notes:
         say(f"warning: not in the backup: {note}")
     say(f"the last backup is {target} ({amount(made.size)}), with tokens and keys: keep it as safe as those")

@@ -123,8 +123,8 @@ async def test_a_version_that_does_not_work_leaves_the_old_one_with_its_data(
         repository.withdraw(NEW)
 
 
-CHOSEN = ("after engine.exchange", "before cleaning up", "before checkout.rewrite_paths")
-"""What the short lane tries: the new version has the place and has not begun; it has; the checkout follows just now."""
+CHOSEN = ("after engine.exchange", "before cleaning up")
+"""What the short lane tries: the new version has the place and has not begun to work; it has."""
 
 
 async def points_of_an_upgrade(home: Home) -> Sequence[str]:

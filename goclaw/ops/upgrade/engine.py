@@ -94,7 +94,11 @@ class Upgrade:
         """Make a backup, beside the daemon that goes on."""
         if not self.config.database_path.exists():
             return
-        made = back_up(self.order.loaded, self.order.backup, self.order.clock, workspace=self.order.workspace)
+        order = self.order
+        try:
+            made = back_up(order.loaded, order.backup, order.clock, workspace=order.workspace)
+        except StateError as error:
+            raise StateError(f"{error}\nanother place is named with `--backup FILE`") from error
         for note in made.notes:
             self.order.say(f"warning: not in the backup: {note}")
 
