@@ -6,7 +6,7 @@ RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock && uv ve
 # The lock changes less often than the code: its layer is built first and kept.
 COPY requirements.lock ./
 RUN uv pip install --python /app --compile-bytecode --require-hashes -r requirements.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY goclaw ./goclaw
 # --offline: uv builds with its own copy of the build backend, so that nothing unpinned can come in here.
 RUN uv pip install --python /app --compile-bytecode --no-deps --offline .

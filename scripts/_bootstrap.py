@@ -6,7 +6,8 @@
 
 Exits 0 when everything is there, else 1 with one message that says what helps. Fast when nothing changed: each
 environment keeps a stamp of what it was made from. Plugins live elsewhere (`goclaw plugin add`), and the start of
-GoClaw restores them for a new environment.
+GoClaw restores them for a new environment. GOCLAW_INSTALL_FOR names the folder that an environment made here is going
+to be moved into: `goclaw upgrade` makes it beside the one that runs.
 """
 
 import fcntl
@@ -105,7 +106,7 @@ def ensure_venv(uv: Path, root: Path, name: str, lock: str) -> None:
     venv, python = root / name, root / name / "bin" / "python"
     project = tomllib.loads((root / "pyproject.toml").read_text())
     # An environment knows its own path and its interpreter; when they change it is made anew.
-    origin = digest(sys.version, sys.base_prefix, str(root))
+    origin = digest(sys.version, sys.base_prefix, os.environ.get("GOCLAW_INSTALL_FOR") or str(root))
     content = digest((root / lock).read_bytes(), repr(project["project"]), repr(project["build-system"]), origin)
     if python.exists() and is_stamped(venv / ".stamp", content):
         return

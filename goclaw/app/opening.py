@@ -16,7 +16,7 @@ from goclaw.channels.open import open_channels
 from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
-from goclaw.config.state import open_state
+from goclaw.config.state import commit_upgrade, open_state
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Actor
@@ -85,6 +85,8 @@ async def open_app(
         )
         for what, fault in faults.items():
             app.sources.report(what, fault)
+        # From here on turns go on, deliveries go out, and channels acknowledge.
+        commit_upgrade(config)
         await start(stack, app, alone=not with_channels)
         yield app
 

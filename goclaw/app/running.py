@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from goclaw import __version__
 from goclaw.app.mcp_server import serve_mcp
 from goclaw.app.parts import App
 from goclaw.app.registries import keep_published, keep_registries
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+VERSION_FACT = "version"
+"""Name of the stored fact: the version that ran last."""
 PRUNE_SECONDS = 24 * 3600.0
 OWNER = Actor("tui:start", "start", owner=True)
 """The actor for whom the room in the model's window is measured at the start: one with all tools."""
@@ -138,6 +141,7 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("owed summaries", sessions.summary_retries.run)
     await keep("checkpoints", sessions.maintenance.run)
     await once(_prune(app, schedules), "pruning")
+    await once(_tell_of_version(app), "looking whether the version is new")
     await keep("removing old media", sweep.run)
     if app.sources.files:
         foundation.users.looks.append(app.sources.files.glance)
@@ -183,6 +187,25 @@ async def _tools(app: App) -> None:
         log.warning("%s", warning)
     if short := await app.sessions.inspection.no_room(OWNER):
         log.warning("%s", short)
+
+
+async def _tell_of_version(app: App) -> None:
+    """Tell an administrator once what a version brings that runs for the first time; the very first one nothing."""
+    settings = app.sessions.ports.settings
+    try:
+        before = await settings.fact(VERSION_FACT)
+        if before == __version__:
+            return
+        if before is None:
+            await settings.learn(VERSION_FACT, __version__)
+            return
+        from goclaw.ops.upgrade.changes import our_news  # a file is parsed that is read once in months
+
+        text = await asyncio.to_thread(our_news, str(before))
+        log.info("%s", text)
+        await app.foundation.alerts.tell_once(text, VERSION_FACT, __version__, app.outbox, app.channels)
+    except StateError as error:
+        log.warning("it could not be noted which version runs: %s", error)
 
 
 async def _admission(stack: AsyncExitStack, app: App) -> "Admission":

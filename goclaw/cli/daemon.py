@@ -11,20 +11,26 @@ from importlib import import_module
 from goclaw.channels.open import begin_channels
 from goclaw.cli.process import LaunchRecord
 from goclaw.config.load import Loaded
-from goclaw.config.state import open_state
+from goclaw.config.state import awaits_commit, open_state
 from goclaw.core.extras import undocumented, without
+from goclaw.errors import StateError
 
 READ = ("goclaw.declare", "goclaw.memory.base", "goclaw.tools")
 """What docstrings and annotations are read of: tools, for models, and records, for the document of the HTTP API."""
 
 
-async def serve(loaded: Loaded, launch: LaunchRecord | None = None) -> None:
+async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried: bool = False) -> None:
     """Run the gateway until SIGTERM or SIGINT. A second signal ends it at once: the journal is made for that.
 
     SIGHUP ends it, too, where it runs in a terminal; elsewhere it reloads what can be reloaded (`serving`).
-    `launch` is stored for `goclaw restart`.
+    `launch` is stored for `goclaw restart`. `is_tried`: this version was to commit an upgrade when it began.
+
+    Raises:
+        StateError: the upgrade was undone before this had the state folder, so this is the wrong version by now.
     """
     with open_state(loaded.config):
+        if is_tried and not awaits_commit(loaded.config):
+            raise StateError("the upgrade to this version was undone meanwhile; `goclaw start` starts the other one")
         async with begin_channels(loaded.config) as begun:
             # In a thread, so that what has begun goes on meanwhile.
             await asyncio.to_thread(import_serving)

@@ -23,10 +23,12 @@ def run_gateway(given: Options) -> None:
     with undocumented(*MANUALS, but=READ), certificates_for_checks():
         from goclaw.cli.loading import load_given
         from goclaw.cli.process import started
+        from goclaw.config.state import awaits_commit
 
         loaded = load_given(given, restoring=True)
+        is_tried = awaits_commit(loaded.config)
         # After the configuration: one that cannot be used is refused before the daemon's modules are paid for.
         from goclaw.cli.daemon import serve
         from goclaw.cli.loop import run_daemon
 
-    run_daemon(serve(loaded, started(loaded, given)))
+    run_daemon(serve(loaded, started(loaded, given), is_tried=is_tried))

@@ -131,6 +131,21 @@ def _restart_service(loaded: Loaded, given: Options) -> None:
 
 
 def _restart_in_background(config: Config, given: Options) -> None:
+    loaded, again = as_before(config, given)
+    restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
+    asyncio.run(process.stop(config))
+    bring_up(loaded, again)
+
+
+def as_before(config: Config, given: Options) -> tuple[Loaded, Options]:
+    """Return the configuration and the options with which the running daemon is to be started anew.
+
+    Says which variables it had and would not have.
+
+    Raises:
+        ConfigError: the configuration cannot be used.
+        StateError: it names another state folder by now, or the options hold a secret.
+    """
     before = recall(config)
     again = _merged_options(config, before, given) if before else given
     loaded = load_config(again.config, overrides=again.overrides)
@@ -143,9 +158,7 @@ def _restart_in_background(config: Config, given: Options) -> None:
     for name in before.missing if before else ():
         if name not in os.environ and name not in given.overrides:
             say(f"warning: {name} was set where the daemon was started, and is not here: it goes on without it")
-    restore_plugins(config)  # before the end of the one that runs, which goes on with what it has
-    asyncio.run(process.stop(config))
-    bring_up(loaded, again)
+    return loaded, again
 
 
 def _merged_options(config: Config, before: LaunchRecord, given: Options) -> Options:

@@ -1,9 +1,12 @@
 """Loading of the configuration for a command, the daemon included."""
 
+import os
+import sys
+
 from goclaw.cli.base import Options, say
 from goclaw.config.load import Loaded, load_config
 from goclaw.config.schema import Config
-from goclaw.config.state import open_state
+from goclaw.config.state import UPGRADE_JOURNAL, open_state
 from goclaw.core.clock import RealClock
 from goclaw.core.plugin_folder import read_record
 from goclaw.errors import StateError
@@ -11,7 +14,8 @@ from goclaw.ops.backup import swap
 
 
 def load_given(given: Options, *, packages: bool = True, restoring: bool = False) -> Loaded:
-    """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished.
+    """Load the configuration for this command line; warnings go to standard error. An interrupted restore is finished,
+    and an interrupted upgrade finished or undone.
 
     Without `packages` no foreign code is loaded if the configuration can be used without it: commands that end or watch
     the daemon must not hang in third-party code. With `restoring`, for a start of the daemon, plugins that were
@@ -19,9 +23,11 @@ def load_given(given: Options, *, packages: bool = True, restoring: bool = False
 
     Raises:
         ConfigError: it cannot be used.
-        StateError: a restore is going on.
+        StateError: a restore is going on, or an upgrade cannot be undone.
     """
     loaded = load_config(given.config, overrides=given.overrides, packages=packages)
+    if (loaded.config.state_dir / UPGRADE_JOURNAL).exists():
+        _end_upgrade(loaded.config)
     if swap.pending(loaded.config.state_dir):
         _finish_restore(loaded.config)
         loaded = load_config(given.config, overrides=given.overrides, packages=packages)
@@ -60,3 +66,15 @@ def _finish_restore(config: Config) -> None:
             words = f"{error.filename}: {error.strerror}"
             raise StateError(f"a restore was cut and cannot be finished: {words}. Mend that and try again") from error
     say("finished a restore that had been cut")
+
+
+def _end_upgrade(config: Config) -> None:
+    from goclaw.ops.upgrade.recovery import recover  # as good as never needed
+
+    recovered = recover(config)
+    if recovered is None:
+        return
+    say(recovered.sentence)
+    if recovered.must_restart:
+        # This process has the code of the version that was undone. The same path leads to the other one by now.
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "goclaw", *sys.argv[1:]])  # noqa: S606  # no shell

@@ -47,8 +47,8 @@ CONNECTION = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy", "s
 """Variables, in any case, that say how the internet is reached."""
 
 
-async def start_in_background(config: Config, given: Options) -> None:
-    """Start a detached daemon with the same options and wait until one listens.
+async def start_in_background(config: Config, given: Options, seconds: float = START_SECONDS) -> None:
+    """Start a detached daemon with the same options and wait until one listens, at most so many seconds.
 
     Raises:
         StateError: it ended, or does not listen in time; the message has its last words.
@@ -56,7 +56,7 @@ async def start_in_background(config: Config, given: Options) -> None:
     output = output_path(config)
     make_private(config.state_dir, output.parent.name)
     process = _spawn([*_program(given), "gateway"], output)
-    deadline = time.monotonic() + START_SECONDS
+    deadline = time.monotonic() + seconds
     while not listens(config):
         # Another process that was started at the same moment may have been first: then wait for its daemon.
         ended = process.poll() is not None and running_pid(config) is None
@@ -80,9 +80,14 @@ async def _end_second(process: "subprocess.Popen[bytes]") -> None:
 
 def _program(given: Options) -> list[str]:
     # -P: the current folder may be the agent's, and holds no module of ours.
+    return [sys.executable, "-P", "-m", "goclaw", *option_words(given)]
+
+
+def option_words(given: Options) -> list[str]:
+    """Return the options before a command as words of a command line."""
     config = ["--config", str(given.config.absolute())] if given.config else []
     overrides = [word for name, value in given.overrides.items() for word in ("--set", f"{name}={value}")]
-    return [sys.executable, "-P", "-m", "goclaw", *config, *overrides]
+    return [*config, *overrides]
 
 
 def _spawn(arguments: list[str], output: Path) -> "subprocess.Popen[bytes]":

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from goclaw.config.schema import Config
-from goclaw.core.files import lies_inside
+from goclaw.core.files import flush, lies_inside
 from goclaw.errors import StateError
 
 MAX_SOCKET_PATH = 107
@@ -21,6 +21,10 @@ LOCKS = "locks"
 """The folder of the locks that writers of one workspace share; see `workspace.atomic`."""
 NOTES = "notes"
 """The folder of private notes; see `workspace.notes`."""
+UPGRADE_JOURNAL = "upgrade.json"
+"""Says how far an upgrade is; see `ops.upgrade.journal`."""
+UPGRADE_UNCOMMITTED = "upgrade.uncommitted"
+"""There from the switch to a new version until that begins to work; see `commit_upgrade`."""
 PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
 EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace", "plugins", "tools"}
@@ -80,6 +84,29 @@ def _sign(lock: int, folder: Path) -> None:
         os.ftruncate(lock, len(signature))
     except OSError as error:
         raise StateError(unusable(folder, error)) from None
+
+
+def awaits_commit(config: Config) -> bool:
+    """Whether the state folder is that of an upgrade that can still be undone."""
+    return (config.state_dir / UPGRADE_UNCOMMITTED).exists()
+
+
+def commit_upgrade(config: Config) -> None:
+    """Commit an upgrade, if one waits for that: the removal of one file, on disk when this returns.
+
+    Called under the lock of the state folder right before anything is answered, sent or acknowledged: until then a new
+    version leaves the state such that the old one can go on with a copy of it.
+
+    Raises:
+        StateError: the file cannot be removed.
+    """
+    try:
+        (config.state_dir / UPGRADE_UNCOMMITTED).unlink()
+        flush(config.state_dir)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(unusable(config.state_dir, error)) from None
 
 
 def running_pid(config: Config) -> int | None:

@@ -24,6 +24,7 @@ from goclaw.core.events import Address, Delivery
 from goclaw.core.redact import mask, printable
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import DeliveryError, StateError
+from goclaw.store.database import BoundStatement
 from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,23 @@ class AlertDesk:
                 else:
                     await self._remember()
 
+    async def tell_once(
+        self, text: str, fact: str, value: Any, outbox: Outbox, channels: Mapping[str, Channel]
+    ) -> None:
+        """Tell an administrator what is no fault; `fact` gets `value` in the transaction of the delivery.
+
+        Where no administrator can be reached only watched sessions show it, and it is not repeated.
+        """
+        learnt = self._facts.learning(fact, value)
+        self._bus.notice(text)
+        for address in self._addresses():
+            if address.channel in channels and await self._reach(
+                address, text, outbox, channels[address.channel], learnt
+            ):
+                return
+        log.info("no administrator could be told: %s", text)
+        await self._facts.learn(fact, value)
+
     async def _restore(self) -> None:
         if self._ended_early is None:
             return  # `run` failed and runs again: what it reported already stays reported
@@ -151,7 +169,10 @@ class AlertDesk:
 
     async def _reach_admin(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
         for address in self._addresses():
-            if address.channel in channels and await self._reach(address, text, outbox, channels[address.channel]):
+            learnt = self._facts.learning(FACT, self._worth_remembering())
+            if address.channel in channels and await self._reach(
+                address, text, outbox, channels[address.channel], learnt
+            ):
                 return
         log.error("no administrator could be told (see `alerts.to`): %s", text)
         await self._remember()
@@ -165,12 +186,14 @@ class AlertDesk:
         found = [user.key.split(":") for user in self._users.all() if ADMIN in user.roles]
         return [Address("telegram", parts[1]) for parts in found if parts[0] == "telegram" and len(parts) == 2]
 
-    async def _reach(self, address: Address, text: str, outbox: Outbox, channel: Channel) -> bool:
+    async def _reach(
+        self, address: Address, text: str, outbox: Outbox, channel: Channel, learnt: BoundStatement
+    ) -> bool:
         """Send to one chat; False when it cannot be reached for good (blocked, never written to the bot)."""
         delivery = Delivery(f"alert:{uuid.uuid4().hex}", address, text)
         try:
             try:
-                await outbox.send(delivery, self._facts.learning(FACT, self._worth_remembering()))
+                await outbox.send(delivery, learnt)
             except StateError:
                 # The disk may be the very fault: then the message is sent without a trace on the disk.
                 await channel.deliver(delivery, Unrecorded())

@@ -63,6 +63,21 @@ def check_database(path: Path) -> int:
     return version
 
 
+def schema_of_file(path: Path) -> int | None:
+    """Return the schema of a database, which a daemon may be writing; None: there is none yet.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    if not path.exists():
+        return None
+    try:
+        with closing(_read_only(path)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise StateError(f"{path} cannot be read: {error}") from error
+
+
 def refuse_newer(path: Path, version: int) -> None:
     """Refuse a schema that this GoClaw does not know.
 

@@ -1,7 +1,7 @@
 """Alerts: an administrator hears of each fault once, over restarts too, and never of the alerts' own troubles."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.auth.users import User, Users
+from goclaw.channels.base import Channel
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.schema import AlertSettings
 from goclaw.core.bus import Bus
@@ -16,7 +17,7 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Notice
 from goclaw.core.redact import remember
 from goclaw.core.supervise import background
-from goclaw.engine.outbox import open_outbox
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.errors import DeliveryError
 from goclaw.gateway.alerts import (
     AGAIN_SECONDS,
@@ -71,7 +72,7 @@ class Office:
                         await stack.enter_async_context(background(desk.run(outbox, channels), "alerts"))
 
                     await run()
-                    yield Desk(desk, inner, database, bus, self, run)
+                    yield Desk(desk, inner, database, bus, self, run, outbox, channels)
 
 
 @dataclass
@@ -86,6 +87,8 @@ class Desk:
     office: Office
     restart: Callable[[], Awaitable[None]]
     """As whoever keeps it running does when it fails."""
+    outbox: Outbox
+    channels: Mapping[str, Channel]
 
     async def heard(self) -> str:
         """The next message that arrives."""
@@ -336,3 +339,18 @@ async def test_faults_without_end_take_no_memory_without_end(office: Office) -> 
         for number in range(5_000):
             desk.alerts.tell(f"blocked:{number}", "somebody blocked the bot")
         assert len(desk.alerts.open()) == 500
+
+
+@pytest.mark.promise("P-upgrade-news")
+async def test_what_is_no_fault_is_told_once_as_it_is_and_noted_with_that(office: Office) -> None:
+    async with office.open() as desk:
+        await desk.alerts.tell_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
+        assert desk.texts() == ["GoClaw 2 runs now."]
+        assert await Settings(desk.disk).fact("version") == "2"
+        assert desk.alerts.open() == {}
+
+
+async def test_without_an_administrator_it_is_noted_all_the_same(tmp_path: Path) -> None:
+    async with Office(tmp_path, users=(BEA,)).open() as desk:
+        await desk.alerts.tell_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)
+        assert desk.texts() == [] and await Settings(desk.disk).fact("version") == "2"

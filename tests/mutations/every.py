@@ -24,6 +24,7 @@ from tests.mutations import (
     talk,
     times,
     tools,
+    upgrades,
     web_content,
     web_page,
 )
@@ -51,6 +52,7 @@ AREAS = (
     talk.BUGS,
     times.BUGS,
     tools.BUGS,
+    upgrades.BUGS,
     web_content.BUGS,
     web_page.BUGS,
 )

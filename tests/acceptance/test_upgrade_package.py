@@ -1,0 +1,137 @@
+"""`goclaw upgrade` of an installed package: the whole environment is exchanged, and all else in it stays."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from goclaw.store.backup import NEWEST
+from tests.acceptance.checkouts import Home, open_home
+from tests.acceptance.daemon import ROOT
+from tests.acceptance.model import EchoModel
+from tests.acceptance.versions import NEW, NEWS, OLD, Repository
+from tests.fake_telegram.server import FakeTelegram
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+UV = ROOT / ".tools" / "uv" / "bin" / "uv"
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """The wheels of two versions, of which the newer one can be hidden."""
+
+    old: Path
+    new: Path
+
+    @property
+    def index(self) -> Path:
+        """The folder in which an installer finds versions."""
+        return self.new.parent
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
+    folder = tmp_path_factory.mktemp("wheels")
+    if not UV.exists():
+        pytest.skip("the wheels are built by uv: `scripts/test` installs it")
+    repository = Repository.make(folder / "upstream")
+    old = repository.wheel(folder / "old")
+    repository.release(NEW)
+    return Wheels(old, repository.wheel(folder / "index"))
+
+
+class InEnvironment(Home):
+    """An installation in an environment of its own, in which pip installed it."""
+
+    @property
+    def python(self) -> Path:
+        return self.root / "bin" / "python"
+
+
+@pytest.fixture
+async def home(folder: Path, telegram: FakeTelegram, model: EchoModel, wheels: Wheels) -> AsyncIterator[Home]:
+    async with open_home(folder, telegram, model) as plain:
+        home = InEnvironment(folder, telegram, plain.config)
+        home.variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels.index)}
+        python = await asyncio.to_thread(Repository.environment, home.root)
+        await run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheels.old)
+        await home.begin()
+        yield home
+
+
+async def run(*command: str | Path, **variables: str) -> str:
+    """Run a program to its end; returns what it printed."""
+
+    def call() -> "subprocess.CompletedProcess[str]":
+        environment = {**os.environ, **variables}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=500, check=False)
+
+    done = await asyncio.to_thread(call)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.promise("P-upgrade")
+async def test_a_package_of_pip_is_upgraded_and_what_else_is_in_its_environment_stays(home: Home) -> None:
+    beside = home.root / "lib" / "mine.txt"
+    beside.write_text("mine")
+    checked = await home.well("upgrade", "--check")
+    assert f"GoClaw {OLD} would become {NEW} (goclaw=={NEW})." in checked.out and NEWS in checked.out
+    assert f"schema {NEWEST} would become {NEWEST + 1}" in checked.out
+    ran = await home.well("upgrade")
+    assert f"upgraded: GoClaw {NEW} runs" in ran.err and f"pip install 'goclaw=={OLD}'" in ran.err
+    await home.is_well(NEW)
+    assert beside.read_text() == "mine"
+    script = home.root / "bin" / "goclaw"
+    assert str(home.root / "bin" / "python") in script.read_text()
+    assert await run(script, "version") == f"goclaw {NEW}\n"
+    assert [path.name for path in home.root.parent.iterdir() if "upgrade" in path.name] == []
+    told = await home.goclaw("uninstall", stdin="n\n")
+    assert f"{home.root / 'bin' / 'python'} -m pip uninstall goclaw" in told.out and str(home.state) in told.out
+
+
+@pytest.mark.promise("P-upgrade")
+async def test_a_package_that_cannot_be_installed_leaves_the_old_one(home: Home, wheels: Wheels) -> None:
+    index = home.folder / "index"
+    index.mkdir()
+    cut = index / wheels.new.name
+    content = wheels.new.read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+    home.variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)}
+    ran = await home.goclaw("upgrade")
+    assert ran.code == 1 and "failed" in ran.err
+    await home.is_well(OLD)
+
+
+@pytest.mark.long
+@pytest.mark.promise("P-upgrade")
+@pytest.mark.timeout(900)
+async def test_uv_tool_installs_it_and_its_links_lead_to_the_new_version(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, wheels: Wheels
+) -> None:
+    """With all dependencies, as uv installs them."""
+    async with open_home(folder, telegram, model) as plain:
+        tools, links = folder / "tools", folder / "bin"
+        variables = {"UV_TOOL_DIR": str(tools), "UV_TOOL_BIN_DIR": str(links)}
+        await run(UV, "tool", "install", "--quiet", "--python", sys.executable, wheels.old, **variables)
+        home = InEnvironment(folder, telegram, plain.config)
+        (folder / "goclaw").symlink_to(tools / "goclaw")
+        network = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "SSL_CERT"))}
+        home.variables = {
+            **network,
+            **variables,
+            "PATH": f"{UV.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": os.environ.get("HOME", str(folder)),
+        }
+        await home.begin()
+        ran = await home.well("upgrade", "--ref", str(wheels.new))
+        assert "uv tool install --force" in ran.err
+        await home.is_well(NEW)
+        assert f"goclaw v{NEW}" in await run(UV, "tool", "list", **variables)
+        assert await run(links / "goclaw", "version") == f"goclaw {NEW}\n"
+        assert [path.name for path in tools.iterdir() if "upgrade" in path.name] == []

@@ -1,0 +1,69 @@
+"""Bugs in the end of an upgrade that was cut, and in what an uninstallation takes for its own."""
+
+from tests.mutations.bug import Bug, bug
+
+_RECOVERY = "goclaw/ops/upgrade/recovery.py"
+_CUT = "tests/ops/upgrade/test_recovery.py"
+_SNAPSHOT = "goclaw/ops/upgrade/snapshot.py"
+_UNINSTALL = "goclaw/ops/uninstall.py"
+_OWN = "tests/ops/test_uninstall.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "what was said since the commit is replaced by the state from before",
+        "an upgrade whose last step is cut",
+        _RECOVERY,
+        "        return found.is_exchanged and not journal.is_uncommitted(config.state_dir)\n",
+        "        return False\n",
+        f"{_CUT}::test_a_commit_is_finished_and_keeps_what_the_new_version_wrote",
+    ),
+    bug(
+        "an upgrade is undone under a daemon that is about to commit it",
+        "kill -9 of the upgrade while the new daemon starts",
+        _RECOVERY,
+        "    if running_pid(config) is not None:\n        return None",
+        "    if False:\n        return None",
+        f"{_CUT}::test_a_daemon_that_is_about_to_commit_is_left_alone",
+    ),
+    bug(
+        "the old program finds the database of the new one",
+        "rolling back the program alone",
+        _RECOVERY,
+        "        snapshot.put_back(state_dir)\n",
+        "",
+        f"{_CUT}::test_a_switch_without_a_commit_brings_back_program_and_data",
+    ),
+    bug(
+        "the log of the new database is read into the old one",
+        "a copy of an SQLite file beside a log of another",
+        _SNAPSHOT,
+        "        if path.name.endswith(_LOGS) and path.is_file():\n            path.unlink()\n",
+        "        if path.name.endswith(_LOGS) and path.is_file():\n            continue\n",
+        f"{_CUT}::test_a_log_of_the_new_database_goes_with_it",
+    ),
+    bug(
+        "half a snapshot is put back",
+        "kill -9 while it is taken",
+        _SNAPSHOT,
+        '    fresh = state_dir / f"{FOLDER}.new"\n',
+        "    fresh = state_dir / FOLDER\n",
+        f"{_CUT}::test_a_snapshot_has_its_name_when_it_is_whole",
+    ),
+    bug(
+        "an environment of somebody else's is removed",
+        "a project with a .venv of its own",
+        _UNINSTALL,
+        '        if _is_own_folder(path) and (path / "pyvenv.cfg").is_file() '
+        "and any((path / s).is_file() for s in STAMPS):\n",
+        '        if (path / "pyvenv.cfg").is_file():\n',
+        f"{_OWN}::test_an_environment_without_our_stamp_or_behind_a_link_is_not_ours",
+    ),
+    bug(
+        "a state folder goes with all that somebody keeps in it",
+        "rm -rf of a folder that is shared",
+        _UNINSTALL,
+        "        for path in (each for each in entries if is_ours(each.name) and each.name != LOCK):\n",
+        "        for path in (each for each in entries if each.name != LOCK):\n",
+        f"{_OWN}::test_a_state_folder_goes_but_for_what_is_not_ours",
+    ),
+]
