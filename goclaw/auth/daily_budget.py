@@ -1,4 +1,4 @@
-"""What one person may use in a day: as their roles say, else as `limits` of the configuration say for everyone."""
+"""The daily budget of a person: that of their roles, else that of `limits`, which is for everyone."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from goclaw.core.records import record
 
 @record
 class DailyBudget:
-    """What one person may use from midnight to midnight; None: as much as they like."""
+    """The budget of a person from midnight to midnight; None: unlimited."""
 
     tokens: int | None = None
     tokens_key: str = ""

@@ -18,7 +18,7 @@ from goclaw.errors import ConfigError
 
 @record
 class Preset:
-    """What one kind of person may do."""
+    """The rights of one kind of person."""
 
     name: str
     about: str

@@ -39,7 +39,7 @@ class Plan:
     """For users.json."""
     user: User
     before: User | None
-    """The entry until now; None: there is none."""
+    """The present entry, if the person has one."""
 
 
 @record

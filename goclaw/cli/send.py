@@ -51,7 +51,7 @@ LOST = (
 )
 """The message when the daemon does not come back."""
 BY_ITSELF = "no daemon runs: this command answers by itself and ends with the answer; `goclaw start` starts one"
-"""What is said, on standard error, where there is no daemon."""
+"""The line on standard error where there is no daemon."""
 _NO_PACKAGES = Packaged()
 
 

@@ -57,7 +57,7 @@ class _Kept(weakref.ref[Message]):
 
 @dataclass(frozen=True, slots=True)
 class _Unknown:
-    """What stands for a message that is not encoded yet."""
+    """The placeholder of a message that is not encoded yet."""
 
     blocks: Blocks = ()
 

@@ -1,4 +1,4 @@
-"""What a person may really do: for `goclaw users`, `goclaw config check` and `/whoami`, from one place.
+"""The effective rights of a person: for `goclaw users`, `goclaw config check` and `/whoami`, from one place.
 
 Nothing is concluded from roles or lists here: each tool and command is put to `Access.authorize`, and each tool that
 is allowed to `Access.consent`, as a turn does it. So what people read is what happens.
@@ -18,7 +18,7 @@ from goclaw.toolkit.base import Tool
 from goclaw.toolkit.registry import Registry
 
 CallAnswer = Literal["run", "ask", "refuse", "depends"]
-"""What happens to calls of a tool: `Answer`, or what the call is about decides."""
+"""The answer to calls of a tool: `Answer`, or `depends` where the call itself decides."""
 NONE = "none"
 
 
@@ -123,5 +123,5 @@ def _answer(tool: Tool | None, spec: ToolSpec, access: Access, actor: Actor) -> 
 
 def risks_up_to(most: Risk) -> list[Risk]:
     """Return the risks that calls can have whose arguments decide it; `contained` follows from the configuration."""
-    ladder = [risk for risk in Risk if risk is not Risk.CONTAINED]
+    ladder: list[Risk] = [risk for risk in Risk if risk is not Risk.CONTAINED]
     return ladder[: ladder.index(most) + 1] if most in ladder else [*Risk]

@@ -16,7 +16,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 CHUNK = 4096
 END_OF_FILE = "\0"
-"""What Linux keeps in the place of a Ctrl+D that ended a line."""
+"""The character that Linux keeps in the place of a Ctrl+D that ended a line."""
 
 
 class TypeAheadDriver(LinuxDriver):

@@ -110,8 +110,8 @@ class Repository:
     def wheel(self, folder: Path) -> Path:
         """Build the wheel of what is there now, without a network; returns it."""
         uv = ROOT / ".tools" / "uv" / "bin" / "uv"
-        command = [uv, "build", "--quiet", "--wheel", "--offline", "--out-dir", folder, self.folder]
-        subprocess.run(command, check=True, timeout=120)
+        options = ["--quiet", "--wheel", "--offline"]
+        subprocess.run([uv, "build", *options, "--out-dir", folder, self.folder], check=True, timeout=120)
         return max(folder.glob("goclaw-*.whl"), key=lambda path: path.stat().st_mtime_ns)
 
     def withdraw(self, version: str) -> None:

@@ -7,7 +7,7 @@ BUGS: list[Bug] = [
         "a conversation is put together as if each message had pictures behind it",
         "class work: a request costs by the length of its history",
         "goclaw/llm/encoded.py",
-        "    if set(map(len, encoded)) == {1}:",
+        "    if len(texts) == len(encoded):",
         "    if False:",
         "tests/llm/test_encoded.py::test_a_known_conversation_costs_a_step_or_two_a_message",
     ),

@@ -4,7 +4,7 @@ So the page has something to read before it has asked for anything. A browser th
 no cookie here (`SameSite=Strict`), and asks `/web/me` as one does that is not logged in.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import orjson
@@ -32,7 +32,7 @@ class Entrance:
         ports: RoutePorts,
         cookies: DeviceCookies,
         programs: Programs,
-        newest: Callable[[Actor], Awaitable[Sequence[Any]]],
+        newest: Callable[[Actor], Coroutine[Any, Any, Sequence[Any]]],
     ) -> None:
         """`newest`: returns the last rows of an actor's own session, as frames have them."""
         self._clock = ports.clock

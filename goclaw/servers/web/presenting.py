@@ -64,7 +64,7 @@ def _key(text: str) -> bytes:
 
 
 class PageFrames:
-    """What one page is sent."""
+    """The frames of one page."""
 
     def __init__(self, missed: Sequence[Numbered], known: HtmlCache) -> None:
         """`missed`: the events that the page will get first; `known`: the HTML that other pages got."""

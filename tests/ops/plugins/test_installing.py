@@ -288,7 +288,7 @@ async def test_a_kill_at_every_step_leaves_the_old_or_the_new(state: Path, tmp_p
         command = [sys.executable, "-c", KILLED, point, str(state), str(source)]
         run = partial(subprocess.run, command, capture_output=True, timeout=60, check=False)
         done = await asyncio.to_thread(run)
-        assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+        assert done.returncode == -signal.SIGKILL, done.stderr
         assert known(state) == {"garden-tools": version}, point
         assert await tools_of(state) == (["garden"], {}), point
         (point_of_entry,) = entry_points(group="goclaw.plugins", name="tools.garden")
