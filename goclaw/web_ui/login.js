@@ -116,6 +116,8 @@ function byToken(done, say) {
       field.select();
     }
   };
-  const form = el("form", { onsubmit: submit }, el("label", { for: "token" }, "Access token"), el("div", { class: "row" }, field, button));
+  // A password manager keeps the token under a name, which browsers look for.
+  const name = el("input", { autocomplete: "username", value: "goclaw", hidden: true });
+  const form = el("form", { onsubmit: submit }, name, el("label", { for: "token" }, "Access token"), el("div", { class: "row" }, field, button));
   return el("details", {}, el("summary", {}, "Sign in with a token"), form);
 }
