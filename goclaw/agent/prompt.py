@@ -8,6 +8,7 @@ daemon's start all measure with `measured_budget`, so that they agree.
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -175,12 +176,17 @@ def _compose(found: Mapping[str, bytes], approved: Mapping[str, str], *, own: bo
 
 def envelope(inbound: Inbound) -> str:
     """Return the line before a person's text: time, zone, sender, channel, and the message's id if there is one."""
-    at = datetime.fromtimestamp(inbound.received_at).astimezone()
     sender = _plain(inbound.actor.name) or inbound.actor.key
     # `telegram:<chat>:<id>`: what the tool `message` takes to react to this very message.
     number = inbound.ref.rpartition(":")[2]
     message = f"; message id {number}" if number.isascii() and number.isdigit() else ""
-    return f"{CONTEXT}{at:%A %Y-%m-%d %H:%M %Z}; {sender} via {inbound.address.channel}{message}{CONTEXT_END}"
+    return f"{CONTEXT}{_moment(inbound.received_at)}; {sender} via {inbound.address.channel}{message}{CONTEXT_END}"
+
+
+@lru_cache(maxsize=256)
+def _moment(at: float) -> str:
+    """Return a time in words. It is asked for twice in a turn: for the message's row, and for the model."""
+    return f"{datetime.fromtimestamp(at).astimezone():%A %Y-%m-%d %H:%M %Z}"
 
 
 def _plain(name: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self, TypeVar
 
+from goclaw.core.records import BoundedDict
 from goclaw.errors import ToolError
 from goclaw.workspace import atomic
 from goclaw.workspace.atomic import locked
@@ -57,6 +58,8 @@ READ_LIMIT = 20 << 20
 _MAX_ENTRIES = 10_000
 _MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
+_MAX_VIEWS = 1_000
+"""Persons whose view of a workspace is kept."""
 
 
 class Workspace:
@@ -95,6 +98,8 @@ class Workspace:
         self._locks = locks
         self._roots = roots_of(self.root, self.shared)
         self._resolver: PathResolver
+        self._views: BoundedDict[str | None, Self] = BoundedDict(_MAX_VIEWS)
+        """The views of persons, which all copies share: each turn asks for some of them."""
 
     async def __aenter__(self) -> Self:
         """Open the folder.
@@ -146,8 +151,12 @@ class Workspace:
             return root_at(opened, self.on_disk(folder), above.denied, above.renaming)
 
     def _view(self, viewer: str | None) -> Self:
-        view = copy.copy(self)
-        view._resolver = replace(self._resolver, notes=replace(self._resolver.notes, viewer=viewer))
+        if viewer == self.viewer:
+            return self
+        view = self._views.get(viewer)
+        if view is None:
+            view = self._views[viewer] = copy.copy(self)
+            view._resolver = replace(self._resolver, notes=replace(self._resolver.notes, viewer=viewer))
         return view
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
