@@ -132,7 +132,7 @@ def table(ways: Json) -> str:
     """Return both tables in Markdown."""
     names = {"run": "`scripts/run`", "pip": "`pip install .`", "uv": "`uv tool install .`"}
     lines = [
-        "| way | seconds, empty cache | filled cache | first answer, then the next installation's | MB |",
+        "| way | seconds, empty cache | filled cache | first answer, after each | MB |",
         "|---|---|---|---|---|",
     ]
     for way, figures in ways.items():
