@@ -178,7 +178,12 @@ async def test_where_there_is_no_file_every_other_look_is_left_out(
     async with open_sources(Config(state_dir=state), SteppedClock()) as sources:
         assert sources.files is not None
         looks: list[Path] = []
-        monkeypatch.setattr(plugin_files, "plugin_paths", lambda folder, _: looks.append(folder) or [])
+
+        def paths(folder: Path, _: object) -> list[Path]:
+            looks.append(folder)
+            return []
+
+        monkeypatch.setattr(plugin_files, "plugin_paths", paths)
         for _ in range(10):
             sources.files.glance()
         assert len(looks) == 5
