@@ -24,6 +24,8 @@ AND_THE_WAY = 1.5
 @pytest.fixture
 async def home(folder: Path, model: EchoModel) -> AsyncIterator[Installation]:
     async with installation(folder, None, model.url, forks=True) as made:
+        made.config["models"] = {"agent": ["demo"]}  # whose `/tool` runs the real tool
+        made.write_config()
         yield made
 
 

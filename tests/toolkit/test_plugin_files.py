@@ -179,11 +179,11 @@ async def test_where_there_is_no_file_every_other_look_is_left_out(
         assert sources.files is not None
         looks: list[Path] = []
 
-        def looked(folder: Path, _: object) -> list[Path]:
+        def paths(folder: Path, _: object) -> list[Path]:
             looks.append(folder)
             return []
 
-        monkeypatch.setattr(plugin_files, "plugin_paths", looked)
+        monkeypatch.setattr(plugin_files, "plugin_paths", paths)
         for _ in range(10):
             sources.files.glance()
         assert len(looks) == 5

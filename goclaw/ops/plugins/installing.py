@@ -125,6 +125,8 @@ class Plugins:
         except InstallError as error:
             in_force = bool(self.record.folder) and self.record.stamp == stamp_of_host()
             sound = [each for each in every if in_force and not each.fault]
+            if sound:
+                self._tell(f"the plugins that work stay as they are: {error}")
             self._restore_each(sound, [each for each in every if each not in sound], error)
         return self.record
 

@@ -5,6 +5,7 @@ Foreign code may hang, end its process or print: none of that reaches the caller
 
 import json
 import os
+import site
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, field
 from importlib.metadata import Distribution, EntryPoint, distributions
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from goclaw.config.keys import closest
@@ -82,9 +82,7 @@ def _tried(folder: Path, name: str, seconds: float) -> Tried:
 def main() -> None:
     """Try out one package in this process: the folder, its name and the file for the result are arguments."""
     folder, name, result = sys.argv[2:5]
-    import site  # its own folders are on the path already; this adds what .pth files name
-
-    site.addsitedir(folder)
+    site.addsitedir(folder)  # with what .pth files name
     found = look(folder, name)
     beside = Path(f"{result}.new")
     beside.write_text(json.dumps(asdict(found)))
@@ -129,7 +127,7 @@ def _fault(point: EntryPoint) -> str:
         hint = f"did you mean `{meant}.{name}`?" if meant else f"there are {', '.join(catalog.KINDS)}"
         return f"should be `section.name`, and {section!r} is no section; {hint}"
     try:
-        part: Any = load(point.value, resolve_name(catalog.KINDS[section]))
+        part: Any = load(point.value, load(catalog.KINDS[section], type))
     except (Exception, SystemExit) as error:
         return fault_of(error)
     called = {"tools": "spec.name", "agents": "name", "toolsets": "name"}.get(section)

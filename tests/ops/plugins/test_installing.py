@@ -194,6 +194,9 @@ def test_of_an_index_the_version_and_its_files_stay_until_an_update(
     wheel(project(source, version="1.0", source=TOOL.format(name="garden", says="something else")), wheels)
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "another cache"))
     restore(state)
+    assert known(state) == {"garden-tools": "1.0"}, "what is in force stays"
+    write_record(state, replace(read_record(state), stamp="another Python"))
+    restore(state)
     assert "its files are others by now" in known(state)["garden-tools"]
     with open_plugins(state, print) as plugins:
         plugins.update(["garden-tools"])
@@ -224,7 +227,7 @@ async def test_what_is_in_force_is_lost_neither_by_a_retry_nor_by_the_removal_of
         folder.rename(folder.with_name(f"{folder.name}-moved"))
     restore(state)
     assert folders(state) == [record.folder] and (await tools_of(state))[0] == ["garden", "other"]
-    assert str(tmp_path / "gone") in known(state)["gone"] and known(state)["beds"] == "1.0"
+    assert "tried again at a later start" in known(state)["gone"] and known(state)["beds"] == "1.0"
     deactivate()
     with open_plugins(state, print) as plugins:
         plugins.remove(["beds"])
@@ -286,7 +289,7 @@ async def test_a_kill_at_every_step_leaves_the_old_or_the_new(state: Path, tmp_p
         ("_remove_unused after", "2.0"),
     ]:
         command = [sys.executable, "-c", KILLED, point, str(state), str(source)]
-        run = partial(subprocess.run, command, capture_output=True, timeout=60, check=False)
+        run = partial(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
         done = await asyncio.to_thread(run)
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert known(state) == {"garden-tools": version}, point

@@ -89,8 +89,11 @@ def test_a_path_is_absolute_and_must_be_a_package(tmp_path: Path, monkeypatch: p
 
 
 def test_a_pin_is_the_commit_or_the_version() -> None:
-    commit = {"vcs": "git", "commit_id": "abc"}
-    git: dict[str, object] = {"url": "https://git.example.org/x.git", "vcs_info": commit, "subdirectory": "a"}
+    git: dict[str, object] = {
+        "url": "https://git.example.org/x.git",
+        "vcs_info": {"vcs": "git", "commit_id": "abc"},
+        "subdirectory": "a",
+    }
     assert pinned("git+x", "x", "1", git) == "x @ git+https://git.example.org/x.git@abc#subdirectory=a"
     assert pinned("/home/x", "x", "1", {"url": "file:///home/x", "dir_info": {}}) == "/home/x"
     assert pinned("x[y]>=1", "x", "1.5", {}) == "x[y]==1.5"
