@@ -58,8 +58,6 @@ READ_LIMIT = 20 << 20
 _MAX_ENTRIES = 10_000
 _MAX_OF_ONE_NAME = 100
 """Files `name`, `name-2` … that `keep_bytes` looks at."""
-_MAX_VIEWS = 1_000
-"""Persons whose view of a workspace is kept."""
 
 
 class Workspace:
@@ -98,8 +96,7 @@ class Workspace:
         self._locks = locks
         self._roots = roots_of(self.root, self.shared)
         self._resolver: PathResolver
-        self._views: BoundedDict[str | None, Self] = BoundedDict(_MAX_VIEWS)
-        """The views of persons, which all copies share: each turn asks for some of them."""
+        self._views: BoundedDict[str | None, Self] = BoundedDict(1_000)  # of the last persons; all copies share them
 
     async def __aenter__(self) -> Self:
         """Open the folder.
@@ -153,11 +150,10 @@ class Workspace:
     def _view(self, viewer: str | None) -> Self:
         if viewer == self.viewer:
             return self
-        view = self._views.get(viewer)
-        if view is None:
+        if viewer not in self._views:
             view = self._views[viewer] = copy.copy(self)
             view._resolver = replace(self._resolver, notes=replace(self._resolver.notes, viewer=viewer))
-        return view
+        return self._views[viewer]
 
     async def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
         """Return the whole file; a `ToolError` when it has more than `limit` bytes."""

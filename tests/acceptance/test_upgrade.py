@@ -72,7 +72,7 @@ async def load(home: Home) -> AsyncIterator[None]:
 
 
 @pytest.mark.promise("P-upgrade")
-@pytest.mark.promise("P-upgrade-news")
+@pytest.mark.promise("P-upgrade")
 async def test_an_upgrade_under_load_loses_nothing_and_doubles_nothing(home: Home, new_version: str) -> None:
     before = (home.state / "goclaw.db").stat().st_ino
     license_ = home.root / "LICENSE"

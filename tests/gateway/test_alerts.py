@@ -341,7 +341,7 @@ async def test_faults_without_end_take_no_memory_without_end(office: Office) -> 
         assert len(desk.alerts.open()) == 500
 
 
-@pytest.mark.promise("P-upgrade-news")
+@pytest.mark.promise("P-upgrade")
 async def test_what_is_no_fault_is_told_once_as_it_is_and_noted_with_that(office: Office) -> None:
     async with office.open() as desk:
         await desk.alerts.tell_once("GoClaw 2 runs now.", "version", "2", desk.outbox, desk.channels)

@@ -136,7 +136,7 @@ def test_classes_of_a_file_find_their_module(config: Config, folder: Path) -> No
         ("..", 0o777, "chmod o-w {above}"),
     ],
 )
-@pytest.mark.promise("P-plugins-owner")
+@pytest.mark.promise("P-plugins-one-file")
 def test_a_file_that_others_may_change_is_refused_with_the_remedy(
     loosened: str, mode: int, remedy: str, config: Config, tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_file_that_others_may_change_is_refused_with_the_remedy(
     assert [said in each.message for each in check_file(path, config)] == [True]
 
 
-@pytest.mark.promise("P-plugins-owner")
+@pytest.mark.promise("P-plugins-one-file")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_file_of_another_user_is_refused(config: Config, folder: Path) -> None:
     path = put(folder / "garden.py", TOOL.format(name="garden", says="x"))
@@ -159,7 +159,7 @@ def test_a_file_of_another_user_is_refused(config: Config, folder: Path) -> None
         load_file(path, config)
 
 
-@pytest.mark.promise("P-plugins-owner")
+@pytest.mark.promise("P-plugins-one-file")
 def test_a_link_is_as_safe_as_both_of_its_folders(config: Config, folder: Path, tmp_path: Path) -> None:
     path = put(folder / "garden.py", TOOL.format(name="garden", says="x"))
     loose = own(tmp_path / "loose")
@@ -170,7 +170,7 @@ def test_a_link_is_as_safe_as_both_of_its_folders(config: Config, folder: Path, 
         load_file(loose / "link.py", config)
 
 
-@pytest.mark.promise("P-plugins-owner")
+@pytest.mark.promise("P-plugins-one-file")
 def test_a_file_that_the_agent_may_change_is_refused(config: Config, tmp_path: Path) -> None:
     (config.state_dir / "users.json").write_text(
         f'{{"users": {{"telegram:5": {{"workspace": "{own(tmp_path / "anns")}"}}}}}}'
