@@ -59,7 +59,9 @@ async def home(folder: Path, telegram: FakeTelegram, model: EchoModel, wheels: W
         home = InEnvironment(folder, telegram, plain.config)
         home.variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels.index)}
         python = await asyncio.to_thread(Repository.environment, home.root)
-        await run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheels.old)
+        # As from an index: of a file that was named, pip knows no other version. Ours is on the shared path, too.
+        found = ("--ignore-installed", "--no-deps", "--no-index", "--find-links", wheels.old.parent, f"goclaw=={OLD}")
+        await run(python, "-m", "pip", "install", "--quiet", *found)
         await home.begin()
         yield home
 
