@@ -30,10 +30,15 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from goclaw.config.state import Locality
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
 
 metadata = MetaData()
+
+LOCALITY = "locality"
+"""Key of `Table.info`: which processes of a deployment need the table's rows, a `Locality`."""
+_SHARED = {LOCALITY: Locality.SHARED}
 
 ROW_ID = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts up by itself only for plain INTEGER keys."""
@@ -44,6 +49,7 @@ sessions = Table(
     Column("key", String, primary_key=True),
     Column("created_at", Float, nullable=False),
     Column("context_start", ROW_ID, nullable=False, server_default="0", doc="`/clear` hides rows up to this one."),
+    info=_SHARED,
 )
 
 messages = Table(
@@ -77,6 +83,7 @@ messages = Table(
     Index("messages_by_session", "session", "id"),
     Index("messages_with_images", "session", "id", sqlite_where=text("images IS NOT NULL")),
     Index("messages_with_artifacts", "session", "id", sqlite_where=text("artifacts IS NOT NULL")),
+    info=_SHARED,
 )
 
 compactions = Table(
@@ -94,6 +101,7 @@ compactions = Table(
     Column("pays", ROW_ID, doc="The compaction whose summary this one replaces."),
     Column("outside", Text, doc="Sources outside the conversation of what it stands for: [source, …]."),
     Index("compactions_by_session", "session", "id"),
+    info=_SHARED,
 )
 
 checkpoints = Table(
@@ -106,6 +114,7 @@ checkpoints = Table(
     Column("tokens", Integer, nullable=False, doc="Size of the context when it was made."),
     Column("body", Text, nullable=False, doc="The Checkpoint: summary, topics, key decisions, open questions."),
     Index("checkpoints_by_session", "session", "id"),
+    info=_SHARED,
 )
 
 usage = Table(
@@ -126,6 +135,7 @@ usage = Table(
     Index("usage_by_session", "session", "id"),
     Index("usage_by_time", "created_at"),
     Index("usage_by_person", "person", "created_at"),
+    info=_SHARED,
 )
 
 session_settings = Table(
@@ -134,6 +144,7 @@ session_settings = Table(
     Column("session", String, primary_key=True),
     Column("name", String, primary_key=True, doc="model, todos …"),
     Column("value", Text, nullable=False),
+    info=_SHARED,
 )
 
 daemon_facts = Table(
@@ -141,6 +152,7 @@ daemon_facts = Table(
     metadata,
     Column("name", String, primary_key=True, doc="What the daemon remembers over restarts: the health of summaries …"),
     Column("value", Text, nullable=False),
+    info=_SHARED,
 )
 
 inbox = Table(
@@ -156,6 +168,7 @@ inbox = Table(
     Column("ended_at", Float),
     UniqueConstraint("id", name="inbox_id"),
     Index("inbox_open", "state", "seq"),
+    info=_SHARED,
 )
 
 steps = Table(
@@ -165,6 +178,7 @@ steps = Table(
     Column("name", String, primary_key=True),
     Column("state", String, nullable=False, doc="intent, parked or done"),
     Column("output", Text, doc="The outcome; of a parked step the question."),
+    info=_SHARED,
 )
 
 approval_rules = Table(
@@ -182,6 +196,7 @@ approval_rules = Table(
     Column("made_at", Float, nullable=False),
     UniqueConstraint("question", "pattern", name="approval_rules_once"),
     Index("approval_rules_by_holder", "holder", "tool"),
+    info=_SHARED,
 )
 
 tasks = Table(
@@ -199,6 +214,7 @@ tasks = Table(
     Column("note", Text, nullable=False),
     Column("told", Boolean, nullable=False, doc="Whether the model knows of its end."),
     Index("tasks_by_session", "session", "person"),
+    info=_SHARED,
 )
 
 deliveries = Table(
@@ -216,6 +232,7 @@ deliveries = Table(
     Column("created_at", Float, nullable=False),
     UniqueConstraint("id", name="deliveries_id"),
     Index("deliveries_open", "state", "seq"),
+    info=_SHARED,
 )
 
 schedules = Table(
@@ -235,6 +252,7 @@ schedules = Table(
     Index("schedules_by_next", "next", sqlite_where=text("next IS NOT NULL")),
     Index("schedules_by_person", "person"),
     sqlite_autoincrement=True,  # ids of runs begin with the job's: one of a job that is gone must not come again
+    info=_SHARED,
 )
 
 schedule_runs = Table(
@@ -251,6 +269,7 @@ schedule_runs = Table(
     Column("cost", Float, doc="US dollars."),
     UniqueConstraint("job", "due", name="schedule_runs_once"),
     Index("schedule_runs_by_turn", "turn"),
+    info=_SHARED,
 )
 
 held_messages = Table(
@@ -266,6 +285,7 @@ held_messages = Table(
     Column("until", Float, doc="When quiet hours end; empty: it has gone."),
     UniqueConstraint("id", name="held_messages_id"),
     Index("held_messages_by_until", "until", sqlite_where=text("until IS NOT NULL")),
+    info=_SHARED,
 )
 
 

@@ -9,9 +9,26 @@ import orjson
 from sqlalchemy import bindparam, delete, select
 from sqlalchemy.dialects import sqlite
 
+from goclaw.config.state import Locality
 from goclaw.errors import StateError
 from goclaw.store.database import BUSY_MS, BoundStatement, Database, Statement
 from goclaw.store.schema import daemon_facts, session_settings
+
+FACTS = {
+    "alerts": Locality.SHARED,
+    "audit head": Locality.SHARED,
+    "material_key": Locality.SHARED,
+    "owed deletions": Locality.SHARED,
+    "pairing": Locality.SHARED,
+    "pauses": Locality.SHARED,
+    "published": Locality.SHARED,
+    "schedules.zone_hint": Locality.SHARED,
+    "summary_health": Locality.LOCAL,
+    "token_scales": Locality.DERIVED,
+    "written": Locality.LOCAL,
+}
+"""Every fact of the daemon, up to a ":" in its name. Shared ones are read once and written whole today: with several
+processes on one database they need rows of their own or a lock first."""
 
 _setting = sqlite.insert(session_settings).values(
     session=bindparam("session"), name=bindparam("name"), value=bindparam("value")
@@ -89,5 +106,11 @@ class Settings:
 
     @staticmethod
     def learning(name: str, value: Any) -> BoundStatement:
-        """Return the statement of `learn`, for a transaction that does more."""
+        """Return the statement of `learn`, for a transaction that does more.
+
+        Raises:
+            TypeError: `FACTS` does not list the name.
+        """
+        if name.split(":", 1)[0] not in FACTS:
+            raise TypeError(f"the fact {name!r} is not in store.settings.FACTS: say which processes need it")
         return _LEARN(name=name, value=orjson.dumps(value).decode())
