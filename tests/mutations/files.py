@@ -56,7 +56,7 @@ BUGS: list[Bug] = [
     bug(
         "a database without a table counts as sound",
         "class store: healthy, and every message fails",
-        "goclaw/store/recovery.py",
+        "goclaw/store/sqlite/recovery.py",
         "            if version == NEWEST and (missing := missing_parts(connection)):",
         "            if False:",
         "tests/store/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
@@ -64,7 +64,7 @@ BUGS: list[Bug] = [
     bug(
         "columns are not compared, only tables",
         "class store: healthy, and every message fails",
-        "goclaw/store/schema.py",
+        "goclaw/store/sqlite/migrations.py",
         "(c.name, c.primary_key) not in columns]",
         "False]",
         "tests/store/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
@@ -72,7 +72,7 @@ BUGS: list[Bug] = [
     bug(
         "an old database without a table ends the start",
         "class store: healthy, and every message fails",
-        "goclaw/store/schema.py",
+        "goclaw/store/sqlite/migrations.py",
         "if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:",
         "if False:",
         "tests/store/test_recovery.py::test_an_old_file_that_lacks_something_is_set_aside_too",

@@ -7,11 +7,13 @@ from sqlalchemy import select
 
 from goclaw.core.messages import UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.store.database import Database, Statement, open_database
+from goclaw.store.database import Database, Statement
 from goclaw.store.forgetting import Forgetting, PendingDeletion
+from goclaw.store.open import open_database
 from goclaw.store.schema import metadata
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
+from goclaw.store.sqlite.database import open_file
 from goclaw.store.transcripts import StoredCompaction
 from tests.store.saying import ANNA, Story, talk
 
@@ -147,9 +149,9 @@ async def test_its_words_are_not_in_the_bytes_of_the_file_or_its_log_any_more(tm
 
 async def test_a_reader_that_holds_an_old_view_keeps_the_log_and_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
-    async with open_database(path) as database:
+    async with open_file(path) as database:
         await tell(database, "a", "apple")
-        async with open_database(path) as backup:
+        async with open_file(path) as backup:
             await backup._reader.run(lambda connection: connection.execute("BEGIN"))
             await backup._reader.run(lambda connection: connection.execute("SELECT * FROM messages").fetchall())
             await database._writer.execute("PRAGMA busy_timeout=1")

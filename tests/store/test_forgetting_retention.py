@@ -4,10 +4,11 @@ import pytest
 
 from goclaw.agent.context.repair import repaired
 from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
-from goclaw.store.database import BoundStatement, Database
+from goclaw.store.database import Database
 from goclaw.store.forgetting import Forgetting, PendingDeletion, Pruned, Retention
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import StoredCompaction
+from tests.parts import sql
 from tests.store.saying import CALL, Story, talk
 
 PICTURE = "ab" * 32
@@ -163,7 +164,7 @@ async def test_a_deletion_that_fails_changes_nothing(database: Database, retenti
     await story.turn("a", "a:2", 200.0, UserMessage("young"))
     refuse = "CREATE TRIGGER refuse BEFORE UPDATE ON compactions BEGIN SELECT RAISE(ABORT, 'no'); END"
     await story.transcripts.add_compaction("a", StoredCompaction("told", "LLM", 1, 9, 1, at=150.0))
-    await database.write(BoundStatement(refuse, {}))
+    await database.write(sql(refuse))
     with pytest.raises(Exception, match="no"):
         await retention.prune("a", 100.0, at=300.0)
     assert await words(story) == ["old question", "young"]

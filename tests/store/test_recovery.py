@@ -15,10 +15,13 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.codec import Codec
 from goclaw.core.events import Actor, Address, Inbound
 from goclaw.errors import DiskError, StateError
-from goclaw.store import recovery
-from goclaw.store.database import Statement, insert_into, open_database
-from goclaw.store.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
-from goclaw.store.schema import migrate, sessions
+from goclaw.store.database import insert_into
+from goclaw.store.open import open_database
+from goclaw.store.schema import sessions
+from goclaw.store.sqlite import recovery
+from goclaw.store.sqlite.migrations import migrate
+from goclaw.store.sqlite.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
+from tests.parts import sql
 
 PAGE = 4096
 CLOCK = SteppedClock()
@@ -246,10 +249,8 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
         await database.write(ADD(key="before", created_at=1.0, context_start=0))
         page = page_of(path, "messages")
         await asyncio.to_thread(overwrite, path, (page - 1) * PAGE, b"\xff" * PAGE)
-        read = Statement(sessions.select().with_only_columns(sessions.c.key))()
-        broken = type(read)("SELECT text FROM messages", {})
         with pytest.raises(DiskError, match="cannot be read"):
-            await database.read(broken)
+            await database.read(sql("SELECT text FROM messages"))
         found = path.read_bytes()
         for _ in range(3):
             with pytest.raises(DiskError, match="goclaw restart"):
@@ -258,7 +259,7 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
         assert len(told) == 1
     async with open_database(path) as database:
         assert database.salvaged is not None
-        assert "after" not in [row["key"] for row in await database.read(read)]
+        assert "after" not in [row["key"] for row in await database.read(sql("SELECT key FROM sessions"))]
         await database.write(ADD(key="after", created_at=1.0, context_start=0))
 
 

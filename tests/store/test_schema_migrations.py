@@ -8,7 +8,8 @@ import pytest
 
 from goclaw.config.state import Locality
 from goclaw.errors import StateError
-from goclaw.store.schema import LOCALITY, metadata, migrate
+from goclaw.store.schema import LOCALITY, metadata
+from goclaw.store.sqlite.migrations import migrate
 
 FIRST = Path(__file__).with_name("version_1.sql")
 ADD_COLUMN = "ALTER TABLE sessions ADD COLUMN title TEXT"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending, Spent
 
@@ -35,7 +35,7 @@ async def test_a_fact_of_the_daemon_is_kept_and_replaced(tmp_path: Path) -> None
 async def test_a_fact_that_does_not_say_which_processes_need_it_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"'moon' is not in store\.settings\.FACTS"):
         Settings.learning("moon", "full")
-    assert Settings.learning("schedules.zone_hint:telegram:5", value=True)
+    assert Settings.learning("schedules.zone_hint:telegram:5", value=True).values["value"] == "true"
 
 
 async def test_what_was_spent_is_summed_up_by_session_and_by_model(tmp_path: Path) -> None:

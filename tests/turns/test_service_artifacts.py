@@ -20,8 +20,8 @@ from goclaw.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.llm.scripted import Answer
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.specs import SideEffect
-from goclaw.store.backup import needed_media, referred_media
 from goclaw.store.media import NeededMedia
+from goclaw.store.sqlite.backup import needed_media, referred_media
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.turns.service import MAX_ARTIFACT_BYTES, MAX_FILES, files_of
 from tests.harness import Core, World

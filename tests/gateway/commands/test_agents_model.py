@@ -14,7 +14,7 @@ from goclaw.core.events import Actor
 from goclaw.llm.base import ModelPorts
 from goclaw.sessions import models as models_module
 from goclaw.sessions.models import Models
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from tests.harness import Core, World
 from tests.llm.fake_provider import fake_provider, lines
