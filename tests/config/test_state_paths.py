@@ -34,8 +34,8 @@ def joined(node: ast.expr, module: str) -> list[str] | None:
     match node.right:
         case ast.Constant(str() as value):
             return [*before, value]
-        case ast.Name(id=name) if isinstance(value := getattr(importlib.import_module(module), name, None), str):
-            return [*before, value]
+        case ast.Name(id=name) if isinstance(constant := getattr(importlib.import_module(module), name, None), str):
+            return [*before, constant]
         case _:
             return before or None
 
