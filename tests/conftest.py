@@ -35,7 +35,7 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let no thread that a test left behind hold this process; workers are ended by the one that started them."""
-    if not hasattr(session.config, "workerinput") and not session.config.getoption("numprocesses", None):
+    if not hasattr(session.config, "workerinput") and not starts_workers(session.config):
         end_when_hung(session.config)
 
 
@@ -52,20 +52,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put every database that a test opens on Postgres, with `--store postgres`."""
-    if config.getoption("--store") == "postgres":
+    if config.getoption("--store") == "postgres" and not starts_workers(config):
         on_postgres.begin()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """End the Postgres of this run."""
-    if config.getoption("--store") == "postgres":
-        on_postgres.end()
+    on_postgres.end()
+
+
+def starts_workers(config: pytest.Config) -> bool:
+    """Whether others run the tests."""
+    return not hasattr(config, "workerinput") and bool(config.getoption("numprocesses", None))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is about a file of SQLite, where there is none."""
     if config.getoption("--store") == "postgres":
-        left = [item for item in items if item.get_closest_marker("sqlite")]
+        left = [item for item in items if on_postgres.is_about_a_file(item)]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
 

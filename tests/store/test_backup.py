@@ -17,6 +17,8 @@ from goclaw.store.sqlite.backup import NEWEST, check_database, copy_database, ne
 from goclaw.store.transcripts import Origin, rows_of
 from tests.parts import sql
 
+pytestmark = pytest.mark.sqlite
+
 
 def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[BoundStatement]:
     return rows_of(UserMessage(text, images), Origin(session, f"turn:{text}", "user", 1.0))

@@ -24,6 +24,8 @@ from goclaw.store.sqlite import database as store
 from goclaw.store.sqlite.database import SqliteDatabase
 from tests.small_disk import SmallDisk, small_disk
 
+pytestmark = pytest.mark.sqlite
+
 PATIENCE = 20.0
 
 

@@ -12,6 +12,8 @@ import pytest
 from goclaw.store.open import open_database
 from tests.lanes import repeats
 
+pytestmark = pytest.mark.sqlite
+
 WRITE = """
 import asyncio, sys
 from pathlib import Path

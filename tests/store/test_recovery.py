@@ -23,6 +23,8 @@ from goclaw.store.sqlite.migrations import migrate
 from goclaw.store.sqlite.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
 from tests.parts import sql
 
+pytestmark = pytest.mark.sqlite
+
 PAGE = 4096
 CLOCK = SteppedClock()
 ROWS = 2_000

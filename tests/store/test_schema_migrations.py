@@ -11,6 +11,8 @@ from goclaw.errors import StateError
 from goclaw.store.schema import LOCALITY, metadata
 from goclaw.store.sqlite.migrations import migrate
 
+pytestmark = pytest.mark.sqlite
+
 FIRST = Path(__file__).with_name("version_1.sql")
 ADD_COLUMN = "ALTER TABLE sessions ADD COLUMN title TEXT"
 BROKEN = "ALTER TABLE sessions ADD COLUMN colour TEXT; INSERT INTO nowhere VALUES (1)"

@@ -24,6 +24,8 @@ DEFAULTS: Mapping[str, str] = {
     "tcp_user_timeout": "20000",
 }
 """A peer that is gone without a word is noticed within half a minute, and not after the two hours of Linux."""
+PREPARED_AFTER = 5
+"""Uses of a query after which Postgres keeps it prepared; psycopg's own default."""
 LOCK_SECONDS = 10.0
 """Seconds for the connection of a process that has just died to be noticed by Postgres."""
 LOOK_SECONDS = 0.1
@@ -83,16 +85,20 @@ def application_name(token: str) -> str:
     return name.encode()[:_MAX_NAME].decode(errors="ignore")
 
 
-async def connect(place: PostgresPlace, name: str) -> Connection:
+async def connect(place: PostgresPlace, name: str, *, pipelines: bool = False) -> Connection:
     """Connect in autocommit, with the schema as the search path.
 
-    Off this machine the server's certificate is verified unless the address says otherwise (`sslmode`).
+    Off this machine the server's certificate is verified unless the address says otherwise (`sslmode`). `pipelines`: no
+    statement stays prepared. Of a pipeline that fails, psycopg counts as prepared what Postgres never got to.
 
     Raises:
         psycopg.Error: Postgres cannot be reached or refuses.
     """
     options = parameters(place) | {"application_name": name}
-    connection = await AsyncConnection.connect(**options, autocommit=True, row_factory=_rows)
+    threshold = None if pipelines else PREPARED_AFTER
+    connection = await AsyncConnection.connect(
+        **options, autocommit=True, row_factory=_rows, prepare_threshold=threshold
+    )
     try:
         await connection.execute(_SETTINGS, (f'"{place.schema}", pg_temp',))
     except BaseException:
@@ -171,6 +177,7 @@ class Readers:
         self._name = name
         self._free = asyncio.Semaphore(limit)
         self._idle: list[Connection] = []
+        self._is_closed = False
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[tuple[Connection, bool]]:
@@ -186,14 +193,19 @@ class Readers:
                 yield connection, known
             except BaseException:
                 # Also when its user was cancelled in the middle of an answer.
-                if connection.closed or connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                    await connection.close()
-                else:
-                    self._idle.append(connection)
+                is_usable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+                await self._take_back(connection, is_usable=is_usable)
                 raise
+            await self._take_back(connection, is_usable=True)
+
+    async def _take_back(self, connection: Connection, *, is_usable: bool) -> None:
+        if is_usable and not (self._is_closed or connection.closed):
             self._idle.append(connection)
+        else:
+            await connection.close()
 
     async def close(self) -> None:
-        """Close those that are not lent."""
+        """Close them: those that are lent when they come back."""
+        self._is_closed = True
         while self._idle:
             await self._idle.pop().close()

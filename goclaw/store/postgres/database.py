@@ -73,7 +73,7 @@ class PostgresDatabase(Database):
             StateError: another GoClaw holds it, it is of a newer one, or Postgres cannot be used.
         """
         try:
-            self._writer = await connect(self._place, self._name)
+            self._writer = await connect(self._place, self._name, pipelines=True)
             await take_over(self._writer, self._place, self._clock)
             await prepare(self._writer, self._place.schema)
             await learn(self._writer, HOLDER, self._holder)
@@ -224,7 +224,7 @@ class PostgresDatabase(Database):
         if self._writer is not None and not self._writer.closed:
             return self._writer
         try:
-            writer = await connect(self._place, self._name)
+            writer = await connect(self._place, self._name, pipelines=True)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
         try:

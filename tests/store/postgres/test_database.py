@@ -4,6 +4,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import psycopg
 import pytest
@@ -235,12 +236,14 @@ async def test_what_was_acknowledged_survives_restarts_of_postgres_at_once_and_n
             acknowledged.append(key)
             number += 1
 
+    def beyond(count: int) -> bool:
+        return len(acknowledged) >= count
+
     async with opened(fresh_place(own)) as found:
         done = asyncio.Event()
         writers = [asyncio.create_task(write_all(found, writer, done)) for writer in range(8)]
         for _ in range(5):
-            before = len(acknowledged)
-            await eventually(lambda seen=before: len(acknowledged) >= seen + 100, 30)
+            await eventually(partial(beyond, len(acknowledged) + 100), 30)
             await asyncio.to_thread(own.stop, signal.SIGQUIT)
             await asyncio.to_thread(own.start)
         done.set()
