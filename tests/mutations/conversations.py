@@ -342,7 +342,7 @@ BUGS: list[Bug] = [
         "goclaw/store/dialect.py",
         'NAME = String().with_variant(String(collation="C"), "postgresql")',
         "NAME = String()",
-        "tests/store/postgres/test_statements.py",
+        "tests/store/postgres/test_schema_statements.py",
     ),
     bug(
         "the memory index reads rows of Postgres by their number alone",

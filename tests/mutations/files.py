@@ -59,7 +59,7 @@ BUGS: list[Bug] = [
         "goclaw/store/sqlite/recovery.py",
         "            if version == NEWEST and (missing := missing_parts(connection)):",
         "            if False:",
-        "tests/store/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
+        "tests/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
     ),
     bug(
         "columns are not compared, only tables",
@@ -67,7 +67,7 @@ BUGS: list[Bug] = [
         "goclaw/store/sqlite/migrations.py",
         "(c.name, c.primary_key) not in columns]",
         "False]",
-        "tests/store/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
+        "tests/store/sqlite/test_recovery.py::test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one",
     ),
     bug(
         "an old database without a table ends the start",
@@ -75,7 +75,7 @@ BUGS: list[Bug] = [
         "goclaw/store/sqlite/migrations.py",
         "if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:",
         "if False:",
-        "tests/store/test_recovery.py::test_an_old_file_that_lacks_something_is_set_aside_too",
+        "tests/store/sqlite/test_recovery.py::test_an_old_file_that_lacks_something_is_set_aside_too",
     ),
     bug(
         "a named file that is too large has no match",

@@ -110,8 +110,8 @@ class _Restoring:
         self._reload = reload
         self._wanted = wanted
         self._parts: list[str] = []
-        self._rows = Path()
-        """The database that is restored, where it goes into Postgres."""
+        self._rows = self._replaced_rows = Path()
+        """The database that is restored, where it goes into Postgres, and a copy of what it replaces there."""
         self._notes: list[str] = []
 
     def run(self, archive: Path) -> Restored:
@@ -134,7 +134,7 @@ class _Restoring:
             self._lay_workspaces(unpacked, manifest, future, users)
         if isinstance(place := self._here.store_place, PostgresPlace):
             # One transaction, and before the files: a restore that is killed between the two is run once more.
-            postgres().replace_with_file(place, self._rows)
+            self._replace_rows(place)
         swap(self._here.state_dir, self.ready.moves)
         return Restored(manifest, self._parts, self._notes, settled, waiting, self.ready.kept(), self.ready.mark)
 
@@ -161,8 +161,7 @@ class _Restoring:
         if is_file:
             self.ready.put(new, old)
         else:
-            self._rows = new
-            self._keep_rows(old)
+            self._rows, self._replaced_rows = new, old
         self._parts.append("conversations")
         return settled, waiting
 
@@ -173,13 +172,17 @@ class _Restoring:
             postgres().copy_to_file(place, copy)
         return copy
 
-    def _keep_rows(self, copy: Path) -> None:
-        """Keep the replaced rows as a file of SQLite in the state folder."""
-        if copy.exists():
-            kept = self._here.database_path.with_name(f"{self._here.database_path.name}{self.ready.mark}")
-            copy.chmod(0o600)
-            copy.rename(kept)
+    def _replace_rows(self, place: PostgresPlace) -> None:
+        """Put the rows of the backup into Postgres; those that were there are kept as a file of SQLite."""
+        kept = self._here.database_path.with_name(f"{self._here.database_path.name}{self.ready.mark}")
+        if self._replaced_rows.exists():
+            self._replaced_rows.rename(kept)
             self._notes.append(f"what was in Postgres before is kept as {kept}, a file of SQLite")
+        try:
+            postgres().replace_with_file(place, self._rows)
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
 
     def _lay_media(self, new: Path) -> None:
         _make_private(new)

@@ -5,8 +5,8 @@ Also the way back: the rows of a file into the schema, which no daemon may use m
 
 import asyncio
 import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ def copy_to_file(place: PostgresPlace, target: Path) -> None:
         for table in metadata.sorted_tables:
             names = [column.name for column in table.columns]
             file.execute(f"DELETE FROM {table.name}")  # noqa: S608  # our own names
-            insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608
+            insert = f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"  # noqa: S608  # our own names
             with connection.cursor(name=f"copy_{table.name}") as cursor:
                 cursor.itersize = AT_ONCE
                 cursor.execute(sql.SQL("SELECT {} FROM {}").format(_list(names), sql.Identifier(str(table.name))))
@@ -147,21 +147,10 @@ def replace_with_file(place: PostgresPlace, source: Path) -> None:
     Raises:
         StateError: a daemon uses the schema, or Postgres cannot be used.
     """
-    failed: list[BaseException] = []
     address = f"{source.absolute().as_uri()}?mode=ro"
-
-    def work() -> None:
-        try:
-            asyncio.run(_replace(place, address))
-        except BaseException as error:
-            failed.append(error)
-
     # In a thread of its own: the caller may have an event loop, and waits all the same.
-    thread = threading.Thread(target=work, name="restoring to Postgres")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(asyncio.run, _replace(place, address)).result()
 
 
 async def _replace(place: PostgresPlace, source: str) -> None:
@@ -200,7 +189,7 @@ async def _copy_table(writer: psycopg.AsyncConnection[PostgresRow], file: sqlite
             await copying.write_row([_value(value, flag) for value, flag in zip(row, flags, strict=True)])
     own = table.autoincrement_column
     if own is not None:
-        highest = file.execute(f"SELECT coalesce(max({own.name}), 0) FROM {table.name}").fetchone()[0]  # noqa: S608
+        highest = file.execute(f"SELECT coalesce(max({own.name}), 0) FROM {table.name}").fetchone()[0]  # noqa: S608  # our own names
         if table.dialect_options["sqlite"]["autoincrement"]:
             used = file.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table.name,)).fetchone()
             highest = max(highest, used[0] if used else 0)

@@ -262,14 +262,14 @@ async def test_a_commit_in_which_the_connection_is_lost_is_looked_up(
 
         loses = ""
 
-        async def execute(self, query: object, *arguments: object, **options: object) -> object:  # type: ignore[override]
+        async def execute(self, query: object, *arguments: object, **options: object) -> object:  # type: ignore[override]  # as the driver calls it
             if query == "COMMIT" and Cut.loses:
                 lost, Cut.loses = Cut.loses, ""
                 if lost == "answer":
                     await super().execute(b"COMMIT")
                 await self.close()
                 raise psycopg.OperationalError("the connection is lost")
-            return await super().execute(query, *arguments, **options)  # type: ignore[call-overload]
+            return await super().execute(query, *arguments, **options)  # type: ignore[call-overload]  # as the driver calls it
 
     monkeypatch.setattr(connecting, "AsyncConnection", Cut)
     async with opened(fresh_place(own)) as found:

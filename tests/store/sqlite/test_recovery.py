@@ -306,7 +306,7 @@ def test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one(
 def test_an_old_file_that_lacks_something_is_set_aside_too(tmp_path: Path, change: str) -> None:
     path = tmp_path / "goclaw.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{Path(__file__).with_name('version_1.sql').read_text('utf-8')}; {change}")
+        connection.executescript(f"{Path(__file__).parents[1].joinpath('version_1.sql').read_text('utf-8')}; {change}")
     salvaged = make_ready(path, CLOCK)
     assert salvaged is not None and change.split()[2] in salvaged.found
     assert make_ready(path, CLOCK) is None, "the new file is sound"
