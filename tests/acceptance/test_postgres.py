@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -41,6 +42,10 @@ def texts(telegram: FakeTelegram) -> list[str]:
 
 def answers(telegram: FakeTelegram) -> list[str]:
     return [said for said in texts(telegram) if "(end)" in said]
+
+
+def have_come(telegram: FakeTelegram, count: int) -> bool:
+    return len(answers(telegram)) == count
 
 
 def rows(server: Server, query: str) -> list[tuple[object, ...]]:
@@ -102,6 +107,26 @@ async def test_while_postgres_is_away_people_are_told_and_every_message_is_answe
     )
     answers = [said for said in texts(telegram) if "(end)" in said]
     assert len(answers) == 3, answers
+    assert await home.stop() == 0
+
+
+@pytest.mark.promise("P-disk")
+async def test_turns_that_run_while_postgres_goes_and_comes_answer_once(
+    home: Installation, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    await home.start(telegram)
+    gates = [model.gate(f"m{number} ", streamed=0) for number in range(1, 4)]
+    for number in range(1, 4):
+        await telegram.world.say(f"m{number} exec", user=ANN)
+        gate = gates[number - 1]
+        await gate.reached.wait()
+        await asyncio.to_thread(server.stop, signal.SIGQUIT)
+        gate.opened.set()
+        await asyncio.to_thread(server.start)
+        await eventually(partial(have_come, telegram, number))
+    assert all(f"m{number}" in said for number, said in enumerate(answers(telegram), 1)), answers(telegram)
+    results = rows(server, "SELECT turn, count(*) FROM messages WHERE role = 'tool_result' GROUP BY turn")
+    assert [count for _, count in results] == [1, 1, 1]
     assert await home.stop() == 0
 
 
