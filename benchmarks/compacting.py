@@ -19,7 +19,7 @@ from goclaw.config.schema import CompactionSettings
 from goclaw.core.clock import RealClock
 from goclaw.core.messages import AssistantMessage
 from goclaw.llm.base import Finished, ModelEvent, Request, Stop, Usage
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 MESSAGES = 10_000

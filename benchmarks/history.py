@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from goclaw.store.database import BoundStatement, open_database
+from goclaw.store.database import BoundStatement
+from goclaw.store.open import open_database
+from goclaw.store.sqlite.database import run
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
 QUESTION = "What did we say about the harbour, and which of the boats was it that came back late? " * 2
@@ -51,7 +53,7 @@ def _write_turns(database: Path, transcripts: Transcripts, turns: int) -> None:
             connection.execute("BEGIN")
             for number in range(first, min(first + TURNS_AT_ONCE, turns)):
                 for statement in _turn(transcripts, number):
-                    connection.execute(statement.sql, statement.values)
+                    run(connection, statement)
             connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=WAL")
 

@@ -4,7 +4,6 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from sqlite3 import Row
 
 from benchmarks.figures import Figure, Options, percentile
 from benchmarks.history import ANSWER, QUESTION
@@ -17,7 +16,8 @@ from goclaw.engine.base import Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import Outbox, open_outbox
-from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
+from goclaw.store.database import BoundStatement, Database, Row, StatementResult
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from goclaw.testing import MemoryChannel
 
@@ -37,7 +37,7 @@ class Relaxed(Database):
     async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
         return await self._database.write(*statements)
 
-    async def read(self, statement: BoundStatement) -> list[Row]:
+    async def read(self, statement: BoundStatement) -> Sequence[Row]:
         return await self._database.read(statement)
 
 

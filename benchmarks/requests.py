@@ -25,7 +25,8 @@ from goclaw.llm.base import ChatModel, ModelPorts, Request
 from goclaw.llm.open import open_model
 from goclaw.llm.token_counts import estimate_text, estimate_tools
 from goclaw.sessions.state import Contexts
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 

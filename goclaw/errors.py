@@ -54,6 +54,9 @@ class DiskFault(StrEnum):
     LOCKED = "Another program on the machine that I run on keeps me from storing anything"
     DAMAGED = "My database is damaged"
     GONE = "Somebody took my database away while I was running"
+    UNREACHABLE = "My database cannot be reached"
+    STORE_FULL = "The disk of my database is full"
+    REFUSED = "My database refuses to store anything"
 
 
 class DiskError(StateError):

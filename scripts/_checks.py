@@ -2,6 +2,7 @@
 
     _checks.py            the short lane: lint, types, layers, tests; for every commit
     _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
+    _checks.py --store postgres   the suites that stand on the database, on Postgres
     _checks.py ARGUMENTS  only pytest, with them
 
 Runs inside .venv-dev. Exits 0 when nothing failed, else 1.
@@ -40,6 +41,11 @@ WORKERS = 3
 """Tests at once: one more than the cores of a small machine, because many tests wait for processes."""
 TEST_SECONDS = 1500
 """For all tests of the short lane, which take a quarter of it on two idle cores: a hang must not hold CI."""
+ON_THE_STORE = [
+    f"tests/{name}"
+    for name in ("store", "engine", "schedules", "approvals", "compaction", "sessions", "turns", "gateway", "app")
+]
+"""Folders of tests that `--store postgres` runs; what is about the file of SQLite is left out by its marker."""
 DYING_SECONDS = 10
 """Between showing where a program stands and killing it."""
 
@@ -51,6 +57,8 @@ def main(arguments: list[str]) -> int:
     os.environ["PATH"] = os.pathsep.join(path)
     # Some machines forbid it: every worker would then rewrite every test, and every daemon compile all of GoClaw.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if arguments == ["--store", "postgres"]:
+        return run(tests(*arguments, *ON_THE_STORE))
     only_pytest = bool(arguments) and arguments != ["--long"]
     notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
     if only_pytest:

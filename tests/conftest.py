@@ -13,7 +13,9 @@ from hypothesis import settings
 from goclaw.core import redact
 from goclaw.core.clock import SteppedClock
 from goclaw.net import LOOPBACK_ONLY
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Database
+from goclaw.store.open import open_database
+from tests import on_postgres
 from tests.interrupts import let_children_be_interrupted
 from tests.parts import new_database
 
@@ -33,7 +35,7 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let no thread that a test left behind hold this process; workers are ended by the one that started them."""
-    if not hasattr(session.config, "workerinput") and not session.config.getoption("numprocesses", None):
+    if not hasattr(session.config, "workerinput") and not starts_workers(session.config):
         end_when_hung(session.config)
 
 
@@ -41,6 +43,35 @@ def end_when_hung(config: pytest.Config) -> None:
     """Print all stacks and exit unless what begins now ends within `faulthandler_timeout`."""
     uncaptured = os.dup(config.stash[fault_handler_stderr_fd_key])  # pytest closes its own before the process ends
     faulthandler.dump_traceback_later(float(config.getini("faulthandler_timeout")), exit=True, file=uncaptured)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the choice of the store."""
+    parser.addoption("--store", choices=("sqlite", "postgres"), default="sqlite", help="where databases of tests are")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put every database that a test opens on Postgres, with `--store postgres`."""
+    if config.getoption("--store") == "postgres" and not starts_workers(config):
+        on_postgres.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the Postgres of this run."""
+    on_postgres.end()
+
+
+def starts_workers(config: pytest.Config) -> bool:
+    """Whether others run the tests."""
+    return not hasattr(config, "workerinput") and bool(config.getoption("numprocesses", None))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is about a file of SQLite, where there is none."""
+    if config.getoption("--store") == "postgres":
+        left = [item for item in items if on_postgres.is_about_a_file(item)]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
 
 
 @pytest.fixture(autouse=True)

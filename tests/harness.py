@@ -52,7 +52,8 @@ from goclaw.memory.base import MemoryPort, NoMemory
 from goclaw.schedules.requests import Schedules
 from goclaw.sessions.models import Models
 from goclaw.store.blobs import Blobs, open_blobs
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Database
+from goclaw.store.open import open_database
 from goclaw.store.tasks import TaskRows
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import Tool

@@ -1,14 +1,15 @@
 """What the harness is built of: a database that dies on order, models that a test made, an environment for tools."""
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from sqlalchemy import text
 
 from goclaw.agent.context.compaction import Summarizer, SummarySource
 from goclaw.auth.audit import AuditEntry
@@ -25,8 +26,8 @@ from goclaw.net.pages.base import NoWeb, Web
 from goclaw.sessions.models import AvailableModel, Models
 from goclaw.specs import Confirmation, SideEffect
 from goclaw.store.blobs import Blobs
-from goclaw.store.database import BoundStatement, Database, StatementResult
-from goclaw.store.schema import migrate
+from goclaw.store.database import BoundStatement, Database, Row, Statement, StatementResult
+from goclaw.store.sqlite.migrations import migrate
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.workspace import ApprovedFiles, Workspace
 
@@ -39,6 +40,11 @@ def _unwatched(moment: str, write: int) -> None:
 
 
 @cache
+def sql(words: str, **values: Any) -> BoundStatement:
+    """A statement in SQL that both stores know, with `:name` for each value."""
+    return Statement(text(words))(**values)
+
+
 def new_database() -> bytes:
     """A database as GoClaw makes it: making one anew for each test costs more than most tests."""
     with TemporaryDirectory() as folder:
@@ -79,7 +85,7 @@ class Mortal(Database):
         await self._breathe()
         return results
 
-    async def read(self, statement: BoundStatement) -> list[sqlite3.Row]:
+    async def read(self, statement: BoundStatement) -> Sequence[Row]:
         await self._breathe()
         return await self._inner.read(statement)
 

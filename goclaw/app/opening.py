@@ -34,7 +34,7 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
@@ -99,7 +99,7 @@ async def _open_ground(
     counts: Callable[[], Mapping[str, float]],
 ) -> Foundation:
     users = await stack.enter_async_context(open_users(config.users_path, clock))
-    database = await stack.enter_async_context(open_database(config.database_path))
+    database = await stack.enter_async_context(open_database(config.store_place))
     feed = TranscriptFeed(database)
     database.written = feed.stored
     environment = await stack.enter_async_context(

@@ -81,6 +81,8 @@ def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) ->
     """Yield the lines that say no more than that all is well."""
     if not disk.warning:
         yield "Disk"
+    if not (app.foundation.database.trouble or app.foundation.database.salvaged):
+        yield "Database"
     if counts.get("event_loop_late_ms", 0) < LATE_MS:
         yield "Event loop"
     if not app.engine.waiting(session) and not app.outbox.waiting() and app.engine.oldest_waiting() is None:
@@ -107,7 +109,9 @@ def _of_the_database(app: App) -> dict[str, str]:
     if database.trouble:
         waiting = f"; {delayed} turns wait for that to end" if delayed else ""
         return {"Database": f"{database.trouble.fault.value}{waiting}"}
-    return {"Database": database.salvaged.summary} if database.salvaged else {}
+    if database.salvaged:
+        return {"Database": database.salvaged.summary}
+    return {} if database.is_default else {"Database": database.name}
 
 
 async def watch_faults(app: App) -> None:

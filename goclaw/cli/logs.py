@@ -23,7 +23,7 @@ from goclaw.cli.base import say, show
 from goclaw.cli.options import load
 from goclaw.core.clock import RealClock
 from goclaw.health.log_reading import LogLevel, Wanted, last_lines, record_of, wanted_lines
-from goclaw.store.settings import stored_fact
+from goclaw.store.open import stored_fact
 from goclaw.tui.log_tail import shown
 
 logs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -163,7 +163,7 @@ def verify(context: typer.Context) -> None:
     config = load(context, packages=False).config
     path = audit_path(config)
     # Before the files: a line that comes meanwhile is only newer than what the database knows.
-    known = head_of(stored_fact(config.database_path, FACT))
+    known = head_of(stored_fact(config.store_place, FACT))
     try:
         found = verify_audit(path, known)
     except OSError as error:

@@ -17,7 +17,7 @@ from goclaw.core.wire import AskMemory
 from goclaw.errors import AccessDenied
 from goclaw.memory.memory_queries import MemoryQueries, MemoryQuery
 from goclaw.servers.terminals import owner_key
-from goclaw.store.database import open_database
+from goclaw.store.open import is_there, open_database
 from goclaw.store.reading import TranscriptFeed, TranscriptReader
 from goclaw.store.transcripts import Transcripts
 
@@ -62,7 +62,7 @@ async def open_stored(config: Config, session: str) -> AsyncIterator[StoredConve
     """
     with open_state(config):
         access = Access(Users.read(config.users_path), config)
-        async with open_database(config.database_path) as database:
+        async with open_database(config.store_place) as database:
             yield StoredConversation(Transcripts(database), TranscriptReader(database), access, session)
 
 
@@ -80,8 +80,8 @@ async def answered(config: Config, asked: AskMemory) -> dict[str, Any]:
         stack.enter_context(open_state(config))
         users = await stack.enter_async_context(open_users(config.users_path, clock))
         feed = None
-        if config.database_path.exists():
-            feed = TranscriptFeed(await stack.enter_async_context(open_database(config.database_path)))
+        if is_there(config.store_place):
+            feed = TranscriptFeed(await stack.enter_async_context(open_database(config.store_place)))
         environment = await stack.enter_async_context(open_environment(config, users, clock, feed=feed))
         actor = Actor(f"tui:{login_name()}", "cli", owner=True, name=login_name())
         if asked.order == "reindex" and config.memory.enabled:

@@ -104,7 +104,7 @@ async def open_source(config: Config, session: str = "") -> AsyncIterator[Conver
             remote = _Remote(stack, config.socket_path, session)
             await remote.connect()
             yield remote
-        elif not config.database_path.exists():
+        elif not (config.store or config.database_path.exists()):
             yield _Nothing()  # and nothing is made: this only reads
         else:
             from goclaw.cli.offline import open_stored

@@ -87,11 +87,11 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     """Describe a key that the schema does not have."""
     name, container = str(loc[-1]), _kind_at(loc[:-1], model)
     known = names_in(container)
-    if meant := closest(name, known):
-        return f"unknown key; did you mean `{meant}`?"
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
     if 0 < len(elsewhere) <= _MAX_PLACES:
         return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
+    if meant := closest(name, known):
+        return f"unknown key; did you mean `{meant}`?"
     return f"unknown key; known here: {', '.join(known)}"
 
 

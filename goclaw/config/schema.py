@@ -32,11 +32,13 @@ from goclaw.config.values import (
     Networks,
     OneOrMore,
     Origins,
+    PostgresPlace,
     QueueMode,
     Reaction,
     Secret,
     Selection,
     Spec,
+    StoreAddress,
     ToolProfile,
     Url,
     UrlPath,
@@ -359,6 +361,14 @@ class Config(Sections):
         "own in `people` of the state folder, which shows `workspace` as `shared/`. Roles and users.json go before it.",
     )
     users_file: Folder | None = Field(None, description="Who may do what; not set: `users.json` in the state folder.")
+    store: StoreAddress | None = Field(
+        None,
+        description="`postgresql://USER@HOST/DATABASE`: conversations and what the daemon remembers are in Postgres; "
+        "not set: in a SQLite file of the state folder. `?schema=NAME` for a second gateway in one database.",
+    )
+    store_password: Secret | None = Field(
+        None, description="For `store`: the file `store_password` in `secrets`; else PGPASSFILE, as libpq reads it."
+    )
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
     openai: OpenAISettings = Field(default_factory=OpenAISettings, description="What programs get at `/v1`.")
@@ -472,6 +482,11 @@ class Config(Sections):
     def database_path(self) -> Path:
         """The SQLite database."""
         return self.state_dir / "goclaw.db"
+
+    @property
+    def store_place(self) -> Path | PostgresPlace:
+        """Where the database is: a file, or a schema of Postgres."""
+        return PostgresPlace.of(self.store, self.store_password) if self.store else self.database_path
 
     @property
     def tokens_path(self) -> Path:

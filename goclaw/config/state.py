@@ -6,12 +6,15 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
 from goclaw.config.schema import Config
 from goclaw.core.files import flush, lies_inside
+from goclaw.core.records import record
 from goclaw.errors import StateError
 
 MAX_SOCKET_PATH = 107
@@ -27,9 +30,75 @@ UPGRADE_UNCOMMITTED = "upgrade.uncommitted"
 """There from the switch to a new version until that begins to work; see `commit_upgrade`."""
 PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
-EARLY = {"config.yaml", "users.json", "secrets", "logs", "workspace", "plugins", "tools"}
+
+
+class Locality(StrEnum):
+    """Which processes of one deployment need a piece of state: the rule for what replicas may have of their own."""
+
+    SHARED = "shared"
+    """Every process must see the same, and losing it loses something that was said, decided or allowed."""
+    DERIVED = "derived"
+    """Made again from what is shared: every process may have its own copy, and no backup needs it."""
+    LOCAL = "local"
+    """Means something to one process or one machine only; it ends with that."""
+
+
+@record
+class StatePath:
+    """A file or folder below the state folder."""
+
+    pattern: str
+    """Relative path, as `fnmatch` takes it; a folder stands for all that is in it."""
+    locality: Locality
+    private: bool = False
+    """A folder that only the owner may read: no workspace may lie in it."""
+    early: bool = False
+    """It may be there before the first start."""
+
+
+STATE_PATHS = (
+    # What is set aside or written beside its place belongs to the machine where that happened.
+    StatePath("*.before-restore-*", Locality.LOCAL),
+    StatePath("*.restoring-*", Locality.LOCAL),
+    StatePath(".*.tmp", Locality.LOCAL),
+    StatePath("goclaw.db.*", Locality.LOCAL),
+    StatePath("config.yaml", Locality.SHARED, early=True),
+    StatePath("users.json*", Locality.SHARED, early=True),
+    StatePath("access-tokens.json*", Locality.SHARED),
+    StatePath("secrets", Locality.SHARED, private=True, early=True),
+    StatePath("goclaw.db*", Locality.SHARED),
+    StatePath("registry.db*", Locality.SHARED),
+    StatePath("blobs", Locality.SHARED, private=True),
+    StatePath(NOTES, Locality.SHARED, private=True),
+    StatePath(PROMPT_FILES, Locality.SHARED),
+    StatePath("workspace", Locality.SHARED, early=True),
+    StatePath("people", Locality.SHARED),
+    StatePath("mcp-tools.json*", Locality.SHARED),
+    StatePath("telegram-*.json*", Locality.SHARED),
+    StatePath("logs/audit.jsonl*", Locality.SHARED),
+    StatePath("tools", Locality.SHARED, early=True),
+    StatePath("plugins/plugins.json*", Locality.SHARED),
+    StatePath("plugins", Locality.DERIVED, early=True),
+    StatePath("memory.db*", Locality.DERIVED),
+    StatePath("models", Locality.DERIVED),
+    StatePath("logs", Locality.LOCAL, private=True, early=True),
+    StatePath(LOCK, Locality.LOCAL),
+    StatePath(LOCKS, Locality.LOCAL),
+    StatePath("goclaw.sock*", Locality.LOCAL),
+    StatePath("daemon.json*", Locality.LOCAL),
+    StatePath("mcp", Locality.LOCAL),
+    StatePath("terminal_history*", Locality.LOCAL),
+    StatePath("web-link.html*", Locality.LOCAL),
+    StatePath("restore.journal*", Locality.LOCAL),
+    StatePath("unpacked*", Locality.LOCAL),
+    StatePath("upgrade*", Locality.LOCAL),
+    StatePath("trial", Locality.LOCAL),
+)
+"""Everything below the state folder; the first pattern that matches holds. `tests/config/test_state_paths.py` finds
+what is missing here."""
+EARLY = {path.pattern.rstrip("*") for path in STATE_PATHS if path.early}
 """Entries that may be in a state folder before the first start."""
-PRIVATE = ("blobs", "logs", NOTES, "secrets")
+PRIVATE = tuple(path.pattern for path in STATE_PATHS if path.private)
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20
 LOCK_PAUSE_SECONDS = 0.01
@@ -45,6 +114,13 @@ class Facts(Protocol):
     async def learn(self, name: str, value: Any) -> None:
         """Keep a value that JSON can express."""
         ...
+
+
+def locality_of(path: str) -> Locality | None:
+    """Return the locality of a relative path below the state folder; None: `STATE_PATHS` does not list it."""
+    parts = Path(path).parts
+    names = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
+    return next((each.locality for each in STATE_PATHS if any(fnmatchcase(name, each.pattern) for name in names)), None)
 
 
 @contextmanager

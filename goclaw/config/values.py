@@ -11,15 +11,19 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from unicodedata import category
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, SecretStr, Tag, WithJsonSchema
 
 from goclaw.config.section import Section
+from goclaw.core.records import record
 from goclaw.core.selection import malformed
 
 _MAX_PATH, _MAX_NAME = 4095, 255
 """Bytes of a path and of each name in it (PATH_MAX with its end, NAME_MAX of Linux)."""
+DEFAULT_SCHEMA = "goclaw"
+"""The schema of Postgres that the tables are in, where `store` names none."""
+_SCHEMA = re.compile("[a-z_][a-z0-9_]{0,62}")
 _LOADED = re.compile("LD_PRELOAD|LD_AUDIT|BASH_ENV|ENV|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|PS4|IFS")
 """Variables by which every command first runs something else: no use of them is honest in a configuration."""
 
@@ -121,6 +125,21 @@ def _check_path(value: str) -> str:
     return value
 
 
+def _check_store(value: str) -> str:
+    if not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("should be `postgresql://USER@HOST/DATABASE`; leave it out for SQLite")
+    try:
+        parts = urlsplit(value)
+        query = parse_qs(parts.query, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise ValueError("should be an address: `postgresql://USER@HOST/DATABASE`") from None
+    if parts.password is not None or "password" in query:
+        raise ValueError("should have no password in it: put that alone into the file `secrets/store_password`")
+    if not re.fullmatch(_SCHEMA, query.get("schema", [DEFAULT_SCHEMA])[-1]):
+        raise ValueError("has a `schema` that is no plain name: small letters, digits and `_`, 63 at most")
+    return value
+
+
 def _check_webhook_secret(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
         raise ValueError("should be 16 to 256 letters, digits, `_` and `-`")
@@ -214,6 +233,7 @@ Duration = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
 ]
 """Seconds; may be written as `1h30m`."""
+StoreAddress = Annotated[str, AfterValidator(_check_store)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]
@@ -272,3 +292,27 @@ def reaction_of(emoji: str) -> str:
 
 
 Reaction = Annotated[str, AfterValidator(reaction_of)]
+
+
+@record
+class PostgresPlace:
+    """A schema of a Postgres database."""
+
+    url: str
+    """As libpq takes it: without the password and the schema."""
+    schema: str
+    password: SecretStr | None = None
+
+    @classmethod
+    def of(cls, address: str, password: SecretStr | None = None) -> "PostgresPlace":
+        """Take a checked address apart."""
+        query = parse_qsl(urlsplit(address).query, keep_blank_values=True)
+        schema = dict(query).get("schema", DEFAULT_SCHEMA)
+        rest = urlencode([(name, value) for name, value in query if name != "schema"])
+        bare = address.partition("?")[0]
+        return cls(f"{bare}?{rest}" if rest else bare, schema, password)
+
+    @property
+    def shown(self) -> str:
+        """The place for people: `the schema goclaw of postgresql://goclaw@db/goclaw`."""
+        return f"the schema {self.schema} of {self.url.partition('?')[0]}"

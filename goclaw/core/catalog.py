@@ -124,6 +124,9 @@ ROUTES = {
 }
 """Routes of the HTTP listener by switch of `http`, or by section of the configuration that is not empty."""
 
+STORES = {"postgres": "goclaw.store.postgres.part:PART"}
+"""Stores beside SQLite; loaded when `store` names one."""
+
 REGISTRIES = {
     "syncing": "goclaw.registries.syncing:SYNCING",
     "publishing": "goclaw.registries.publishing:PUBLISHER",

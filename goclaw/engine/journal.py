@@ -3,7 +3,6 @@
 import asyncio
 import json
 import logging
-import sqlite3
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from goclaw.core.records import record
 from goclaw.engine import statements
 from goclaw.engine.base import PreparedStep, Step, TurnKind, continues, never
 from goclaw.errors import GoclawError, StateError
-from goclaw.store.database import BoundStatement, Database, StatementResult
+from goclaw.store.database import BoundStatement, ConstraintViolated, Database, StatementResult
 
 log = logging.getLogger(__name__)
 
@@ -317,7 +316,7 @@ class Journal:
         done = statements.DONE(turn=inbound.id, name=prepared.name, state="done", output=prepared.output)
         try:
             results = await self._database.write(*prepared.rows, message, done, *also, durable=True)
-        except sqlite3.IntegrityError:  # nothing of it is kept
+        except ConstraintViolated:  # nothing of it is kept
             submitted = await self.submit(inbound, "message", also=also)
             return self.new_turn(inbound, "message") if submitted else None
         ids = tuple(result.lastrowid for result in results[: len(prepared.rows)])

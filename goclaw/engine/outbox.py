@@ -16,10 +16,9 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from sqlite3 import Row
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import bindparam, delete, func, or_, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
 from structlog.contextvars import bound_contextvars, clear_contextvars
 
 from goclaw.channels.base import Channel, Doubt
@@ -30,7 +29,8 @@ from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.core.supervise import goes_on, keep_running, result_of
 from goclaw.errors import DeliveryError, StateError
-from goclaw.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
+from goclaw.store.dialect import contains
 from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ _OF_MESSAGE = Statement(
     select(deliveries.c.body).where(
         deliveries.c.channel == bindparam("at_channel"),
         deliveries.c.chat == bindparam("in_chat"),
-        func.instr(deliveries.c.progress, bindparam("quoted")) > 0,
+        contains(deliveries.c.progress, bindparam("quoted")),
     )
 )
 _PRUNE = Statement(

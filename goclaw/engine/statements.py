@@ -3,6 +3,7 @@
 from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from goclaw.store.database import Statement, insert_into
+from goclaw.store.dialect import contains
 from goclaw.store.schema import inbox, steps
 
 LOOK_BACK = 2_000
@@ -30,7 +31,7 @@ VERSION = Statement(
         inbox.c.seq > select(func.max(inbox.c.seq)).scalar_subquery() - LOOK_BACK,
         inbox.c.session == bindparam("of_session"),
         inbox.c.kind == "message",
-        func.instr(inbox.c.body, bindparam("named")) > 0,
+        contains(inbox.c.body, bindparam("named")),
     )
     .order_by(inbox.c.seq.desc())
     .limit(1)

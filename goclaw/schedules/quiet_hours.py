@@ -10,7 +10,6 @@ Asked for are answers to what the person writes, runs that a person ordered, and
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from sqlite3 import Row
 from typing import Protocol
 
 from sqlalchemy import bindparam, delete, func, select, update
@@ -25,7 +24,7 @@ from goclaw.core.records import record
 from goclaw.engine.outbox import Outbox
 from goclaw.schedules.jobs import DAY_SECONDS
 from goclaw.schedules.times import shown_shortly
-from goclaw.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.store.schema import held_messages
 
 HELD = ":held"

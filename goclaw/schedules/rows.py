@@ -1,13 +1,13 @@
 """The statements about `schedules` and `schedule_runs`."""
 
 from collections.abc import Mapping, Sequence
-from sqlite3 import Row
 
 from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from goclaw.errors import StateError
 from goclaw.schedules.jobs import JOB, Job, JobState, Run, RunState, StoredJob, turn_of
-from goclaw.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
+from goclaw.store.dialect import json_flag
 from goclaw.store.schema import inbox, schedule_runs, schedules
 
 KEEP_RUNS = 20
@@ -27,7 +27,7 @@ _OF_PERSON = Statement(
 _DUE = Statement(
     select(schedules)
     .where(schedules.c.next.is_not(None), schedules.c.next <= bindparam("now"), schedules.c.running == "")
-    .order_by(schedules.c.next)
+    .order_by(schedules.c.next, schedules.c.id)
     .limit(bindparam("count"))
 )
 _EARLIEST = Statement(
@@ -40,6 +40,7 @@ _RUNNING = Statement(
     select(schedules, inbox.c.state.label("inbox_state"))
     .join(inbox, inbox.c.id == schedules.c.running, isouter=True)
     .where(schedules.c.running != "")
+    .order_by(schedules.c.id)
 )
 _MOVE = Statement(
     update(schedules)
@@ -104,7 +105,7 @@ _JOB_ENDED = Statement(
         note=bindparam("new_note"),
     )
 )
-_CONFIGURED = Statement(select(schedules).where(func.json_extract(schedules.c.body, "$.configured") == 1))
+_CONFIGURED = Statement(select(schedules).where(json_flag(schedules.c.body, "configured")).order_by(schedules.c.id))
 _LAST_ID = Statement(select(func.coalesce(func.max(schedules.c.id), 0)))
 _LATEST_RUNS = Statement(
     select(schedule_runs).where(

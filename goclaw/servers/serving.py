@@ -71,7 +71,7 @@ from goclaw.core.wire import (
     Status,
     happened,
 )
-from goclaw.errors import AccessDenied, StateError
+from goclaw.errors import AccessDenied, DiskError, StateError
 from goclaw.memory.memory_queries import MemoryQuery
 from goclaw.servers.event_coalescing import open_gathering
 
@@ -257,7 +257,11 @@ class Serving:
         client = f"{actor.key} {attach.client}" if attach.client else ""
         visit = _Visit(connection, transport, visitor, actor, asked, session, client)
         if not await self._turned_away(visit):
-            await self._attend(visit, attach)
+            try:
+                await self._attend(visit, attach)
+            except DiskError as error:
+                # Its conversation cannot be read now; a terminal tries again by itself.
+                await _send(connection, Refused(error.fault.value))
 
     async def _attend(self, visit: _Visit, attach: Attach) -> None:
         session = visit.session

@@ -1,10 +1,6 @@
-"""Permanent storage in one SQLite file.
+"""Permanent storage: one database, and the files that it refers to.
 
-`schema` defines the tables and brings old files up to date, `database` writes in groups and reads; `transcripts` is the
-interface for the rest of the system. Only the daemon (or, under its lock, one CLI command) opens the file;
-`goclaw.ops.backup` reads it.
-
-All writes share one connection; writes that wait during a commit are committed together with the next. Inbox, intents
-and `sending` marks are on disk when the call returns (`synchronous=FULL`); the rest survives kill -9. A write that the
-disk refuses raises `DiskError`. `recovery` sets a damaged file aside and keeps its readable rows.
+`schema` defines the tables, `database` the statements and the grouped writer; `transcripts` is the interface for the
+rest of the system. `sqlite` (the default) and `postgres` are the two stores, `open` opens the one that is configured;
+everything else here is the same for both. A write that the store refuses raises `DiskError`.
 """

@@ -22,6 +22,7 @@ from goclaw.core.codec import Codec
 from goclaw.core.events import AGENT_MARK
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.store.dialect import contains, json_flag, json_text
 from goclaw.store.media import ARTIFACTS, HAS_MEDIA, HAS_UPLOAD, blobs_of, media_of, uploads_of
 from goclaw.store.schema import (
     checkpoints,
@@ -67,8 +68,8 @@ FORGET_SUMMARIES = [
 _FORGET_TASKS = Statement(delete(tasks).where(tasks.c.session == bindparam("of_session")))
 _TASKS = Statement(select(tasks.c.output, tasks.c.person).where(tasks.c.session == bindparam("of_session")))
 _FORGET_HELD = Statement(delete(held_messages).where(held_messages.c.session == bindparam("of_session")))
-_made_here = func.json_extract(schedules.c.body, "$.session") == bindparam("of_session")
-_is_configured = func.coalesce(func.json_extract(schedules.c.body, "$.configured"), 0) == 1
+_made_here = json_text(schedules.c.body, "session") == bindparam("of_session")
+_is_configured = json_flag(schedules.c.body, "configured")
 _FORGET_RUNS = Statement(delete(schedule_runs).where(schedule_runs.c.job.in_(select(schedules.c.id).where(_made_here))))
 # One of the configuration is there again at the next start, with nothing that was said here.
 _FORGET_SCHEDULES = Statement(delete(schedules).where(_made_here, ~_is_configured))
@@ -82,10 +83,12 @@ _EMPTY_INBOX = Statement(
 _EMPTY_ANSWERS = Statement(update(deliveries).where(ended, deliveries.c.seq.in_(_answers)).values(body=""))
 
 _AGENTS = Statement(
-    select(sessions.c.key).where(
+    select(sessions.c.key)
+    .where(
         sessions.c.key >= bindparam("of_session", type_=String) + AGENT_MARK,
         sessions.c.key < bindparam("of_session", type_=String) + f"{AGENT_MARK[:-1]};",  # the character after ":"
     )
+    .order_by(sessions.c.key)
 )
 _EXTENT = Statement(select(func.count(), func.min(messages.c.created_at)).where(_of_session))
 _OPEN = Statement(select(func.count()).where(inbox.c.session == bindparam("of_session"), inbox.c.state != "done"))
@@ -93,17 +96,17 @@ _UNSENT = Statement(select(func.count()).select_from(deliveries).where(~ended, d
 _IMAGES = Statement(select(messages.c.images).where(*_up_to, messages.c.images.is_not(None)))
 _ARTIFACTS = Statement(select(messages.c.artifacts).where(*_up_to, messages.c.artifacts.is_not(None)))
 _RESULTS = Statement(
-    select(messages.c.text).where(*_up_to, messages.c.role == "tool_result", func.instr(messages.c.text, "output:") > 0)
+    select(messages.c.text).where(*_up_to, messages.c.role == "tool_result", contains(messages.c.text, "output:"))
 )
 _SENDERS = Statement(select(messages.c.sender).where(*_up_to, messages.c.sender != "").distinct())
 _SENT = Statement(
-    select(deliveries.c.body).where(deliveries.c.seq.in_(_answers), func.instr(deliveries.c.body, HAS_MEDIA) > 0)
+    select(deliveries.c.body).where(deliveries.c.seq.in_(_answers), contains(deliveries.c.body, HAS_MEDIA))
 )
 _ATTACHED = Statement(
-    select(inbox.c.body).where(inbox.c.session == bindparam("of_session"), func.instr(inbox.c.body, HAS_UPLOAD) > 0)
+    select(inbox.c.body).where(inbox.c.session == bindparam("of_session"), contains(inbox.c.body, HAS_UPLOAD))
 )
 _ALL_IMAGES = Statement(select(messages.c.images).where(messages.c.images.is_not(None)))
-_ALL_SENT = Statement(select(deliveries.c.body).where(func.instr(deliveries.c.body, HAS_MEDIA) > 0))
+_ALL_SENT = Statement(select(deliveries.c.body).where(contains(deliveries.c.body, HAS_MEDIA)))
 _OLDEST_OPEN = Statement(select(func.min(inbox.c.received_at)).where(inbox.c.state != "done"))
 
 PREFERENCES = ("model", "queue_mode", "mode")
@@ -292,7 +295,7 @@ _first = messages.alias()
 _first_at = (
     select(_first.c.created_at).where(_first.c.session == sessions.c.key).order_by(_first.c.id).limit(1)
 ).scalar_subquery()
-_WITH_OLD = Statement(select(sessions.c.key).where(_first_at < bindparam("before")))
+_WITH_OLD = Statement(select(sessions.c.key).where(_first_at < bindparam("before")).order_by(sessions.c.key))
 _open_turns = select(inbox.c.id).where(inbox.c.state != "done")
 _FIRST_YOUNG = Statement(
     select(messages.c.turn)
@@ -315,7 +318,7 @@ _OLD_COMPACTIONS = Statement(
     )
 )
 _old = (ended, deliveries.c.created_at < bindparam("before"))
-_OLD_SENT = Statement(select(deliveries.c.body).where(*_old, func.instr(deliveries.c.body, HAS_MEDIA) > 0))
+_OLD_SENT = Statement(select(deliveries.c.body).where(*_old, contains(deliveries.c.body, HAS_MEDIA)))
 _OLD_ANSWERS = Statement(update(deliveries).where(*_old, deliveries.c.body != "").values(body=""))
 
 

@@ -12,6 +12,7 @@ import orjson
 from sqlalchemy import and_, func, select
 
 from goclaw.store.database import Database, Statement
+from goclaw.store.dialect import contains
 from goclaw.store.schema import compactions, deliveries, inbox, messages, sessions, steps
 
 HAS_MEDIA = '"media":"'
@@ -38,12 +39,12 @@ SHOWN = Statement(
 ARTIFACTS = Statement(select(messages.c.artifacts).where(messages.c.artifacts.is_not(None)))
 ON_THEIR_WAY = Statement(
     select(deliveries.c.body).where(
-        deliveries.c.state != "sent", deliveries.c.state != "failed", func.instr(deliveries.c.body, HAS_MEDIA) > 0
+        deliveries.c.state != "sent", deliveries.c.state != "failed", contains(deliveries.c.body, HAS_MEDIA)
     )
 )
 ATTACHED = Statement(
     # Files that came with messages over the API: their bytes are media until a turn has opened the message.
-    select(inbox.c.body).where(inbox.c.state != "done", func.instr(inbox.c.body, HAS_UPLOAD) > 0)
+    select(inbox.c.body).where(inbox.c.state != "done", contains(inbox.c.body, HAS_UPLOAD))
 )
 _is_processed = select(steps.c.turn).where(
     and_(steps.c.turn == inbox.c.id, steps.c.name == "user", steps.c.state == "done")

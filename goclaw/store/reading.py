@@ -6,7 +6,6 @@ which they were stored, after the last one that the reader has; the memory index
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
@@ -15,7 +14,8 @@ from sqlalchemy import bindparam, case, func, select
 from goclaw.core.events import CompactionRecord, Outline, TranscriptRow
 from goclaw.core.messages import OWN, Image
 from goclaw.core.records import record
-from goclaw.store.database import Database, Statement
+from goclaw.store.database import Database, Row, Statement
+from goclaw.store.dialect import contains, is_settled
 from goclaw.store.schema import compactions, messages, sessions
 from goclaw.store.transcripts import CLEARED, artifacts_of
 
@@ -49,18 +49,18 @@ _BEGIN = Statement(
 
 _KEEPS = Statement(
     select(messages.c.id)
-    .where(_of_session, messages.c.artifacts.is_not(None), func.instr(messages.c.artifacts, bindparam("blob")) > 0)
+    .where(_of_session, messages.c.artifacts.is_not(None), contains(messages.c.artifacts, bindparam("blob")))
     .limit(1)
 )
 
 _SHOWS = Statement(
     select(messages.c.images)
-    .where(_of_session, messages.c.images.is_not(None), func.instr(messages.c.images, bindparam("blob")) > 0)
+    .where(_of_session, messages.c.images.is_not(None), contains(messages.c.images, bindparam("blob")))
     .limit(1)
 )
 _KEPT = Statement(
     select(messages.c.artifacts)
-    .where(_of_session, messages.c.artifacts.is_not(None), func.instr(messages.c.artifacts, bindparam("blob")) > 0)
+    .where(_of_session, messages.c.artifacts.is_not(None), contains(messages.c.artifacts, bindparam("blob")))
     .limit(1)
 )
 
@@ -91,10 +91,18 @@ _FEED_PAGE = Statement(
         messages.c.created_at,
     )
     # The empty row that a deletion leaves belongs to no session.
-    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "")
+    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", is_settled(messages.c.id))
     .order_by(messages.c.id)
     .limit(FEED_ROWS)
 )
+
+_UNSETTLED = Statement(
+    select(messages.c.id)
+    .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", ~is_settled(messages.c.id))
+    .limit(1)
+)
+UNSETTLED_SECONDS = 0.5
+"""Pause before the feed is read again while another transaction of the database holds rows back."""
 
 _AT = Statement(select(messages.c.created_at).where(messages.c.id == bindparam("row"), messages.c.session != ""))
 
@@ -139,7 +147,7 @@ class TranscriptReader:
         )
 
 
-def _within(limit: int, rows: Sequence[sqlite3.Row], size: Callable[[sqlite3.Row], int]) -> Iterator[sqlite3.Row]:
+def _within(limit: int, rows: Sequence[Row], size: Callable[[Row], int]) -> Iterator[Row]:
     """Yield the first row, and those behind it while all of them together are no larger than `limit`."""
     total = 0
     for at, row in enumerate(rows):
@@ -149,7 +157,7 @@ def _within(limit: int, rows: Sequence[sqlite3.Row], size: Callable[[sqlite3.Row
         yield row
 
 
-def _row(row: sqlite3.Row) -> TranscriptRow:
+def _row(row: Row) -> TranscriptRow:
     return TranscriptRow(
         row=row["id"],
         session=row["session"],
@@ -171,7 +179,7 @@ def _row(row: sqlite3.Row) -> TranscriptRow:
     )
 
 
-def _record(row: sqlite3.Row) -> CompactionRecord:
+def _record(row: Row) -> CompactionRecord:
     return CompactionRecord(
         row["first_kept"],
         row["summary"],
@@ -231,6 +239,8 @@ class TranscriptFeed:
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row`, as many as are convenient at once; none at the end."""
         rows = await self._database.read(_FEED_PAGE(after=row))
+        if not rows and self._database.settles_late and await self._database.read(_UNSETTLED(after=row)):
+            asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)
         return [_feed_row(each) for each in _within(FEED_SIZE, rows, lambda each: len(each["text"]))]
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
@@ -253,7 +263,7 @@ class TranscriptFeed:
         self._news.clear()
 
 
-def _feed_row(row: sqlite3.Row) -> FeedRow:
+def _feed_row(row: Row) -> FeedRow:
     pieces = orjson.loads(row["material"]) if row["role"] == "user" and row["material"] else []
     return FeedRow(
         row=row["id"],

@@ -1,24 +1,33 @@
 """Small values that outlive a restart: of a session (its model, its todos), and of the daemon itself."""
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import orjson
 from sqlalchemy import bindparam, delete, select
-from sqlalchemy.dialects import sqlite
 
-from goclaw.errors import StateError
-from goclaw.store.database import BUSY_MS, BoundStatement, Database, Statement
+from goclaw.config.state import Locality
+from goclaw.store.database import BoundStatement, Database, Statement, upsert_into
 from goclaw.store.schema import daemon_facts, session_settings
 
-_setting = sqlite.insert(session_settings).values(
-    session=bindparam("session"), name=bindparam("name"), value=bindparam("value")
-)
-_SET = Statement(
-    _setting.on_conflict_do_update(index_elements=["session", "name"], set_={"value": _setting.excluded.value})
-)
+FACTS = {
+    "alerts": Locality.SHARED,
+    "audit head": Locality.SHARED,
+    "holder": Locality.LOCAL,
+    "material_key": Locality.SHARED,
+    "owed deletions": Locality.SHARED,
+    "pairing": Locality.SHARED,
+    "pauses": Locality.SHARED,
+    "published": Locality.SHARED,
+    "schedules.zone_hint": Locality.SHARED,
+    "schema_version": Locality.SHARED,
+    "summary_health": Locality.LOCAL,
+    "token_scales": Locality.DERIVED,
+    "written": Locality.LOCAL,
+}
+"""Every fact of the daemon, up to a ":" in its name. Shared ones are read once and written whole today: with several
+processes on one database they need rows of their own or a lock first."""
+
+_SET = upsert_into(session_settings, ("session", "name"), "value")
 _UNSET = Statement(
     delete(session_settings).where(
         session_settings.c.session == bindparam("of"), session_settings.c.name == bindparam("named")
@@ -27,29 +36,13 @@ _UNSET = Statement(
 _ALL = Statement(
     select(session_settings.c.name, session_settings.c.value).where(session_settings.c.session == bindparam("session"))
 )
-_WITH = Statement(select(session_settings.c.session).where(session_settings.c.name == bindparam("named")))
-_fact = sqlite.insert(daemon_facts).values(name=bindparam("name"), value=bindparam("value"))
-_LEARN = Statement(_fact.on_conflict_do_update(index_elements=["name"], set_={"value": _fact.excluded.value}))
-_FACT = Statement(select(daemon_facts.c.value).where(daemon_facts.c.name == bindparam("name")))
-
-
-def stored_fact(path: Path, name: str) -> Any:
-    """Return the fact in the database at `path`, which a daemon may be writing; None: it has none, or is not there.
-
-    Raises:
-        StateError: the file cannot be read.
-    """
-    if not path.exists():
-        return None
-    bound = _FACT(name=name)
-    try:
-        with closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_MS / 1000)
-        ) as reader:
-            row = reader.execute(bound.sql, bound.values).fetchone()
-    except sqlite3.Error as error:
-        raise StateError(f"{path}: cannot be read: {error}") from error
-    return orjson.loads(row[0]) if row else None
+_WITH = Statement(
+    select(session_settings.c.session)
+    .where(session_settings.c.name == bindparam("named"))
+    .order_by(session_settings.c.session)
+)
+_LEARN = upsert_into(daemon_facts, ("name",), "value")
+FACT = Statement(select(daemon_facts.c.value).where(daemon_facts.c.name == bindparam("name")))
 
 
 class Settings:
@@ -80,7 +73,7 @@ class Settings:
 
     async def fact(self, name: str) -> Any:
         """Return the fact stored under `name`; None for no fact."""
-        rows = await self._database.read(_FACT(name=name))
+        rows = await self._database.read(FACT(name=name))
         return orjson.loads(rows[0]["value"]) if rows else None
 
     async def learn(self, name: str, value: Any) -> None:
@@ -89,5 +82,11 @@ class Settings:
 
     @staticmethod
     def learning(name: str, value: Any) -> BoundStatement:
-        """Return the statement of `learn`, for a transaction that does more."""
+        """Return the statement of `learn`, for a transaction that does more.
+
+        Raises:
+            TypeError: `FACTS` does not list the name.
+        """
+        if name.split(":", 1)[0] not in FACTS:
+            raise TypeError(f"the fact {name!r} is not in store.settings.FACTS: say which processes need it")
         return _LEARN(name=name, value=orjson.dumps(value).decode())

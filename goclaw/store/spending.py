@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, String, and_, bindparam, func, or_, select
 from goclaw.core.events import AGENT_MARK, AGENT_TURN
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
+from goclaw.store.dialect import utc_day
 from goclaw.store.schema import usage
 
 Purpose = Literal["answer", "summary", "checkpoint", "flush", "sampling"]
@@ -21,7 +22,7 @@ _SUMS = (
     func.coalesce(func.sum(usage.c.output), 0).label("output"),
     func.coalesce(func.sum(usage.c.cache_read), 0).label("cache_read"),
     func.coalesce(func.sum(usage.c.cost), 0.0).label("cost"),
-    func.coalesce(func.sum(usage.c.cost.is_(None)), 0).label("unpriced"),
+    func.count().filter(usage.c.cost.is_(None)).label("unpriced"),
 )
 # Turns of agents that work for a turn are named after it (`turn_of_agent`), and so are their sessions.
 _session, _turn = bindparam("session", type_=String), bindparam("turn", type_=String)
@@ -44,13 +45,13 @@ _SINCE = Statement(
     select(usage.c.model, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
     .group_by(usage.c.model)
-    .order_by(func.count().desc())
+    .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
 )
 _BY_SESSION = Statement(
     select(usage.c.session, *_SUMS)
     .where(usage.c.created_at >= bindparam("since"))
     .group_by(usage.c.session)
-    .order_by(func.coalesce(func.sum(usage.c.cost), 0.0).desc(), func.count().desc())
+    .order_by(func.coalesce(func.sum(usage.c.cost), 0.0).desc(), func.count().desc(), usage.c.session)
 )
 _own = bindparam("own", type_=String)
 _OWN_SINCE = and_(
@@ -58,16 +59,16 @@ _OWN_SINCE = and_(
     # A session's agents and programs have its name with a mark behind it.
     or_(_own == "", usage.c.session == _own, and_(usage.c.session >= _own + ":", usage.c.session < _own + ";")),
 )
-_DAY = func.date(usage.c.created_at, "unixepoch")
+_DAY = utc_day(usage.c.created_at)
 
 
-def _grouped(by: ColumnElement[str], order: ColumnElement[Any]) -> Statement:
-    return Statement(select(by, *_SUMS).where(_OWN_SINCE).group_by(by).order_by(order))
+def _grouped(by: ColumnElement[str], *order: ColumnElement[Any]) -> Statement:
+    return Statement(select(by, *_SUMS).where(_OWN_SINCE).group_by(by).order_by(*order, by))
 
 
 _DEAREST_FIRST = func.coalesce(func.sum(usage.c.cost), 0.0).desc()
 _GROUPED: Mapping[Grouping, Statement] = {
-    "day": _grouped(_DAY, _DAY),
+    "day": _grouped(_DAY),
     "model": _grouped(usage.c.model, _DEAREST_FIRST),
     "person": _grouped(usage.c.person, _DEAREST_FIRST),
     "session": _grouped(usage.c.session, _DEAREST_FIRST),
@@ -76,7 +77,7 @@ _OF_SESSION_SINCE = Statement(
     select(usage.c.model, *_SUMS)
     .where(usage.c.session == bindparam("session"), usage.c.created_at >= bindparam("since"))
     .group_by(usage.c.model)
-    .order_by(func.count().desc())
+    .order_by(func.count().desc(), func.sum(usage.c.input).desc(), usage.c.model)
 )
 
 

@@ -5,12 +5,10 @@ Rows are only ever added.
 """
 
 import asyncio
-import sqlite3
 from collections.abc import Iterable, Sequence
 
 import orjson
-from sqlalchemy import bindparam, func, literal, null, select, text, update
-from sqlalchemy.dialects import sqlite
+from sqlalchemy import bindparam, func, insert, literal, null, select, text, update
 
 from goclaw.core.events import MessageStored, SessionInfo
 from goclaw.core.messages import (
@@ -27,7 +25,7 @@ from goclaw.core.messages import (
     UserMessage,
 )
 from goclaw.core.records import record
-from goclaw.store.database import BoundStatement, Database, Statement, insert_if, insert_into
+from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_if, insert_into
 from goclaw.store.schema import compactions, messages, sessions
 
 LAST_ROW = 2**63 - 1
@@ -81,7 +79,7 @@ _COMPACTION = insert_if(
 _beyond = messages.alias()
 _NO_SUMMARY = Statement(
     # The turn that runs was compacted before it was cleared around: that summary is of what is hidden, too.
-    sqlite.insert(compactions).from_select(
+    insert(compactions).from_select(
         [column.name for column in compactions.columns if column.name != "id"],
         select(
             bindparam("session", type_=compactions.c.session.type),
@@ -160,7 +158,7 @@ _SESSIONS = Statement(
         _title,
     )
     .where(_last_at.is_not(None))
-    .order_by(text("last_at DESC"))
+    .order_by(text("last_at DESC"), sessions.c.key)
 )
 
 
@@ -285,7 +283,7 @@ def _json(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-def messages_of(rows: Iterable[sqlite3.Row]) -> list[StoredMessage]:
+def messages_of(rows: Iterable[Row]) -> list[StoredMessage]:
     """Put rows (oldest first) together to messages. A tenth of a second for ten thousand: not in the event loop."""
     found: list[StoredMessage] = []
     for row in rows:
@@ -298,12 +296,12 @@ def messages_of(rows: Iterable[sqlite3.Row]) -> list[StoredMessage]:
     return found
 
 
-def _stored(row: sqlite3.Row, message: Message, *, first: int) -> StoredMessage:
+def _stored(row: Row, message: Message, *, first: int) -> StoredMessage:
     joined = row["step"].removeprefix(JOINING) if row["step"].startswith(JOINING) else ""
     return StoredMessage(first, row["turn"], message, row["created_at"], row["sender"], row["context"], joined)
 
 
-def _message(row: sqlite3.Row) -> Message:
+def _message(row: Row) -> Message:
     match row["role"]:
         case "user":
             images = _images(row)
@@ -354,7 +352,7 @@ def _provenance_of_result(column: str | None) -> Provenance | None:
     return Provenance(SourceKind(source)) if isinstance(source, str) else None
 
 
-def _images(row: sqlite3.Row) -> tuple[Image, ...]:
+def _images(row: Row) -> tuple[Image, ...]:
     return tuple(Image(blob, mime) for blob, mime in orjson.loads(row["images"] or "[]"))
 
 
@@ -369,7 +367,7 @@ def artifacts_of(column: str | None) -> tuple[Artifact, ...]:
     )
 
 
-def _compaction(row: sqlite3.Row) -> StoredCompaction:
+def _compaction(row: Row) -> StoredCompaction:
     return StoredCompaction(
         row["summary"],
         row["source"],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.core.messages import UserMessage
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance import hasty
 from tests.acceptance.daemon import Installation, installation

@@ -9,7 +9,7 @@ from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.core.clock import SteppedClock
 from goclaw.schedules.rows import KEEP_SECONDS
-from goclaw.store.schema import migrate
+from goclaw.store.sqlite.migrations import migrate
 from tests.harness import PATIENCE, before_the_next_look
 
 _JOB = "INSERT INTO schedules (id, name, person, body, state, made_at) VALUES (?, ?, 'tui:ann', '{}', ?, ?)"

@@ -19,7 +19,7 @@ from goclaw.core.events import Address, Delivery
 from goclaw.core.plugins import load
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import DeliveryError
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 
 DELIVERY = Delivery("webhook:ci:1:deliver:1", Address("notify", "ops"), "Build 7 failed.\nSee the log.")
 

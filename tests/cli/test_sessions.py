@@ -14,7 +14,7 @@ import pytest
 from goclaw.cli.program import run
 from goclaw.config.schema import Config
 from goclaw.core.messages import UserMessage
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, StoredCompaction, rows_of
 from tests.cli.test_users import state as state  # a fixture
 from tests.lanes import repeats

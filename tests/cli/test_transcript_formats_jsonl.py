@@ -7,9 +7,10 @@ from goclaw.cli.transcripts import Entry
 from goclaw.core.events import CompactionRecord, TranscriptRow
 from goclaw.core.messages import Image
 from goclaw.core.redact import remember
-from goclaw.store.database import BoundStatement, Database
+from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import StoredCompaction
+from tests.parts import sql
 from tests.store.saying import Story, talk
 
 
@@ -28,7 +29,7 @@ async def test_every_column_of_every_row_comes_back(database: Database) -> None:
     compaction = data.pop(1)
     assert (compaction["type"], compaction["summary"], compaction["first_kept"]) == ("compaction", "told", rows[1])
     query = "SELECT * FROM messages WHERE session = 's' ORDER BY id"
-    stored = [dict(row) for row in await database.read(BoundStatement(query, {}))]
+    stored = [dict(row) for row in await database.read(sql(query))]
     for kept, line in zip(stored, data, strict=True):
         images = [[image["blob"], image["mime"]] for image in line["images"]]
         assert line == {

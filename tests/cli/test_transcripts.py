@@ -15,7 +15,7 @@ from goclaw.errors import AccessDenied, StateError
 from goclaw.servers import terminals as socket_module
 from goclaw.servers.socket_file import bound_socket, open_socket
 from goclaw.servers.terminals import serve_owner
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import StoredCompaction
 from tests.harness import World
 from tests.store.saying import Story, talk

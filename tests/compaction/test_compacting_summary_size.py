@@ -17,7 +17,7 @@ from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.open import find_provider
 from goclaw.llm.scripted import Answer, ScriptedModel
 from goclaw.llm.token_counts import estimate_request, estimate_text
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
 from tests.harness import World
 from tests.lanes import repeats

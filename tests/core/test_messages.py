@@ -22,13 +22,14 @@ from goclaw.core.messages import (
     joined,
     outside_sources,
 )
-from goclaw.store.database import BoundStatement, Database
+from goclaw.store.database import Database
 from goclaw.store.transcripts import Origin, StoredCompaction, Transcripts, rows_of
 from goclaw.toolkit.dispatcher import provenance_of
 from goclaw.tools.exec import exec_
 from goclaw.tools.planning import todo_write
 from goclaw.tools.read import read
 from goclaw.tools.web import web_fetch
+from tests.parts import sql
 
 BOB = Provenance(SourceKind.OTHER, "telegram:8")
 MINE = Provenance(SourceKind.AGENT)
@@ -59,10 +60,8 @@ async def test_the_provenance_of_each_part_survives_the_store(database: Database
 
 async def test_rows_without_provenance_mean_what_they_did(database: Database) -> None:
     await stored(database, UserMessage("one two", foreign=(Foreign(0, 3, "notes.txt"),)), ToolResult("c", "read", "x"))
-    await database.write(
-        BoundStatement("""UPDATE messages SET material = '[[0,3,"notes.txt"]]' WHERE role = 'user'""", {})
-    )
-    await database.write(BoundStatement("UPDATE messages SET material = 'true' WHERE role = 'tool_result'", {}))
+    await database.write(sql("""UPDATE messages SET material = '[[0,3,"notes.txt"]]' WHERE role = 'user'"""))
+    await database.write(sql("UPDATE messages SET material = 'true' WHERE role = 'tool_result'"))
     said, result = [each.message for each in (await Transcripts(database).context("s"))[1]]
     assert isinstance(said, UserMessage) and said.foreign == (Foreign(0, 3, "notes.txt"),)
     assert isinstance(result, ToolResult) and result.foreign and result.provenance is None

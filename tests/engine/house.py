@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from sqlite3 import Row
 
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.core.clock import SteppedClock
@@ -14,7 +13,9 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import StateError
-from goclaw.store.database import BoundStatement, Database, StatementResult, open_database
+from goclaw.store.database import BoundStatement, Database, Row, StatementResult
+from goclaw.store.open import open_database
+from goclaw.store.sqlite.database import DIALECT
 
 Act = Callable[[Turn], Awaitable[str]]
 EVERYWHERE = {"memory"}
@@ -74,12 +75,12 @@ class Slow(Database):
         self.full = False
 
     async def write(self, *statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
-        if any(self.word in statement.values.values() for statement in statements):
+        if any(self.word in statement.compiled(DIALECT)[1].values() for statement in statements):
             self.reached.set()
             await self.gate.wait()
             if self.full:
                 raise StateError("the disk is full")
         return await self.inner.write(*statements, durable=durable)
 
-    async def read(self, statement: BoundStatement) -> list[Row]:
+    async def read(self, statement: BoundStatement) -> Sequence[Row]:
         return await self.inner.read(statement)

@@ -12,7 +12,8 @@ from goclaw.core.events import Actor, Address, Attachment, Inbound
 from goclaw.core.messages import UserMessage
 from goclaw.engine.base import Step
 from goclaw.engine.journal import KEEP_SECONDS, Journal, JournaledTurn
-from goclaw.store.database import BoundStatement, Database, Statement, open_database
+from goclaw.store.database import BoundStatement, Database, Statement
+from goclaw.store.open import open_database
 from goclaw.store.schema import messages, steps
 from goclaw.store.transcripts import Origin, rows_of
 from tests.engine.house import Slow

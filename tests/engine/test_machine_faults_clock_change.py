@@ -14,7 +14,8 @@ from goclaw.engine.journal import KEEP_SECONDS, Journal
 from goclaw.engine.machine_faults import JUMP_SECONDS, ClockChange
 from goclaw.engine.outbox import GIVE_UP_SECONDS, open_outbox
 from goclaw.errors import DeliveryError
-from goclaw.store.database import Statement, open_database
+from goclaw.store.database import Statement
+from goclaw.store.open import open_database
 from goclaw.store.schema import deliveries, inbox
 from tests.engine.house import EVERYWHERE, House, inbound
 

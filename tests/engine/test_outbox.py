@@ -17,7 +17,8 @@ from goclaw.core.events import Address, Attachment, Choice, Delivery, GatewayPor
 from goclaw.core.redact import MASK, remember
 from goclaw.engine.outbox import GIVE_UP_SECONDS, KEEP_SECONDS, UNFORESEEN_TRIES, Outbox, open_outbox
 from goclaw.errors import DeliveryError, StateError
-from goclaw.store.database import BoundStatement, Statement, open_database
+from goclaw.store.database import BoundStatement, Statement
+from goclaw.store.open import open_database
 from goclaw.store.schema import deliveries
 
 STATES = Statement(select(deliveries.c.id, deliveries.c.state).order_by(deliveries.c.seq))

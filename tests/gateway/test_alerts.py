@@ -29,7 +29,8 @@ from goclaw.gateway.alerts import (
     SETTLE_SECONDS,
     AlertDesk,
 )
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from tests.parts import Mortal
 

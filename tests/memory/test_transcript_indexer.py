@@ -17,10 +17,12 @@ from goclaw.core.supervise import background
 from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile, open_index
 from goclaw.memory.transcript_indexer import AGENT, ECHOES, LOOK_SECONDS, TranscriptIndexer, said_of
-from goclaw.store.database import BoundStatement, Database, open_database
+from goclaw.store.database import Database
 from goclaw.store.forgetting import Forgetting, Retention
+from goclaw.store.open import open_database
 from goclaw.store.reading import FeedRow, TranscriptFeed
 from goclaw.toolkit.registry import BuiltIn
+from tests.parts import sql
 from tests.store.saying import ANNA, Story
 from tests.store.saying import talk as turn_about
 
@@ -319,6 +321,6 @@ async def test_whose_words_were_passed_on_can_be_searched_for(tmp_path: Path) ->
 async def test_a_row_that_is_no_message_does_not_hold_the_rest_up(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         await home.story.turn("a", "a:1", 100.0, UserMessage("apple"), AssistantMessage(""), UserMessage("berry"))
-        await home.database.write(BoundStatement("UPDATE messages SET text = '' WHERE id = 1", {}))
+        await home.database.write(sql("UPDATE messages SET text = '' WHERE id = 1"))
         assert await home.listener.catch_up()
         assert await home.texts() == ["berry"]

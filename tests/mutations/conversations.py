@@ -2,6 +2,8 @@
 
 from tests.mutations.bug import Bug, bug
 
+_POSTGRES = "tests/store/postgres/test_database.py"
+
 BUGS: list[Bug] = [
     bug(
         "a call whose result is still to come counts as repaired for good",
@@ -335,9 +337,65 @@ BUGS: list[Bug] = [
         "tests/engine/test_journal_held.py",
     ),
     bug(
+        "text on Postgres is compared in the order of a language",
+        "the spike of 2026-11-23: /forget leaves answers and agents' rows",
+        "goclaw/store/dialect.py",
+        'NAME = String().with_variant(String(collation="C"), "postgresql")',
+        "NAME = String()",
+        "tests/store/postgres/test_schema_statements.py",
+    ),
+    bug(
+        "the memory index reads rows of Postgres by their number alone",
+        "the spike of 2026-11-23: rows that are committed late are never indexed",
+        "goclaw/store/dialect.py",
+        '    return f"{table}.{SETTLED_BY} < pg_snapshot_xmin(pg_current_snapshot())"',
+        '    return "true"',
+        f"{_POSTGRES}::test_the_feed_waits_for_a_transaction_that_has_a_lower_number",
+    ),
+    bug(
+        "a commit in which the connection was lost counts as undone",
+        "class store: a row twice after a restart of Postgres",
+        "goclaw/store/postgres/database.py",
+        "or not await self._was_committed(own, error):",
+        "or True:",
+        f"{_POSTGRES}::test_a_commit_in_which_the_connection_is_lost_is_looked_up",
+    ),
+    bug(
+        "a process goes on with a schema that another one has used meanwhile",
+        "class store: two processes, one conversation",
+        "goclaw/store/postgres/database.py",
+        "        if holder != self._holder:",
+        "        if False:",
+        f"{_POSTGRES}::test_a_process_whose_schema_another_one_has_used_meanwhile_writes_no_more",
+    ),
+    bug(
+        "the character NUL goes to Postgres",
+        "the spike of 2026-11-23: the turn fails for good",
+        "goclaw/store/postgres/database.py",
+        '        if isinstance(value, str) and "\\0" in value:',
+        "        if False:",
+        f"{_POSTGRES}::test_the_character_nul_is_left_out_where_a_tool_says_it",
+    ),
+    bug(
+        "an error of Postgres repeats the row that it refused",
+        "class privacy: what people said in a log",
+        "goclaw/store/postgres/faults.py",
+        "    words = error.diag.message_primary or str(error)",
+        "    words = str(error)",
+        f"{_POSTGRES}::test_an_error_does_not_repeat_the_values_that_were_refused",
+    ),
+    bug(
+        "the certificate of a Postgres elsewhere is not looked at",
+        "class network: anybody on the way reads every word",
+        "goclaw/store/postgres/connecting.py",
+        '    if "sslmode" not in given and _off_this_machine(given):',
+        "    if False:",
+        f"{_POSTGRES}::test_off_this_machine_the_certificate_is_verified_unless_the_address_says_otherwise",
+    ),
+    bug(
         "every commit waits for the disk",
         "class work: one fsync more in each step",
-        "goclaw/store/database.py",
+        "goclaw/store/sqlite/database.py",
         "        durable = any(transaction.durable for transaction in group)\n",
         "        durable = True\n",
         "tests/test_work.py::test_turns_and_idling_do_no_more_than_the_table_says",

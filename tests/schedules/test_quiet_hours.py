@@ -10,9 +10,9 @@ from goclaw.auth.users import User
 from goclaw.channels.base import Doubt
 from goclaw.core.events import LOCAL, Address
 from goclaw.schedules.quiet_hours import HEADING
-from goclaw.store.database import BoundStatement
 from goclaw.store.forgetting import Forgetting
 from tests.harness import HERE, Answer, Core, World
+from tests.parts import sql
 from tests.schedules.jobs import DAY, HOUR, asleep, hourly, once, pass_time
 from tests.sessions.looking import unless_dead
 
@@ -128,7 +128,7 @@ async def test_what_has_gone_is_forgotten_after_a_month_with_the_runs(tmp_path: 
         await once(core, world, 600)
         await pass_time(core, world, 600)
         await pass_time(core, world, UNTIL - 600)
-        count = BoundStatement("SELECT (SELECT count(*) FROM held_messages) + (SELECT count(*) FROM schedule_runs)", {})
+        count = sql("SELECT (SELECT count(*) FROM held_messages) + (SELECT count(*) FROM schedule_runs)")
         await core.schedules.prune()
         assert (await core.database.read(count))[0][0] == 2
         world.clock.advance(32 * DAY)

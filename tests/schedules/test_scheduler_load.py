@@ -8,7 +8,9 @@ import pytest
 from goclaw.schedules.jobs import JOB
 from goclaw.schedules.recurrence import Interval
 from goclaw.store.database import BoundStatement, Database
+from goclaw.store.sqlite.database import DIALECT
 from tests.harness import Core, World
+from tests.parts import sql
 from tests.schedules.jobs import DAY, HOUR, job, once, pass_time
 
 _MANY = """
@@ -48,8 +50,9 @@ async def scans(core: Core, statements: list[BoundStatement]) -> list[str]:
     """The parts of their plans that go through all jobs or runs."""
     found = list[str]()
     for each in statements:
-        plan = await core.database.read(BoundStatement(f"EXPLAIN QUERY PLAN {each.sql}", each.values))
-        found += [f"{row['detail']}: {each.sql}" for row in plan if row["detail"].startswith("SCAN schedule")]
+        words = each.compiled(DIALECT)[0]
+        plan = await core.database.read(sql(f"EXPLAIN QUERY PLAN {words}", **each.compiled(DIALECT)[1]))
+        found += [f"{row['detail']}: {words}" for row in plan if row["detail"].startswith("SCAN schedule")]
     # In the order of an index and up to a limit, it ends at the first row.
     return [each for each in found if "USING INDEX schedules_by_next" not in each]
 
@@ -64,7 +67,7 @@ async def test_ten_thousand_jobs_cost_what_ten_do(tmp_path: Path, monkeypatch: p
         async with world.running() as core:
             body = JOB.to_json(job(Interval(DAY, world.clock.now(), "UTC")))
             first = world.clock.now() + DAY
-            await core.database.write(BoundStatement(_MANY, {"count": count, "body": body, "first": first}))
+            await core.database.write(sql(_MANY, count=count, body=body, first=first))
             await once(core, world, HOUR)
             await pass_time(core, world, 60)
             with monkeypatch.context() as patch:
@@ -76,5 +79,5 @@ async def test_ten_thousand_jobs_cost_what_ten_do(tmp_path: Path, monkeypatch: p
                 reads, writes = seen.taken()
             assert world.texts() == ["Drink tea."]
             assert await scans(core, reads) == []
-            counted.append(([each.sql for each in reads], writes))
+            counted.append(([each.compiled(DIALECT)[0] for each in reads], writes))
     assert counted[0] == counted[1]

@@ -8,7 +8,8 @@ from pathlib import Path
 from goclaw.core.clock import SteppedClock
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.store.database import Database, open_database
+from goclaw.store.database import Database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.llm.fake_provider import Reply, refusal
 from tests.llm.wires import ANTHROPIC, OLLAMA, OPENAI, Wire, chunk, message_start, part, text_delta

@@ -10,9 +10,9 @@ from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import StateError
 from goclaw.memory.base import NoMemory
 from goclaw.sessions.forgetting import CODE_LENGTH, LETTERS, Codes
-from goclaw.store.database import BoundStatement
 from goclaw.store.forgetting import Forgetting
 from tests.harness import HERE, PATIENCE, Answer, Core, World
+from tests.parts import sql
 
 DAY = 24 * 3600.0
 PICTURE = {"image/png": b"a picture"}
@@ -70,7 +70,7 @@ async def test_long_outputs_go_with_the_conversation_that_they_are_of(tmp_path: 
         text = f"[kept as {mine.name}] [kept as {others.name}]"
         await said(core, "hello")
         rows = "UPDATE messages SET role = 'tool_result', text = :text WHERE role = 'assistant'"
-        await core.database.write(BoundStatement(rows, {"text": text}))
+        await core.database.write(sql(rows, text=text))
         assert outputs(world) == 2
         assert await core.sessions.forgetter.forget("memory:here") == (2, True)
         assert await blobs.use_spill(others.name, "telegram:6", lambda file: file.read()) == b""
@@ -82,12 +82,10 @@ async def test_a_picture_that_another_turn_may_just_have_fetched_waits(tmp_path:
     async with world.running() as core:
         await said(core, "mine", pictures=PICTURE)
         world.clock.advance(1)
-        await core.database.write(
-            BoundStatement("UPDATE inbox SET state = 'new', session = 'other', received_at = 0", {})
-        )
+        await core.database.write(sql("UPDATE inbox SET state = 'new', session = 'other', received_at = 0"))
         await core.sessions.forgetter.forget("memory:here")
         assert len(media(world)) == 1 and await Forgetting(core.database).owed()
-        await core.database.write(BoundStatement("UPDATE inbox SET state = 'done'", {}))
+        await core.database.write(sql("UPDATE inbox SET state = 'done'"))
         await core.sessions.forgetter.prune()
         assert media(world) == [] and not await Forgetting(core.database).owed()
 

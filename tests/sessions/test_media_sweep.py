@@ -1,8 +1,6 @@
 """What is kept of pictures and files, and for how long."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from goclaw.llm.scripted import Answer
 from goclaw.sessions.media_sweep import SWEEP_SECONDS, MediaSweep
 from goclaw.store.media import NeededMedia
 from tests.harness import PATIENCE, Core, World
+from tests.parts import sql
 from tests.sessions.looking import until_asleep
 
 PICTURE = {"image/png": b"a picture"}
@@ -101,8 +100,7 @@ async def test_a_file_on_its_way_to_a_chat_stays_until_it_is_there(tmp_path: Pat
         world.clock.advance(TTL + 1)
         assert await sweep_of(core, world).sweep() == 0
         await core.outbox.send(Delivery("e", Address("memory", "here"), media=key))
-        with closing(sqlite3.connect(world.folder / "goclaw.db")) as connection, connection:
-            connection.execute("UPDATE deliveries SET state = 'sent'")
+        await core.database.write(sql("UPDATE deliveries SET state = 'sent'"))
         assert await sweep_of(core, world).sweep() == 1
 
 

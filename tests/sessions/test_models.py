@@ -20,7 +20,7 @@ from goclaw.llm.base import ChatModel, ModelPorts, Provider
 from goclaw.llm.chain import ModelChain
 from goclaw.llm.scripted import ScriptedModel
 from goclaw.sessions.models import Models
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from tests.harness import World
 from tests.llm.asking import ask, saying

@@ -9,9 +9,10 @@ from goclaw.core.events import Actor, Address, Delivery, Inbound
 from goclaw.core.messages import AssistantMessage, Image, Message, ToolCall, ToolResult, UserMessage
 from goclaw.engine.journal import Journal
 from goclaw.engine.outbox import Outbox
-from goclaw.store.database import BoundStatement, Database
+from goclaw.store.database import Database
 from goclaw.store.spending import Spending
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from tests.parts import sql
 
 ANNA = "telegram:5"
 CALL = ToolCall("c1", "exec", {"command": "ls"})
@@ -52,11 +53,11 @@ class Story:
 
     async def sent(self) -> None:
         """Every answer has arrived."""
-        await self.database.write(BoundStatement("UPDATE deliveries SET state = 'sent'", {}))
+        await self.database.write(sql("UPDATE deliveries SET state = 'sent'"))
 
     async def column(self, query: str, **values: str) -> list[object]:
         """The first column of a query."""
-        return [row[0] for row in await self.database.read(BoundStatement(query, values))]
+        return [row[0] for row in await self.database.read(sql(query, **values))]
 
 
 def talk(word: str, *, image: str = "", output: str = "") -> Sequence[Message]:

@@ -1,7 +1,6 @@
 """The grouped writer: whole transactions, or nothing."""
 
 import asyncio
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from sqlalchemy import bindparam, select
 from goclaw.core.clock import SteppedClock
 from goclaw.core.supervise import FIRST_PAUSE, background
 from goclaw.errors import DiskError, DiskFault
-from goclaw.store.database import RESULTS_AT_ONCE, Database, Statement, insert_into, open_database
+from goclaw.store.database import RESULTS_AT_ONCE, ConstraintViolated, Database, Statement, insert_into
+from goclaw.store.open import open_database
 from goclaw.store.schema import sessions
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
@@ -30,7 +30,7 @@ async def test_what_was_written_is_read_back(database: Database) -> None:
 
 
 async def test_a_transaction_that_fails_leaves_nothing_behind(database: Database) -> None:
-    with pytest.raises(sqlite3.IntegrityError):
+    with pytest.raises(ConstraintViolated):
         await database.write(
             ADD(key="a", created_at=1.0, context_start=0),
             ADD(key="a", created_at=1.0, context_start=0),
@@ -41,7 +41,7 @@ async def test_a_transaction_that_fails_leaves_nothing_behind(database: Database
 async def test_a_failing_transaction_does_not_take_its_group_along(database: Database) -> None:
     writes = [database.write(ADD(key=key, created_at=1.0, context_start=0)) for key in ("a", "b", "a", "c")]
     outcomes = await asyncio.gather(*writes, return_exceptions=True)
-    assert [isinstance(outcome, sqlite3.IntegrityError) for outcome in outcomes] == [False, False, True, False]
+    assert [isinstance(outcome, ConstraintViolated) for outcome in outcomes] == [False, False, True, False]
     assert await keys(database) == ["a", "b", "c"]
 
 
@@ -97,6 +97,7 @@ async def test_everything_handed_in_is_committed_before_the_file_closes(tmp_path
         assert await keys(database) == ["late"]
 
 
+@pytest.mark.sqlite
 async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db"):
         assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600

@@ -19,9 +19,12 @@ from goclaw.engine import lanes
 from goclaw.engine.machine_faults import NOT_KEPT
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.health.logs import log_path, open_logs
-from goclaw.store import database as store
 from goclaw.store.blobs import open_blobs
+from goclaw.store.sqlite import database as store
+from goclaw.store.sqlite.database import SqliteDatabase
 from tests.small_disk import SmallDisk, small_disk
+
+pytestmark = pytest.mark.sqlite
 
 PATIENCE = 20.0
 
@@ -108,9 +111,11 @@ async def test_a_disk_that_can_only_be_read_is_told_once_and_over_when_it_can_be
         await answers(room, 1)
         # A file system with files open for writing becomes so only by errors of its disk: SQLite's own switch stands
         # in for that, with the error that it gives then.
-        await app.foundation.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=ON"))
+        database = app.foundation.database
+        assert isinstance(database, SqliteDatabase)
+        await database._writer.run(lambda writer: writer.execute("PRAGMA query_only=ON"))
         await refused(room, DiskFault.READ_ONLY)
-        await app.foundation.database._writer.run(lambda writer: writer.execute("PRAGMA query_only=OFF"))
+        await database._writer.run(lambda writer: writer.execute("PRAGMA query_only=OFF"))
         await goes_on(app, room)
 
 

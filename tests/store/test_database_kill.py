@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from tests.lanes import repeats
+
+pytestmark = pytest.mark.sqlite
 
 WRITE = """
 import asyncio, sys
 from pathlib import Path
-from goclaw.store.database import insert_into, open_database
+from goclaw.store.database import insert_into
+from goclaw.store.open import open_database
 from goclaw.store.schema import sessions
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")

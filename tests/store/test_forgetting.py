@@ -7,11 +7,13 @@ from sqlalchemy import select
 
 from goclaw.core.messages import UserMessage
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
-from goclaw.store.database import Database, Statement, open_database
+from goclaw.store.database import Database, Statement
 from goclaw.store.forgetting import Forgetting, PendingDeletion
+from goclaw.store.open import open_database
 from goclaw.store.schema import metadata
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending
+from goclaw.store.sqlite.database import open_file
 from goclaw.store.transcripts import StoredCompaction
 from tests.store.saying import ANNA, Story, talk
 
@@ -127,6 +129,7 @@ async def test_unsent_answers_and_open_turns_are_seen(database: Database) -> Non
 
 
 @pytest.mark.promise("P-history-kept")
+@pytest.mark.sqlite
 async def test_its_words_are_not_in_the_bytes_of_the_file_or_its_log_any_more(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
     async with open_database(path) as database:
@@ -145,11 +148,12 @@ async def test_its_words_are_not_in_the_bytes_of_the_file_or_its_log_any_more(tm
         assert b"berry-7 " in read(path)
 
 
+@pytest.mark.sqlite
 async def test_a_reader_that_holds_an_old_view_keeps_the_log_and_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
-    async with open_database(path) as database:
+    async with open_file(path) as database:
         await tell(database, "a", "apple")
-        async with open_database(path) as backup:
+        async with open_file(path) as backup:
             await backup._reader.run(lambda connection: connection.execute("BEGIN"))
             await backup._reader.run(lambda connection: connection.execute("SELECT * FROM messages").fetchall())
             await database._writer.execute("PRAGMA busy_timeout=1")

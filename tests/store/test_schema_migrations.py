@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.config.state import Locality
 from goclaw.errors import StateError
-from goclaw.store.schema import migrate
+from goclaw.store.schema import LOCALITY, metadata
+from goclaw.store.sqlite.migrations import migrate
+
+pytestmark = pytest.mark.sqlite
 
 FIRST = Path(__file__).with_name("version_1.sql")
 ADD_COLUMN = "ALTER TABLE sessions ADD COLUMN title TEXT"
@@ -103,3 +107,12 @@ def test_a_new_file_whose_making_was_killed_is_made_again(tmp_path: Path) -> Non
     migrate(path)
     assert described(path)["indexes"]
     assert [found.name for found in tmp_path.iterdir()] == ["a.db"]
+
+
+def test_every_table_of_a_new_file_says_which_processes_need_its_rows(tmp_path: Path) -> None:
+    migrate(tmp_path / "a.db")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        names = sorted(row[0] for row in found)
+    assert len(names) == len(metadata.tables)
+    assert [name for name in names if metadata.tables[name].info.get(LOCALITY) not in set(Locality)] == []

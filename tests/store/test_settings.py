@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from goclaw.store.database import open_database
+import pytest
+
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from goclaw.store.spending import Spending, Spent
 
@@ -24,10 +26,16 @@ async def test_a_setting_is_kept_replaced_and_forgotten_for_its_session_only(tmp
 
 async def test_a_fact_of_the_daemon_is_kept_and_replaced(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db") as database:
-        assert await Settings(database).fact("health") is None
-        await Settings(database).learn("health", {"failures": 1})
-        await Settings(database).learn("health", {"failures": 2})
-        assert await Settings(database).fact("health") == {"failures": 2}
+        assert await Settings(database).fact("summary_health") is None
+        await Settings(database).learn("summary_health", {"failures": 1})
+        await Settings(database).learn("summary_health", {"failures": 2})
+        assert await Settings(database).fact("summary_health") == {"failures": 2}
+
+
+async def test_a_fact_that_does_not_say_which_processes_need_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"'moon' is not in store\.settings\.FACTS"):
+        Settings.learning("moon", "full")
+    assert Settings.learning("schedules.zone_hint:telegram:5", value=True).values["value"] == "true"
 
 
 async def test_what_was_spent_is_summed_up_by_session_and_by_model(tmp_path: Path) -> None:

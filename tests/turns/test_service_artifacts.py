@@ -20,8 +20,8 @@ from goclaw.core.messages import Artifact, ToolCall, ToolResult
 from goclaw.llm.scripted import Answer
 from goclaw.sessions.media_sweep import MediaSweep
 from goclaw.specs import SideEffect
-from goclaw.store.backup import needed_media, referred_media
 from goclaw.store.media import NeededMedia
+from goclaw.store.sqlite.backup import needed_media, referred_media
 from goclaw.toolkit.base import Tool, ToolContext, tool
 from goclaw.turns.service import MAX_ARTIFACT_BYTES, MAX_FILES, files_of
 from tests.harness import Core, World
@@ -110,6 +110,7 @@ async def test_hints_and_artifacts_are_told_while_it_runs_and_stand_in_the_row(t
 
 
 @pytest.mark.promise("P-media")
+@pytest.mark.sqlite
 async def test_it_stays_as_long_as_its_row_however_old_and_goes_with_it(tmp_path: Path) -> None:
     world = World(tmp_path, answers(), tools=[chart()])
     async with world.running() as core:

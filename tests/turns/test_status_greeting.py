@@ -17,7 +17,7 @@ from goclaw.execution.sandbox.base import Sandbox
 from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.llm.base import ModelPorts
 from goclaw.sessions.models import Models
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from goclaw.turns.status import greeting
 

@@ -20,7 +20,7 @@ from goclaw.auth.tokens import add_token
 from goclaw.core.clock import RealClock
 from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.net import LOOPBACK_ONLY
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 
 CLOCK = RealClock()

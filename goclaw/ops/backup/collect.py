@@ -15,6 +15,7 @@ from goclaw.config.load import Loaded
 from goclaw.config.packaged import plugin_paths
 from goclaw.config.schema import Config
 from goclaw.config.state import check_apart
+from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.core.files import lies_inside, publish, read_text, shown_path
 from goclaw.core.plugin_folder import FOLDER as PLUGIN_FOLDER
@@ -42,8 +43,9 @@ from goclaw.ops.backup.archive import (
 )
 from goclaw.ops.backup.swap import is_ours
 from goclaw.registries.file import FILE, copy_catalog
-from goclaw.store.backup import check_database, copy_database, needed_media, referred_media
-from goclaw.store.schema import migrate
+from goclaw.store.open import postgres
+from goclaw.store.sqlite.backup import check_database, copy_database, needed_media, referred_media
+from goclaw.store.sqlite.migrations import migrate
 from goclaw.workspace.approved_files import place_of
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -148,6 +150,9 @@ def back_up(loaded: Loaded, target: Path, clock: Clock, *, workspace: bool = Tru
 
 def _copied(config: Config, copy: Path) -> int:
     """Copy the database and return its schema. Makes an empty one where a registry is served and no daemon ever ran."""
+    if isinstance(place := config.store_place, PostgresPlace):
+        postgres().copy_to_file(place, copy)
+        return check_database(copy)
     if config.database_path.exists() or not (config.state_dir / FILE).exists():
         return copy_database(config.database_path, copy)
     migrate(copy)

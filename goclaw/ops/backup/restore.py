@@ -13,6 +13,7 @@ from pathlib import Path
 from goclaw.config.load import Loaded
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
+from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.core.files import lies_inside
 from goclaw.core.plugin_folder import FOLDER as PLUGIN_FOLDER
@@ -39,8 +40,9 @@ from goclaw.ops.backup.collect import agent_folders, listed_users
 from goclaw.ops.backup.settle import Settled, remember_replaced, settle
 from goclaw.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
 from goclaw.registries.file import check_catalog
-from goclaw.store.backup import check_database
-from goclaw.store.schema import migrate
+from goclaw.store.open import postgres
+from goclaw.store.sqlite.backup import check_database
+from goclaw.store.sqlite.migrations import migrate
 from goclaw.workspace import move_notes
 from goclaw.workspace.approved_files import place_of
 
@@ -112,6 +114,8 @@ class _Restoring:
         self._reload = reload
         self._wanted = wanted
         self._parts: list[str] = []
+        self._rows = self._replaced_rows = Path()
+        """The database that is restored, where it goes into Postgres, and a copy of what it replaces there."""
         self._notes: list[str] = []
 
     def run(self, archive: Path) -> Restored:
@@ -133,11 +137,17 @@ class _Restoring:
             self._notes.append("configuration, users.json and secrets stay as they are")
         if self._wanted.workspace:
             self._lay_workspaces(unpacked, manifest, future, users)
+        if isinstance(place := self._here.store_place, PostgresPlace):
+            # One transaction, and before the files: a restore that is killed between the two is run once more.
+            self._replace_rows(place)
         swap(self._here.state_dir, self.ready.moves)
         return Restored(manifest, self._parts, self._notes, settled, waiting, self.ready.kept(), self.ready.mark)
 
     def _lay_database(self, new: Path, manifest: Manifest) -> tuple[Settled, int | None]:
         old, index = self._here.database_path, self._here.state_dir / "memory.db"
+        is_file = not self._here.store
+        if not is_file:
+            old = self._copied_rows(new.parent / "replaced.db")
         new.chmod(0o600)
         check_database(new)
         # Now and not at the next start: if it cannot be brought up to date, nothing must change.
@@ -148,14 +158,36 @@ class _Restoring:
         except (sqlite3.Error, ValueError) as error:
             raise StateError(f"the database in the backup cannot be used: {error}") from error
         # The logs first: one belongs to the file that it was written for, and to no other.
-        for path in (old, index):
+        for path in (old, index) if is_file else (index,):
             self.ready.empty(path.with_name(f"{path.name}-wal"))
             self.ready.empty(path.with_name(f"{path.name}-shm"))
         # The index is made anew from the files of the workspace.
         self.ready.empty(index)
-        self.ready.put(new, old)
+        if is_file:
+            self.ready.put(new, old)
+        else:
+            self._rows, self._replaced_rows = new, old
         self._parts.append("conversations")
         return settled, waiting
+
+    def _copied_rows(self, copy: Path) -> Path:
+        """Copy what Postgres has now into a file; the file is not there where it has nothing yet."""
+        place = self._here.store_place
+        if isinstance(place, PostgresPlace) and postgres().exists(place):
+            postgres().copy_to_file(place, copy)
+        return copy
+
+    def _replace_rows(self, place: PostgresPlace) -> None:
+        """Put the rows of the backup into Postgres; those that were there are kept as a file of SQLite."""
+        kept = self._here.database_path.with_name(f"{self._here.database_path.name}{self.ready.mark}")
+        if self._replaced_rows.exists():
+            self._replaced_rows.rename(kept)
+            self._notes.append(f"what was in Postgres before is kept as {kept}, a file of SQLite")
+        try:
+            postgres().replace_with_file(place, self._rows)
+        except BaseException:
+            kept.unlink(missing_ok=True)
+            raise
 
     def _lay_media(self, new: Path) -> None:
         _make_private(new)
@@ -207,6 +239,11 @@ class _Restoring:
             raise StateError(
                 f"the configuration in the backup wants the state folder {future.state_dir}, not "
                 f"{self._here.state_dir}: add `--state-dir` with the one that you mean, or `--keep-settings`"
+            )
+        if future.store != self._here.store:
+            raise StateError(
+                "the configuration in the backup keeps its database in another place (`store`) than the one here: "
+                "set `store` here as you mean it and add `--keep-settings`"
             )
         self._parts.append(CONFIG)
         if without:

@@ -21,6 +21,7 @@ from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Statement, insert_into
 from goclaw.store.schema import daemon_facts, deliveries, held_messages, inbox, messages, sessions, steps
+from goclaw.store.sqlite.database import run
 from goclaw.store.transcripts import Origin, rows_of
 
 _INBOUND: Codec[Inbound] = Codec(Inbound)
@@ -39,7 +40,7 @@ _DROP = Statement(
     .values(state="failed", error=bindparam("reason"))
 )
 _DROP_HELD = Statement(update(held_messages).where(held_messages.c.until.is_not(None)).values(until=None))
-_TAKEN = Statement(select(inbox))
+_TAKEN = Statement(select(inbox).order_by(inbox.c.seq))
 _HIGHEST = Statement(select(func.coalesce(func.max(messages.c.id), 0)))
 _MARK = insert_into(messages, "id", "session", "turn", "step", "role", "text", "created_at")
 _REMEMBER = insert_into(
@@ -130,7 +131,7 @@ def _transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cursor:
-    return connection.execute(statement.sql, statement.values)
+    return run(connection, statement)
 
 
 def _rows(connection: sqlite3.Connection, statement: BoundStatement) -> list[sqlite3.Row]:

@@ -1,46 +1,63 @@
 """Check of the schedules: those that were stopped or fail again and again, and what is due next."""
 
-import sqlite3
-from contextlib import closing
+from sqlalchemy import and_, case, func, select
 
 from goclaw.config.schema import Config
 from goclaw.core.clock import RealClock
 from goclaw.core.timezones import machine_zone
+from goclaw.errors import StateError
 from goclaw.ops.doctor.base import Finding
 from goclaw.schedules.times import shown_shortly
+from goclaw.store.database import Row, Statement
+from goclaw.store.open import read_stored
+from goclaw.store.schema import schedule_runs, schedules
 
 IN_A_ROW = 2
 """Failures of a schedule that are a pattern."""
 MAX_SHOWN = 10
 """Schedules that are named, the faulty ones first."""
-_SHOWN = """
-SELECT s.name, s.person, s.state, s.next, s.note, s.failures, r.state AS result, r.began_at, r.cost
-FROM schedules AS s LEFT JOIN schedule_runs AS r
-  ON r.id = (SELECT id FROM schedule_runs WHERE job = s.id ORDER BY due DESC, id DESC LIMIT 1)
-WHERE s.state != 'done'
-ORDER BY s.state = 'stopped' DESC, s.state = 'active' AND s.failures >= ? DESC, s.next IS NULL, s.next, s.id LIMIT ?
-"""
-_COUNT = "SELECT count(*) FROM schedules WHERE state != 'done'"
+_last = schedule_runs.alias()
+_LAST_RUN = (
+    select(_last.c.id)
+    .where(_last.c.job == schedules.c.id)
+    .order_by(_last.c.due.desc(), _last.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+_SHOWN = Statement(
+    select(
+        *(schedules.c[name] for name in ("name", "person", "state", "next", "note", "failures")),
+        schedule_runs.c.state.label("result"),
+        schedule_runs.c.began_at,
+        schedule_runs.c.cost,
+    )
+    .select_from(schedules)
+    .outerjoin(schedule_runs, schedule_runs.c.id == _LAST_RUN)
+    .where(schedules.c.state != "done")
+    .order_by(
+        case((schedules.c.state == "stopped", 0), else_=1),
+        case((and_(schedules.c.state == "active", schedules.c.failures >= IN_A_ROW), 0), else_=1),
+        schedules.c.next.is_(None),
+        schedules.c.next,
+        schedules.c.id,
+    )
+    .limit(MAX_SHOWN)
+)
+_COUNT = Statement(select(func.count()).where(schedules.c.state != "done"))
 
 
 def check_schedules(config: Config) -> list[Finding]:
     """Name schedules with their next time, last result and cost; a warning is what was stopped or fails in a row."""
-    if not config.database_path.exists():
-        return []
-    uri = f"{config.database_path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            rows = connection.execute(_SHOWN, (IN_A_ROW, MAX_SHOWN)).fetchall()
-            count = connection.execute(_COUNT).fetchone()[0]
-    except sqlite3.Error:
+        rows, counted = read_stored(config.store_place, _SHOWN(), _COUNT())
+    except StateError:
         return []  # of an older version, or damaged, which the check of the database says
-    others = count - len(rows)
+    others = (counted[0][0] if counted else 0) - len(rows)
     more = [Finding("schedules", "ok", f"{others} more: `goclaw schedule list` shows all")] if others else []
     return [*map(_finding, rows), *more]
 
 
-def _finding(row: sqlite3.Row) -> Finding:
+def _finding(row: Row) -> Finding:
     named = f"{row['name']} of {row['person']}"
     if row["state"] == "stopped":
         remedy = f"mend that, then `goclaw schedule resume {row['name']}`, or `goclaw schedule remove {row['name']}`"
@@ -51,7 +68,7 @@ def _finding(row: sqlite3.Row) -> Finding:
     return Finding("schedules", "ok", f"{named}: {_times(row)}")
 
 
-def _times(row: sqlite3.Row) -> str:
+def _times(row: Row) -> str:
     now, zone = RealClock().now(), machine_zone()
     following = row["state"] if row["next"] is None else f"next {shown_shortly(row['next'], zone, now)}"
     if row["result"] is None:

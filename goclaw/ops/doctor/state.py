@@ -9,10 +9,13 @@ from pathlib import Path
 
 from goclaw.config.schema import Config
 from goclaw.config.state import check_apart, running_pid, unusable
+from goclaw.config.values import PostgresPlace
+from goclaw.errors import StateError
 from goclaw.health.resources import REMEDY, amount, measure
 from goclaw.ops.doctor.base import Finding
-from goclaw.store.recovery import Salvage, examine_file, marked, rescued, set_aside
-from goclaw.store.schema import MIGRATIONS
+from goclaw.store.open import postgres
+from goclaw.store.sqlite.migrations import MIGRATIONS
+from goclaw.store.sqlite.recovery import Salvage, examine_file, marked, rescued, set_aside
 
 LOOK_SECONDS = 15.0
 """Time limit for finding damage: some ten gigabytes that are in memory, less from the disk."""
@@ -45,6 +48,8 @@ def check_disk(config: Config) -> list[Finding]:
 def check_database(config: Config) -> list[Finding]:
     """Check the database that is in use, and those that were set aside."""
     path = config.database_path
+    if isinstance(place := config.store_place, PostgresPlace):
+        return [*_on_postgres(place), *map(_aside, set_aside(path)), *_rescued(path)]
     return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_rescued(path)]
 
 
@@ -53,6 +58,17 @@ def _write_once(folder: Path) -> None:
         file.write(AN_EMPTY_PAGE)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
+    try:
+        found = postgres().examine(place)
+    except StateError as error:
+        yield Finding("database", "problem", str(error))
+        return
+    yield Finding("database", "ok", found.words)
+    for weakness, remedy in found.weaknesses:
+        yield Finding("database", "warning", weakness, remedy)
 
 
 def _in_use(path: Path) -> Finding:

@@ -9,7 +9,7 @@ from goclaw.channels.telegram.chat_access import CLOSED_SECONDS, BlockedChats
 from goclaw.core.clock import SteppedClock
 from goclaw.engine.outbox import open_outbox
 from goclaw.errors import DeliveryError
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from tests.channels.telegram.support import delivery, open_stage
 
 

@@ -14,7 +14,7 @@ from goclaw.execution.sandbox.base import Policy, Sandbox, SandboxCommand
 from goclaw.execution.tasks.base import Job, Owner, TaskInfo, TaskWork
 from goclaw.execution.tasks.room import TaskRoom, TasksOnDisk, open_tasks
 from goclaw.store.blobs import Blobs, open_blobs
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.tasks import TaskRows
 
 ANNA, BOB = Owner("telegram:5", "telegram:5"), Owner("telegram:6", "telegram:6")

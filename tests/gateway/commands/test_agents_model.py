@@ -14,10 +14,12 @@ from goclaw.core.events import Actor
 from goclaw.llm.base import ModelPorts
 from goclaw.sessions import models as models_module
 from goclaw.sessions.models import Models
-from goclaw.store.database import open_database
+from goclaw.store.open import open_database
 from goclaw.store.settings import Settings
 from tests.harness import Core, World
 from tests.llm.fake_provider import fake_provider, lines
+
+pytestmark = pytest.mark.sqlite
 
 ANNA, BOSS = Actor("telegram:5", "telegram"), Actor("telegram:7", "telegram")
 USERS = [User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))]

@@ -24,8 +24,10 @@ from goclaw.core.messages import AssistantMessage, Image, UserMessage
 from goclaw.ops.backup.collect import Made, back_up
 from goclaw.ops.backup.restore import Restored, RestoreSelection, restore
 from goclaw.store.blobs import open_blobs
-from goclaw.store.database import BoundStatement, Database, open_database
+from goclaw.store.database import BoundStatement, Database
+from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from tests.parts import sql
 
 ANN = Actor("telegram:5", "telegram", name="Ann")
 SESSION = "telegram:5"
@@ -125,25 +127,31 @@ def taken_in(number: int, text: str, state: str, session: str = SESSION) -> Boun
     """The row of a message that came in."""
     inbound = Inbound(f"telegram:{number}", ANN, session, text, Address("telegram", "5"), 1_750_000_000.0)
     ended = 2.0 if state == "done" else None
-    return BoundStatement(
+    return sql(
         "INSERT INTO inbox (id, session, kind, body, state, received_at, ended_at) "
         "VALUES (:id, :session, 'message', :body, :state, 1, :ended)",
-        {"id": inbound.id, "session": session, "body": _INBOUND.to_json(inbound), "state": state, "ended": ended},
+        id=inbound.id,
+        session=session,
+        body=_INBOUND.to_json(inbound),
+        state=state,
+        ended=ended,
     )
 
 
 def promised(name: str, state: str) -> BoundStatement:
     """The row of a delivery."""
     delivery = Delivery(name, Address("telegram", "5"), f"Text of {name}")
-    return BoundStatement(
+    return sql(
         "INSERT INTO deliveries (id, channel, chat, body, state, created_at) VALUES (:i, 'telegram', '5', :b, :s, 1)",
-        {"i": name, "b": _DELIVERY.to_json(delivery), "s": state},
+        i=name,
+        b=_DELIVERY.to_json(delivery),
+        s=state,
     )
 
 
 def step(turn: str, state: str) -> BoundStatement:
     """The row of a step."""
-    return BoundStatement("INSERT INTO steps (turn, name, state) VALUES (:t, 'tool:1:a', :s)", {"t": turn, "s": state})
+    return sql("INSERT INTO steps (turn, name, state) VALUES (:t, 'tool:1:a', :s)", t=turn, s=state)
 
 
 def archive_of(

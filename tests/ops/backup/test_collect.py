@@ -10,8 +10,8 @@ import pytest
 
 from goclaw.errors import StateError
 from goclaw.ops.backup.archive import read_archive
-from goclaw.store.database import BoundStatement
 from tests.ops.backup.support import TOKEN, Home, members_of, tree
+from tests.parts import sql
 
 
 def only_files(folder: Path) -> list[str]:
@@ -150,7 +150,7 @@ def test_missing_and_damaged_pictures_are_counted(home: Home) -> None:
 
 
 def test_a_picture_that_is_no_longer_kept_is_not_missed(home: Home) -> None:
-    home.write(BoundStatement("UPDATE sessions SET context_start = 1000", {}))
+    home.write(sql("UPDATE sessions SET context_start = 1000"))
     for path in (home.state / "blobs" / "media").iterdir():
         path.unlink()
     assert home.back_up().notes == []

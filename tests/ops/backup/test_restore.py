@@ -18,7 +18,7 @@ from goclaw.cli.program import run
 from goclaw.config.state import open_state
 from goclaw.errors import ConfigError, StateError
 from goclaw.ops.backup.restore import RestoreSelection, restore
-from goclaw.store.backup import NEWEST
+from goclaw.store.sqlite.backup import NEWEST
 from goclaw.workspace import ApprovedFiles
 from tests.ops.backup.support import SESSION, TOKEN, Home, archive_of, members_of, plain, promised, taken_in, tree
 

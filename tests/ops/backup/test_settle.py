@@ -4,9 +4,10 @@ import pytest
 
 from goclaw.auth.audit import FACT
 from goclaw.ops.backup.settle import Settled, remember_replaced, settle
-from goclaw.store.database import BoundStatement
-from goclaw.store.settings import Settings, stored_fact
+from goclaw.store.open import stored_fact
+from goclaw.store.settings import Settings
 from tests.ops.backup.support import Home, promised, step, taken_in
+from tests.parts import sql
 
 NOTE = "[not taken up: restored from a backup of 2025-06-15 15:06 UTC]"
 MADE = 1_750_000_000.0
@@ -21,9 +22,7 @@ def test_an_open_turn_is_closed_with_its_words_and_a_line_that_says_so(home: Hom
 
 
 def test_a_message_that_was_heard_already_is_not_repeated(home: Home) -> None:
-    home.write(
-        taken_in(1, "hello", "new"), BoundStatement("UPDATE messages SET turn = 'telegram:1' WHERE text = 'hello'", {})
-    )
+    home.write(taken_in(1, "hello", "new"), sql("UPDATE messages SET turn = 'telegram:1' WHERE text = 'hello'"))
     settle(home.database, MADE, MADE + 60)
     assert home.texts().count("hello") == 1
     assert home.texts()[-1] == NOTE
@@ -42,14 +41,14 @@ def test_nothing_waits_for_the_end_of_quiet_hours_any_more(home: Home) -> None:
     held = (
         "INSERT INTO held_messages (id, session, person, chat, body, held_at, until) VALUES ('a', '', '', '', '', 1, 2)"
     )
-    home.write(BoundStatement(held, {}))
+    home.write(sql(held))
     assert settle(home.database, MADE, MADE + 60).deliveries == 1
     assert home.rows("SELECT until FROM held_messages") == [(None,)]
 
 
 def test_a_compaction_that_was_asked_for_leaves_no_words(home: Home) -> None:
     before = home.texts()
-    home.write(taken_in(1, "", "new"), BoundStatement("UPDATE inbox SET kind = 'compact'", {}))
+    home.write(taken_in(1, "", "new"), sql("UPDATE inbox SET kind = 'compact'"))
     assert settle(home.database, MADE, MADE + 60) == Settled(1, 0)
     assert home.texts() == before
     assert home.rows("SELECT state FROM inbox") == [("done",)]

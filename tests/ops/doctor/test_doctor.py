@@ -10,9 +10,9 @@ import pytest
 from goclaw.config.load import Loaded, load_config
 from goclaw.health.resources import DiskUse
 from goclaw.ops.doctor import Finding, examine
-from goclaw.store.backup import NEWEST
-from goclaw.store.recovery import make_ready, mark_damaged
-from goclaw.store.schema import migrate
+from goclaw.store.sqlite.backup import NEWEST
+from goclaw.store.sqlite.migrations import migrate
+from goclaw.store.sqlite.recovery import make_ready, mark_damaged
 from tests.fake_telegram.server import FakeTelegram
 from tests.small_disk import small_disk
 

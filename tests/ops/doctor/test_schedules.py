@@ -11,7 +11,7 @@ import pytest
 from goclaw.config.load import load_config
 from goclaw.config.schema import Config
 from goclaw.ops.doctor.schedules import MAX_SHOWN, check_schedules
-from goclaw.store.schema import migrate
+from goclaw.store.sqlite.migrations import migrate
 
 AT = datetime.fromisoformat("2031-03-04T08:00").timestamp()
 _JOB = (

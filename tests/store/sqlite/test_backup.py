@@ -11,9 +11,13 @@ from goclaw.core.codec import Codec
 from goclaw.core.events import Address, Delivery
 from goclaw.core.messages import Image, UserMessage
 from goclaw.errors import StateError
-from goclaw.store.backup import NEWEST, check_database, copy_database, needed_media, referred_media
-from goclaw.store.database import BoundStatement, Database, open_database
+from goclaw.store.database import BoundStatement, Database
+from goclaw.store.open import open_database
+from goclaw.store.sqlite.backup import NEWEST, check_database, copy_database, needed_media, referred_media
 from goclaw.store.transcripts import Origin, rows_of
+from tests.parts import sql
+
+pytestmark = pytest.mark.sqlite
 
 
 def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[BoundStatement]:
@@ -65,7 +69,7 @@ async def test_a_copy_is_one_private_file(tmp_path: Path, database: Database) ->
 
 async def test_what_was_deleted_is_not_in_a_copy(tmp_path: Path, database: Database) -> None:
     await database.write(*said("the secret of the pyramids " * 100))
-    await database.write(BoundStatement("DELETE FROM messages", {}))
+    await database.write(sql("DELETE FROM messages"))
     copy_database(tmp_path / "goclaw.db", tmp_path / "copy.db")
     assert b"pyramids" not in (tmp_path / "copy.db").read_bytes()
 
@@ -82,10 +86,10 @@ def sent(media: str | None) -> BoundStatement:
     """The row of a delivery."""
     delivery = Delivery(f"d:{media}", Address("telegram", "5"), "hello", media=media)
     row = {"id": delivery.id, "body": Codec[Delivery](Delivery).to_json(delivery)}
-    return BoundStatement(
+    return sql(
         "INSERT INTO deliveries (id, channel, chat, body, state, created_at) "
         "VALUES (:id, 'telegram', '5', :body, 'sent', 1)",
-        row,
+        **row,
     )
 
 

@@ -37,7 +37,8 @@ from goclaw.core.files import flush
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error, is_damage
-from goclaw.store.schema import MIGRATIONS, UnfitSchema, metadata, migrate, missing_parts
+from goclaw.store.schema import metadata
+from goclaw.store.sqlite.migrations import MIGRATIONS, UnfitSchema, migrate, missing_parts
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,15 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.codec import Codec
 from goclaw.core.events import Actor, Address, Inbound
 from goclaw.errors import DiskError, StateError
-from goclaw.store import recovery
-from goclaw.store.database import Statement, insert_into, open_database
-from goclaw.store.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
-from goclaw.store.schema import migrate, sessions
+from goclaw.store.database import insert_into
+from goclaw.store.open import open_database
+from goclaw.store.schema import sessions
+from goclaw.store.sqlite import recovery
+from goclaw.store.sqlite.migrations import migrate
+from goclaw.store.sqlite.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
+from tests.parts import sql
+
+pytestmark = pytest.mark.sqlite
 
 PAGE = 4096
 CLOCK = SteppedClock()
@@ -246,10 +251,8 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
         await database.write(ADD(key="before", created_at=1.0, context_start=0))
         page = page_of(path, "messages")
         await asyncio.to_thread(overwrite, path, (page - 1) * PAGE, b"\xff" * PAGE)
-        read = Statement(sessions.select().with_only_columns(sessions.c.key))()
-        broken = type(read)("SELECT text FROM messages", {})
         with pytest.raises(DiskError, match="cannot be read"):
-            await database.read(broken)
+            await database.read(sql("SELECT text FROM messages"))
         found = path.read_bytes()
         for _ in range(3):
             with pytest.raises(DiskError, match="goclaw restart"):
@@ -258,7 +261,7 @@ async def test_damage_that_is_met_while_it_runs_ends_all_writing(tmp_path: Path)
         assert len(told) == 1
     async with open_database(path) as database:
         assert database.salvaged is not None
-        assert "after" not in [row["key"] for row in await database.read(read)]
+        assert "after" not in [row["key"] for row in await database.read(sql("SELECT key FROM sessions"))]
         await database.write(ADD(key="after", created_at=1.0, context_start=0))
 
 
@@ -303,7 +306,7 @@ def test_a_file_without_a_table_or_a_column_is_set_aside_like_a_damaged_one(
 def test_an_old_file_that_lacks_something_is_set_aside_too(tmp_path: Path, change: str) -> None:
     path = tmp_path / "goclaw.db"
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(f"{Path(__file__).with_name('version_1.sql').read_text('utf-8')}; {change}")
+        connection.executescript(f"{Path(__file__).parents[1].joinpath('version_1.sql').read_text('utf-8')}; {change}")
     salvaged = make_ready(path, CLOCK)
     assert salvaged is not None and change.split()[2] in salvaged.found
     assert make_ready(path, CLOCK) is None, "the new file is sound"

@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 from goclaw.errors import StateError
-from goclaw.store.database import BUSY_MS
 from goclaw.store.media import ARTIFACTS, ATTACHED, HAS_MEDIA, ON_THEIR_WAY, SHOWN, blobs_of, media_of, uploads_of
-from goclaw.store.schema import MIGRATIONS
+from goclaw.store.sqlite.database import BUSY_MS, run
+from goclaw.store.sqlite.migrations import MIGRATIONS
 
 NEWEST = 1 + len(MIGRATIONS)
 """The schema that this GoClaw writes."""
@@ -97,7 +97,7 @@ def referred_media(path: Path) -> set[str]:
         images = connection.execute("SELECT images FROM messages WHERE images IS NOT NULL").fetchall()
         kept = _artifacts(connection)
         sent = connection.execute("SELECT body FROM deliveries WHERE instr(body, ?)", (HAS_MEDIA,)).fetchall()
-        attached = connection.execute(ATTACHED().sql, ATTACHED().values).fetchall()
+        attached = run(connection, ATTACHED()).fetchall()
     known = {*blobs_of(row[0] for row in [*images, *kept]), *media_of(row[0] for row in sent)}
     return known | uploads_of(row[0] for row in attached)
 
@@ -105,9 +105,9 @@ def referred_media(path: Path) -> set[str]:
 def needed_media(path: Path) -> set[str]:
     """Return the keys that must be on the disk: the others may have been removed (`media.ttl`)."""
     with closing(_read_only(path)) as connection:
-        shown, sent = (connection.execute(bound.sql, bound.values).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
+        shown, sent = (run(connection, bound).fetchall() for bound in (SHOWN(), ON_THEIR_WAY()))
         kept = _artifacts(connection)
-        attached = connection.execute(ATTACHED().sql, ATTACHED().values).fetchall()
+        attached = run(connection, ATTACHED()).fetchall()
     known = {*blobs_of(row[0] for row in [*shown, *kept]), *media_of(row[0] for row in sent)}
     return known | uploads_of(row[0] for row in attached)
 
@@ -115,7 +115,7 @@ def needed_media(path: Path) -> set[str]:
 def _artifacts(connection: sqlite3.Connection) -> Sequence[tuple[str]]:
     """Return the columns of rows with artifacts; a database of an older schema has none."""
     known = any(row[1] == "artifacts" for row in connection.execute("PRAGMA table_info(messages)"))
-    return connection.execute(ARTIFACTS().sql).fetchall() if known else ()
+    return run(connection, ARTIFACTS()).fetchall() if known else ()
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

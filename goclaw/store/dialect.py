@@ -1,0 +1,153 @@
+"""What SQLite and Postgres say differently, as SQLAlchemy elements: a statement is written once.
+
+Text columns have the collation "C" on Postgres, as SQLite compares bytes: the ranges that find a session's agents
+(`>= "x:"` and `< "x;"`) would be empty in the order of a language.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, ColumnElement, Insert, Integer, String, Text
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.base import SyntaxExtension
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.sql.visitors import InternalTraversal
+
+ROW_ID = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts up by itself only for plain INTEGER keys."""
+NAME = String().with_variant(String(collation="C"), "postgresql")
+"""Keys, names and states: compared by their bytes."""
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+"""What people and models say, and JSON: compared by its bytes."""
+
+
+class OnConflict(SyntaxExtension, ClauseElement):
+    """What an INSERT does where its key exists: nothing, or give the row of that key new values."""
+
+    __visit_name__ = "on_conflict_of_goclaw"
+    _traverse_internals: list[tuple[str, InternalTraversal]] = []  # noqa: RUF012 -- SQLAlchemy's own declaration
+
+    def __init__(self, key: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
+        """`key`: the columns of the key; `columns`: those that get the values that were to be inserted."""
+        self.key = key
+        self.columns = columns
+
+    def apply_to_insert(self, insert_stmt: Insert) -> None:
+        """Stand behind the values of an INSERT; called by SQLAlchemy."""
+        insert_stmt.apply_syntax_extension_point(lambda existing: [self], "post_values")
+
+
+@compiles(OnConflict)
+def _on_conflict(element: OnConflict, compiler: SQLCompiler, **options: Any) -> str:
+    if not element.columns:
+        return "ON CONFLICT DO NOTHING"
+    quote = compiler.preparer.quote
+    values = ", ".join(f"{quote(column)} = excluded.{quote(column)}" for column in element.columns)
+    return f"ON CONFLICT ({', '.join(map(quote, element.key))}) DO UPDATE SET {values}"
+
+
+class contains(FunctionElement[bool]):
+    """Whether a text contains a part: `contains(column, part)`."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(contains, "sqlite")
+def _contains_in_sqlite(element: contains, compiler: SQLCompiler, **options: Any) -> str:
+    return f"instr({compiler.process(element.clauses, **options)}) > 0"
+
+
+@compiles(contains, "postgresql")
+def _contains_in_postgres(element: contains, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strpos({compiler.process(element.clauses, **options)}) > 0"
+
+
+class utc_day(FunctionElement[str]):
+    """The day in UTC of a column of epoch seconds: `2026-11-21`."""
+
+    type = String()
+    inherit_cache = True
+
+
+@compiles(utc_day, "sqlite")
+def _utc_day_in_sqlite(element: utc_day, compiler: SQLCompiler, **options: Any) -> str:
+    return f"date({compiler.process(element.clauses, **options)}, 'unixepoch')"
+
+
+@compiles(utc_day, "postgresql")
+def _utc_day_in_postgres(element: utc_day, compiler: SQLCompiler, **options: Any) -> str:
+    moment = f"to_timestamp({compiler.process(element.clauses, **options)})"
+    return f"to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
+
+
+class json_text(FunctionElement[str]):
+    """A text in a column of JSON: `json_text(column, key)`; NULL where the object has no such key."""
+
+    type = String()
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[str], key: str) -> None:
+        super().__init__(column)
+        self.key = key
+
+
+class json_flag(json_text):
+    """Whether a column of JSON says true under a key."""
+
+    type = Boolean()  # type: ignore[assignment]  # another one than of its base, as SQLAlchemy's functions have
+    inherit_cache = False
+
+
+_WITHOUT_NUL = r"regexp_replace({column}, '(?<!\\)((?:\\\\)*)\\u0000', '\1', 'g')::json"
+"""Postgres opens no JSON in which any text has the character NUL, also not to look at another key."""
+
+
+@compiles(json_text, "sqlite")
+def _json_text_in_sqlite(element: json_text, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_extract({compiler.process(element.clauses, **options)}, '$.{element.key}')"
+
+
+@compiles(json_text, "postgresql")
+def _json_text_in_postgres(element: json_text, compiler: SQLCompiler, **options: Any) -> str:
+    json = _WITHOUT_NUL.format(column=compiler.process(element.clauses, **options))
+    return f"({json} ->> '{element.key}')"
+
+
+@compiles(json_flag, "sqlite")
+def _json_flag_in_sqlite(element: json_flag, compiler: SQLCompiler, **options: Any) -> str:
+    return f"coalesce({_json_text_in_sqlite(element, compiler, **options)}, 0) = 1"
+
+
+@compiles(json_flag, "postgresql")
+def _json_flag_in_postgres(element: json_flag, compiler: SQLCompiler, **options: Any) -> str:
+    return f"coalesce({_json_text_in_postgres(element, compiler, **options)} = 'true', false)"
+
+
+SETTLED_BY = "tx"
+"""The column of `messages` on Postgres alone that has the transaction which wrote the row."""
+
+
+class is_settled(FunctionElement[bool]):
+    """Whether no row with a lower number can appear any more beside this one: `is_settled(messages.c.id)`.
+
+    SQLite numbers and commits rows in one order. On Postgres a transaction may commit after one that took a higher
+    number: a row counts once every transaction has ended that began before its own did.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(is_settled, "sqlite")
+def _is_settled_in_sqlite(element: is_settled, compiler: SQLCompiler, **options: Any) -> str:
+    return "1"
+
+
+@compiles(is_settled, "postgresql")
+def _is_settled_in_postgres(element: is_settled, compiler: SQLCompiler, **options: Any) -> str:
+    (column,) = element.clauses
+    table = compiler.preparer.format_table(column.table)
+    return f"{table}.{SETTLED_BY} < pg_snapshot_xmin(pg_current_snapshot())"

@@ -1,0 +1,73 @@
+"""The store that is configured: opening it, and looking into it beside the process that has it open."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core import catalog
+from goclaw.core.clock import Clock
+from goclaw.core.plugins import load
+from goclaw.errors import ConfigError
+from goclaw.store.database import BoundStatement, Database, Row, StorePart
+from goclaw.store.settings import FACT
+from goclaw.store.sqlite.database import open_file, read_file
+from goclaw.store.sqlite.recovery import CLOCK
+
+
+@asynccontextmanager
+async def open_database(place: Path | PostgresPlace, clock: Clock = CLOCK) -> AsyncIterator[Database]:
+    """Open (and bring up to date, or make) the database at `place`; a damaged file is set aside first.
+
+    Raises:
+        ConfigError: it is on Postgres, and the driver is not installed.
+        StateError: it cannot be opened, or was written by a newer GoClaw.
+    """
+    if isinstance(place, Path):
+        async with open_file(place, clock) as file:
+            yield file
+    else:
+        async with postgres().open(place, clock) as schema:
+            yield schema
+
+
+def postgres() -> StorePart:
+    """Return the store on Postgres.
+
+    Raises:
+        ConfigError: its driver is not installed.
+    """
+    try:
+        return load(catalog.STORES["postgres"], StorePart)
+    except ConfigError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError):
+            raise ConfigError(f"store: {error.__cause__}; install GoClaw with its extra `postgres`") from error
+        raise
+
+
+def read_stored(place: Path | PostgresPlace, *statements: BoundStatement) -> list[Sequence[Row]]:
+    """Answer queries beside a daemon that may use the database, without a change to it; no rows where there is none.
+
+    Raises:
+        ConfigError: it is on Postgres, and the driver is not installed.
+        StateError: it cannot be read.
+    """
+    return read_file(place, statements) if isinstance(place, Path) else postgres().read(place, statements)
+
+
+def is_there(place: Path | PostgresPlace) -> bool:
+    """Whether there can be conversations at a place: Postgres is not asked."""
+    return not isinstance(place, Path) or place.exists()
+
+
+def stored_fact(place: Path | PostgresPlace, name: str) -> Any:
+    """Return a fact of the daemon, which may be writing it; None: there is none.
+
+    Raises:
+        StateError: the database cannot be read.
+    """
+    [rows] = read_stored(place, FACT(name=name))
+    return orjson.loads(rows[0][0]) if rows else None

@@ -1,0 +1,323 @@
+"""One schema of Postgres: a writer and some readers.
+
+A group is one transaction, sent in one round trip; its COMMIT is a second one, so that the number of the transaction is
+known when the connection is lost in it. A transaction that fails by its own fault fails the group: then each is
+committed alone.
+"""
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg import AsyncCursor, pq
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.supervise import background, keep_running
+from goclaw.errors import DiskError, DiskFault, StateError
+from goclaw.store.database import (
+    BoundStatement,
+    Database,
+    Outcome,
+    Row,
+    StatementResult,
+    Transaction,
+)
+from goclaw.store.postgres.connecting import Connection, PostgresRow, Readers, application_name, connect, take_over
+from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
+from goclaw.store.postgres.schema import DIALECT, HOLDER, fact, learn, prepare
+from goclaw.store.schema import metadata
+
+log = logging.getLogger(__name__)
+
+READERS = 4
+"""Connections that read, at most."""
+STALL_SECONDS = 20.0
+"""Seconds after which Postgres counts as unreachable when it does not answer a transaction."""
+LOOK_SECONDS, LONGEST_LOOK = 0.2, 5.0
+"""Seconds between two looks at a commit whose outcome is not known."""
+_NUMBER = "SELECT pg_current_xact_id()::text"
+_STATUS = "SELECT pg_xact_status(%s::text::xid8)"
+
+
+class PostgresDatabase(Database):
+    """The open schema. Made by `open_schema`."""
+
+    name = "Postgres"
+    settles_late = True
+
+    def __init__(self, place: PostgresPlace, clock: Clock) -> None:
+        super().__init__()
+        self._place = place
+        self._clock = clock
+        self._writer: Connection | None = None
+        self._writing = asyncio.Lock()
+        """Held while the writer's connection is used."""
+        self._holder = secrets.token_hex(4)
+        self._name = application_name(self._holder)
+        self._readers = Readers(place, self._name, READERS)
+        self.counts: Counter[str] = Counter()
+        """Groups that were committed, connections that were lost, commits that had to be looked up."""
+
+    async def open(self) -> None:
+        """Take the schema over, made or brought up to date.
+
+        Raises:
+            StateError: another GoClaw holds it, it is of a newer one, or Postgres cannot be used.
+        """
+        try:
+            self._writer = await connect(self._place, self._name, pipelines=True)
+            await take_over(self._writer, self._place, self._clock)
+            await prepare(self._writer, self._place.schema)
+            await learn(self._writer, HOLDER, self._holder)
+        except psycopg.Error as error:
+            raise StateError(str(store_error(error, self._place.shown, "opened"))) from error
+
+    async def close(self) -> None:
+        """Let the schema go."""
+        await self._readers.close()
+        await self._drop()
+
+    async def read(self, statement: BoundStatement) -> Sequence[Row]:
+        text, values = bound(statement)
+        while True:
+            known = False
+            try:
+                async with self._readers.one() as (reader, known):
+                    with _Watch(reader):
+                        return await (await reader.execute(text, values)).fetchall()
+            except (psycopg.Error, OSError) as error:
+                if is_own_fault(error):
+                    raise
+                # After a restart of Postgres each connection that was made before is found dead once.
+                if not known or (isinstance(error, psycopg.Error) and fault_of(error) is not DiskFault.UNREACHABLE):
+                    raise store_error(error, self._place.shown, "read") from error
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Connection]:
+        """Lend the writer's connection while no transaction of others begins.
+
+        Raises:
+            DiskError: Postgres cannot be reached, or another process has taken the schema over.
+        """
+        async with self._writing:
+            yield await self._connected()
+
+    async def rewrite(self) -> bool:
+        """Write the tables anew: nothing that was deleted is in their files any more.
+
+        What Postgres wrote to its log before, and copies of that, still have it. Writes wait meanwhile.
+        """
+        try:
+            async with self.alone() as writer:
+                for table in metadata.sorted_tables:
+                    await writer.execute(f"VACUUM (FULL) {table.name}".encode())
+        except (psycopg.Error, DiskError) as error:
+            log.warning("the database could not be written anew: %s", error)
+            return False
+        return True
+
+    async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
+        if not any(transaction.statements for transaction in group):
+            return [[] for _ in group]
+        async with self._writing:
+            try:
+                return await self._twice_at_most(group)
+            except OWN_FAULT as error:
+                if not is_own_fault(error):
+                    raise self._lost(error) from error
+                if len(group) == 1:
+                    return [in_our_words(error)]
+            except (psycopg.Error, OSError) as error:
+                raise self._lost(error) from error
+            finally:
+                await self._clean()
+            return [await self._alone(transaction) for transaction in group]
+
+    async def _alone(self, transaction: Transaction) -> Outcome:
+        """Commit one transaction of a group in which one has failed; return its results or its error."""
+        try:
+            return (await self._twice_at_most([transaction]))[0]
+        except DiskError as error:
+            return error
+        except (psycopg.Error, *OWN_FAULT, OSError) as error:
+            return in_our_words(error) if is_own_fault(error) else self._lost(error)
+        finally:
+            await self._clean()
+
+    async def _twice_at_most(self, group: Sequence[Transaction]) -> list[list[StatementResult]]:
+        """Run and commit a group, once more where its connection was lost: one that was idle may have been closed.
+
+        Nothing was committed then. Raises as `_at_once` does.
+        """
+        try:
+            return await self._at_once(group)
+        except psycopg.Error as error:
+            if is_own_fault(error) or fault_of(error) is not DiskFault.UNREACHABLE:
+                raise
+            self.counts["connections lost"] += 1
+        await self._drop()
+        return await self._at_once(group)
+
+    async def _at_once(self, group: Sequence[Transaction]) -> list[list[StatementResult]]:
+        """Run and commit the transactions of a group as one.
+
+        Raises:
+            DiskError: Postgres cannot be reached, or another process has taken the schema over.
+            psycopg.Error: nothing of the group is kept.
+        """
+        writer = await self._connected()
+        with _Watch(writer):
+            async with writer.pipeline():
+                await writer.execute("BEGIN")
+                cursors = [[await writer.execute(*bound(one)) for one in each.statements] for each in group]
+                number = await writer.execute(_NUMBER)
+            results = [[await _result(cursor) for cursor in each] for each in cursors]
+            [(own,)] = await number.fetchall()
+            try:
+                await writer.execute("COMMIT")
+            except psycopg.OperationalError as error:
+                if writer.pgconn.status == pq.ConnStatus.OK or not await self._was_committed(own, error):
+                    raise
+        self.counts["commits"] += 1
+        return results
+
+    async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
+        """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile."""
+        self.counts["commits looked up"] += 1
+        trouble, backoff = self._lost(error), Backoff(LOOK_SECONDS, LONGEST_LOOK)
+        await self._drop()
+        while True:
+            try:
+                async with await connect(self._place, self._name) as asking:
+                    found = await (await asking.execute(_STATUS, (number,))).fetchone()
+            except psycopg.errors.InvalidParameterValue:
+                return False  # a transaction of the future: this is an older copy of the database
+            except (psycopg.Error, OSError) as again:
+                trouble = store_error(again, self._place.shown, "written")
+            else:
+                if found is None or found[0] != "in progress":
+                    return bool(found and found[0] == "committed")
+            await self._notice(trouble)
+            self._refuse_waiting(trouble)
+            await self._clock.sleep(backoff.next())
+
+    def _refuse_waiting(self, trouble: DiskError) -> None:
+        group = []
+        while not self._waiting.empty():
+            group.append(self._waiting.get_nowait())
+        self._settle(group, [DiskError(str(trouble), trouble.fault) for _ in group])
+
+    async def _connected(self) -> Connection:
+        """Return the writer's connection, made again after it was lost.
+
+        Raises:
+            DiskError: Postgres cannot be reached, or another process uses the schema, or has used it meanwhile.
+        """
+        if self._writer is not None and not self._writer.closed:
+            return self._writer
+        try:
+            writer = await connect(self._place, self._name, pipelines=True)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._place.shown, "written") from error
+        try:
+            await take_over(writer, self._place, self._clock)
+            holder = await fact(writer, HOLDER)
+        except StateError as error:
+            await writer.close()
+            raise DiskError(str(error), DiskFault.REFUSED) from error
+        except psycopg.Error as error:
+            await writer.close()
+            raise store_error(error, self._place.shown, "written") from error
+        if holder != self._holder:
+            await writer.close()
+            raise DiskError(
+                f"another GoClaw has used {self._place.shown} while this one could not reach it: "
+                "`goclaw restart` goes on with what is there now",
+                DiskFault.GONE,
+            )
+        self._writer = writer
+        return writer
+
+    def _lost(self, error: BaseException) -> DiskError:
+        """Return the words for an error that is not a transaction's own."""
+        self.counts["connections lost"] += 1
+        known = error if isinstance(error, psycopg.Error | OSError) else psycopg.OperationalError(str(error))
+        return store_error(known, self._place.shown, "written")
+
+    async def _clean(self) -> None:
+        """Bring the writer back to where a transaction can begin; let it go where that is not possible."""
+        writer = self._writer
+        if writer is None or writer.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            return
+        try:
+            with _Watch(writer):
+                await writer.execute("ROLLBACK")
+        except psycopg.Error:
+            await self._drop()
+
+    async def _drop(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            await writer.close()
+
+
+class _Watch:
+    """Cuts a connection that is silent for too long: whoever waits on it gets an error as if the network had."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(STALL_SECONDS, self._cut)
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+
+    def _cut(self) -> None:
+        log.error("Postgres has not answered for %g s: the connection is cut", STALL_SECONDS)
+        with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+
+
+def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
+    """Return a statement's text and its values, without the character NUL, which no text of Postgres can have."""
+    text, values = statement.compiled(DIALECT)
+    for name, value in values.items():
+        if isinstance(value, str) and "\0" in value:
+            values[name] = value.replace("\0", "")
+    return text.encode(), values
+
+
+async def _result(cursor: AsyncCursor[PostgresRow]) -> StatementResult:
+    rows = await cursor.fetchall() if cursor.description else []
+    made = rows[0][0] if rows and (cursor.statusmessage or "").startswith("INSERT") else 0
+    return StatementResult(cursor.rowcount, made if isinstance(made, int) else 0, rows)
+
+
+@asynccontextmanager
+async def open_schema(place: PostgresPlace, clock: Clock) -> AsyncIterator[PostgresDatabase]:
+    """Open (and bring up to date, or make) the schema at `place`.
+
+    Raises:
+        StateError: Postgres cannot be used, another GoClaw holds the schema, or it is of a newer one.
+    """
+    database = PostgresDatabase(place, clock)
+    try:
+        await database.open()
+        # Without it every write would wait forever, so any error begins it anew.
+        writing = keep_running("the database's writer", database.commit_forever, clock)
+        async with background(writing, "database writer"):
+            try:
+                yield database
+            finally:
+                await database.drain()
+    finally:
+        await database.close()

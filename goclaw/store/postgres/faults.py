@@ -1,0 +1,66 @@
+"""Faults of Postgres in the words of `DiskError`: why nothing can be stored or read now, and what helps.
+
+By SQLSTATE (postgresql.org/docs/current/errcodes-appendix.html); an error without one comes from the network.
+"""
+
+from collections.abc import Mapping
+
+import psycopg
+from psycopg import errors
+
+from goclaw.errors import DiskError, DiskFault
+from goclaw.store.database import ConstraintViolated
+
+OWN_FAULT = (
+    errors.IntegrityError,
+    errors.DataError,
+    errors.ProgrammingError,
+    errors.NotSupportedError,
+    ValueError,
+    OverflowError,
+)
+"""Errors that a transaction's own values cause (text that is not Unicode is a ValueError): the group goes on."""
+_OF_CODE: Mapping[str, DiskFault] = {
+    "42501": DiskFault.REFUSED,  # insufficient_privilege
+    "42P01": DiskFault.GONE,  # undefined_table
+    "3F000": DiskFault.GONE,  # invalid_schema_name
+    "3D000": DiskFault.GONE,  # invalid_catalog_name
+    "25006": DiskFault.REFUSED,  # read_only_sql_transaction: a standby
+    "53100": DiskFault.STORE_FULL,
+    "55P03": DiskFault.REFUSED,  # lock_not_available
+    "40001": DiskFault.REFUSED,  # serialization_failure
+    "40P01": DiskFault.REFUSED,  # deadlock_detected
+    "28000": DiskFault.REFUSED,  # invalid_authorization_specification
+    "28P01": DiskFault.REFUSED,  # invalid_password
+}
+_REMEDIES: Mapping[DiskFault, str] = {
+    DiskFault.UNREACHABLE: "is Postgres running, and can this machine reach it? It goes on by itself",
+    DiskFault.STORE_FULL: "make room on the disk of Postgres; it goes on by itself",
+    DiskFault.REFUSED: "look at the role's rights, at locks and at whether it is a standby; it goes on by itself",
+    DiskFault.GONE: "restore it, or `goclaw restart` to begin with empty tables",
+}
+
+
+def is_own_fault(error: BaseException) -> bool:
+    """Whether a statement failed by what it says, and not by the state of the database."""
+    return isinstance(error, OWN_FAULT) and getattr(error, "sqlstate", None) not in _OF_CODE
+
+
+def in_our_words(error: Exception) -> Exception:
+    """Return the error that a transaction's caller gets for its own fault: without the values, which Postgres adds."""
+    if not isinstance(error, psycopg.Error):
+        return error
+    words = error.diag.message_primary or str(error)
+    return ConstraintViolated(words) if isinstance(error, errors.IntegrityError) else type(error)(words)
+
+
+def fault_of(error: psycopg.Error) -> DiskFault:
+    """Return the fault behind an error that is not a statement's own."""
+    return _OF_CODE.get(error.sqlstate or "", DiskFault.UNREACHABLE)
+
+
+def store_error(error: psycopg.Error | OSError, shown: str, doing: str) -> DiskError:
+    """Return the error as a `DiskError`: what could not be done to the database `shown`, why, and what helps."""
+    fault = fault_of(error) if isinstance(error, psycopg.Error) else DiskFault.UNREACHABLE
+    why = (error.diag.message_primary if isinstance(error, psycopg.Error) else "") or " ".join(str(error).split())
+    return DiskError(f"{shown} cannot be {doing}: {why}; {_REMEDIES[fault]}", fault)

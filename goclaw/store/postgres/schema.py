@@ -1,0 +1,116 @@
+"""The tables in a schema of Postgres: made whole, or brought up to date, in one transaction.
+
+The version is a row of `daemon_facts`. It counts like SQLite's `user_version`: both stores have the same tables at the
+same version. A step never changes once released; a new one is appended.
+"""
+
+import secrets
+from collections.abc import Iterator, Sequence
+
+import orjson
+from psycopg import sql
+from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from goclaw.errors import StateError
+from goclaw.store.dialect import SETTLED_BY
+from goclaw.store.postgres.connecting import Connection
+from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
+
+DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
+FIRST = 5
+"""The version of the first tables on Postgres."""
+STEPS: Sequence[str] = ()
+"""SQL scripts: the first brings version `FIRST` to the next one, and so on."""
+NEWEST = FIRST + len(STEPS)
+VERSION = "schema_version"
+HOLDER = "holder"
+"""Fact: a random name of the process that opened the store last."""
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+_COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
+_LEARN = """
+INSERT INTO daemon_facts (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+_SETTLED = f"{SETTLED_BY} xid8 NOT NULL DEFAULT pg_current_xact_id()"
+
+
+def definitions() -> Iterator[str]:
+    """Yield the statements that make the tables and their indexes."""
+    for table in metadata.sorted_tables:
+        yield str(CreateTable(table).compile(dialect=DIALECT))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            condition = index.dialect_options["sqlite"]["where"]
+            yield str(CreateIndex(index).compile(dialect=DIALECT)) + (
+                f" WHERE {condition}" if condition is not None else ""
+            )
+    yield f"ALTER TABLE {messages.name} ADD COLUMN {_SETTLED}"
+
+
+async def prepare(connection: Connection, schema: str, steps: Sequence[str] = STEPS) -> None:
+    """Make the schema and its tables, or bring them up to the newest version; all of it or nothing.
+
+    Raises:
+        StateError: the schema has tables of another program, or is of a newer GoClaw, or a table is missing.
+        psycopg.Error: Postgres refuses.
+    """
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (f"goclaw:{schema}",))
+        found = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+        if not await found.fetchone():
+            await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        tables = {name for (name,) in await (await connection.execute(_TABLES, (schema,))).fetchall()}
+        if not tables:
+            await _make(connection, FIRST + len(steps))
+        elif daemon_facts.name in tables:
+            await _bring_up(connection, schema, steps)
+        else:
+            raise StateError(
+                f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
+                "name another one with `?schema=NAME` in `store`"
+            )
+        if steps is STEPS and (missing := await _missing(connection, schema)):
+            raise StateError(
+                f"the schema {schema} has no {missing}: something has changed it. `goclaw restore` a backup"
+            )
+
+
+async def _make(connection: Connection, version: int) -> None:
+    async with connection.pipeline():
+        for statement in definitions():
+            await connection.execute(statement.encode())
+    await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
+    await learn(connection, VERSION, version)
+
+
+async def _bring_up(connection: Connection, schema: str, steps: Sequence[str]) -> None:
+    version, newest = int(str(await fact(connection, VERSION) or 0)), FIRST + len(steps)
+    if version > newest:
+        raise StateError(
+            f"the schema {schema} has version {version}, this GoClaw knows up to {newest}: "
+            "it was written by a newer version. Install that version, or restore an older backup."
+        )
+    if version < FIRST:
+        raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
+    for step in steps[version - FIRST :]:
+        await connection.execute(step.encode())
+    if version < newest:
+        await learn(connection, VERSION, newest)
+
+
+async def _missing(connection: Connection, schema: str) -> str:
+    """Name a table, or a column of one, that the schema lacks; empty when it has all."""
+    found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
+    wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
+    return next((f"{name}.{column}" for name, column in wanted if (name, column) not in found), "")
+
+
+async def fact(connection: Connection, name: str) -> object:
+    """Return a fact of the daemon; None: there is none."""
+    found = await connection.execute("SELECT value FROM daemon_facts WHERE name = %s", (name,))
+    row = await found.fetchone()
+    return orjson.loads(str(row[0])) if row else None
+
+
+async def learn(connection: Connection, name: str, value: object) -> None:
+    """Keep a fact of the daemon."""
+    await connection.execute(_LEARN, (name, orjson.dumps(value).decode()))

@@ -1,0 +1,201 @@
+"""The same daemon with `store: postgresql://…`: nothing lost over kills and outages, and the same commands."""
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.model import EchoModel
+from tests.acceptance.waiting import eventually
+from tests.fake_telegram.server import FakeTelegram
+from tests.postgres import Server, running
+
+pytestmark = [pytest.mark.slow]
+
+ANN = 5
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A Postgres that the test may stop."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+async def home(folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server) -> AsyncIterator[Installation]:
+    """An installation on it, where Ann may do everything; no daemon runs yet."""
+    async with installation(folder, telegram, model.url, forks=True, store=server.url) as made:
+        made.write_users({f"telegram:{ANN}": {"name": "Ann"}})
+        yield made
+
+
+def texts(telegram: FakeTelegram) -> list[str]:
+    return [sent.text for sent in telegram.sent(ANN)]
+
+
+def answers(telegram: FakeTelegram) -> list[str]:
+    return [said for said in texts(telegram) if "(end)" in said]
+
+
+def have_come(telegram: FakeTelegram, count: int) -> bool:
+    return len(answers(telegram)) == count
+
+
+def rows(server: Server, query: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(server.url, options="-csearch_path=goclaw") as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+async def answered(telegram: FakeTelegram, text: str) -> None:
+    """Let Ann write, and wait for the answer."""
+    await telegram.world.say(text, user=ANN)
+    name = text.split(" ", 1)[0]
+    await eventually(lambda: any(name in said and "(end)" in said for said in texts(telegram)))
+
+
+async def test_conversations_are_in_postgres_and_go_on_after_a_kill(
+    home: Installation, telegram: FakeTelegram, server: Server
+) -> None:
+    await home.start(telegram)
+    await answered(telegram, "m1 exec")
+    await home.kill()
+    await telegram.world.say("m2 plain", user=ANN)
+    await home.start(telegram)
+    await eventually(lambda: any("m2" in said and "(end)" in said for said in texts(telegram)))
+    assert not (home.state / "goclaw.db").exists()
+    said = [row[0] for row in rows(server, "SELECT text FROM messages WHERE role = 'user' ORDER BY id")]
+    assert [text.split(" ")[0] for text in map(str, said)] == ["m1", "m2"]
+    assert rows(server, "SELECT count(*) FROM deliveries WHERE state <> 'sent'") == [(0,)]
+    status = json.loads((await home.run("status", "--json")).out)
+    assert status["health"]["ready"], status["health"]
+    assert "Postgres" in (await home.run("status")).out
+    found = await home.run("doctor", "--offline")
+    assert "the schema goclaw of postgresql://goclaw@127.0.0.1" in found.out
+    assert "used by `goclaw" in found.out
+    assert "the role is a superuser" in found.out
+    assert (await home.run("audit", "verify")).code == 0
+    assert await home.stop() == 0
+    exported = await home.run("sessions", "export", "telegram:5")
+    assert "m1 exec" in exported.out and "m2 plain" in exported.out, exported.err
+
+
+@pytest.mark.promise("P-disk")
+async def test_while_postgres_is_away_people_are_told_and_every_message_is_answered_later(
+    home: Installation, telegram: FakeTelegram, server: Server
+) -> None:
+    await home.start(telegram)
+    await answered(telegram, "m1 plain")
+    await asyncio.to_thread(server.stop, signal.SIGQUIT)
+    await telegram.world.say("m2 plain", user=ANN)
+    await telegram.world.say("m3 plain", user=ANN)
+    await eventually(lambda: any("My database cannot be reached" in said for said in texts(telegram)))
+    status = await home.run("status")
+    assert status.code != 0
+    assert "My database cannot be reached" in status.err
+    found = await home.run("doctor", "--offline")
+    assert "is Postgres running" in found.out
+    await asyncio.to_thread(server.start)
+    await eventually(
+        lambda: all(any(name in said and "(end)" in said for said in texts(telegram)) for name in ("m2", "m3"))
+    )
+    assert len(answers(telegram)) == 3, texts(telegram)
+    assert await home.stop() == 0
+
+
+@pytest.mark.promise("P-disk")
+async def test_turns_that_run_while_postgres_goes_and_comes_answer_once(
+    home: Installation, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    await home.start(telegram)
+    gates = [model.gate(f"m{number} ", streamed=0) for number in range(1, 4)]
+    for number in range(1, 4):
+        await telegram.world.say(f"m{number} exec", user=ANN)
+        gate = gates[number - 1]
+        await gate.reached.wait()
+        await asyncio.to_thread(server.stop, signal.SIGQUIT)
+        gate.opened.set()
+        await asyncio.to_thread(server.start)
+        await eventually(partial(have_come, telegram, number))
+    assert all(f"m{number}" in said for number, said in enumerate(answers(telegram), 1)), answers(telegram)
+    results = rows(server, "SELECT turn, count(*) FROM messages WHERE role = 'tool_result' GROUP BY turn")
+    assert [count for _, count in results] == [1, 1, 1]
+    assert await home.stop() == 0
+
+
+async def test_a_start_without_postgres_ends_with_what_is_wrong(home: Installation, server: Server) -> None:
+    await asyncio.to_thread(server.stop)
+    done = await home.run("gateway")
+    assert done.code != 0
+    assert "127.0.0.1" in done.err and "is Postgres running" in done.err
+    assert "Traceback" not in done.err
+
+
+async def test_a_password_in_the_address_is_refused_without_being_repeated(home: Installation) -> None:
+    home.config["store"] = "postgresql://goclaw:hunter2@127.0.0.1/goclaw"
+    home.write_config()
+    done = await home.run("status")
+    assert done.code == 78
+    assert "secrets/store_password" in done.err
+    assert "hunter2" not in done.err + done.out
+
+
+async def test_a_backup_of_a_running_daemon_is_restored_into_postgres(
+    home: Installation, telegram: FakeTelegram, server: Server
+) -> None:
+    await home.start(telegram)
+    await answered(telegram, "m1 exec")
+    archive = home.folder / "a.tar.gz"
+    made = await home.run("backup", str(archive))
+    assert made.code == 0, made.err
+    await answered(telegram, "m2 plain")
+    refused = await home.run("restore", str(archive))
+    assert refused.code != 0
+    assert await home.stop() == 0
+    done = await home.run("restore", "--keep-settings", str(archive))
+    assert done.code == 0, done.err
+    said = [str(row[0]) for row in rows(server, "SELECT text FROM messages WHERE role = 'user' ORDER BY id")]
+    assert [text.split(" ")[0] for text in said] == ["m1", ""], "a number that was used is not used again"
+    kept = list(home.state.glob("goclaw.db.before-restore-*"))
+    assert len(kept) == 1
+    await home.start(telegram)
+    await answered(telegram, "m3 plain")
+    numbers = [int(str(row[0])) for row in rows(server, "SELECT id FROM messages ORDER BY id")]
+    assert len(set(numbers)) == len(numbers)
+    assert await home.stop() == 0
+
+
+async def test_a_backup_from_sqlite_is_restored_into_postgres_and_back(
+    home: Installation, telegram: FakeTelegram, server: Server
+) -> None:
+    address = home.config.pop("store")
+    home.write_config()
+    await home.start(telegram)
+    await answered(telegram, "m1 exec")
+    assert await home.stop() == 0
+    archive = home.folder / "sqlite.tar.gz"
+    assert (await home.run("backup", "--secrets", str(archive))).code == 0
+    home.config["store"] = address
+    home.write_config()
+    other = await home.run("restore", str(archive))
+    assert other.code != 0
+    assert "--keep-settings" in other.err
+    done = await home.run("restore", "--keep-settings", str(archive))
+    assert done.code == 0, done.err
+    await home.start(telegram)
+    await answered(telegram, "m2 plain")
+    assert await home.stop() == 0
+    back = home.folder / "postgres.tar.gz"
+    assert (await home.run("backup", str(back))).code == 0
+    del home.config["store"]
+    home.write_config()
+    done = await home.run("restore", "--keep-settings", str(back))
+    assert done.code == 0, done.err
+    said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
+    assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2"]

