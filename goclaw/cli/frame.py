@@ -41,7 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "memory": ("goclaw.cli.memory:app", "Search what is remembered, and make its index anew."),
     "tool": ("goclaw.cli.tool:app", "List, describe and run tools."),
     "agents": ("goclaw.cli.model:agents_app", "List and describe agents."),
-    "plugin": ("goclaw.cli.plugin:app", "Add, list, update and remove plugins: packages with tools, agents, channels."),
+    "plugin": ("goclaw.cli.plugin:app", "Add, list, update and remove plugins."),
     "declare": ("goclaw.cli.declare:app", "Check a one-file plugin without a daemon."),
     "prompt-files": ("goclaw.cli.prompt_files:app", "Show and approve changes of AGENTS.md and its like."),
     "mcp": ("goclaw.cli.mcp:app", "Serve tools to MCP clients, and look at MCP servers."),

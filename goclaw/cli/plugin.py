@@ -24,7 +24,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Add, list, update and remove plugins: packages with tools, agents, channels.",
+    help="Add, list, update and remove plugins. They are packages with tools, agents, channels.",
 )
 BUSY = "another process changes plugins now; waiting for its end"
 

@@ -30,7 +30,7 @@ from goclaw.ops.upgrade.changes import Source, between, changes, schema_of
 from goclaw.ops.upgrade.engine import Order, upgrade, way_back
 from goclaw.ops.upgrade.installation import Release
 from goclaw.ops.upgrade.recognise import recognise
-from goclaw.store.backup import NEWEST, schema_of_file
+from goclaw.store.sqlite.backup import NEWEST, schema_of_file
 
 START_SECONDS = 120.0
 """How long the new daemon may take until it works: longer than a start, for it brings the database up to date."""
@@ -39,6 +39,10 @@ MAX_CHANGES = 40
 """Lines of the changelog that are shown."""
 MAX_LINE = 300
 """Characters of one of them."""
+BESIDE_POSTGRES = (
+    "`store` names a Postgres, and a version is tried out on copies of a file only: `goclaw backup`, `goclaw stop`, "
+    "install the new version, `goclaw start`"
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -61,6 +65,8 @@ def upgrade_(
     then the old one ends and the new one starts. Until that works, a failure brings back program and data from before.
     """
     loaded, given = load(context), options(context)
+    if loaded.config.store:
+        raise StateError(BESIDE_POSTGRES)
     installation = recognise()
     say(f"this is {__version__}, {installation.description}; looking for {ref or 'the newest version'} …")
     release, source = installation.look(ref)

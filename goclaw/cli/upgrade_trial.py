@@ -34,8 +34,8 @@ from goclaw.core.plugins import load
 from goclaw.errors import GoclawError
 from goclaw.ops.backup.settle import settle
 from goclaw.servers.routes import RoutePart
-from goclaw.store.backup import check_database
-from goclaw.store.schema import migrate
+from goclaw.store.sqlite.backup import check_database
+from goclaw.store.sqlite.migrations import migrate
 from goclaw.toolkit.parts import parts_of
 from goclaw.tui.client import attach
 

@@ -15,7 +15,7 @@ from goclaw.core.files import lies_inside
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.ops.backup.swap import remove
-from goclaw.store.schema import migrate
+from goclaw.store.sqlite.migrations import migrate
 
 ENVIRONMENTS = (".venv", ".venv-dev")
 STAMPS = (".origin", ".stamp")

@@ -22,6 +22,7 @@ FACTS = {
     "schema_version": Locality.SHARED,
     "summary_health": Locality.LOCAL,
     "token_scales": Locality.DERIVED,
+    "version": Locality.SHARED,
     "written": Locality.LOCAL,
 }
 """Every fact of the daemon, up to a ":" in its name. Shared ones are read once and written whole today: with several

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.ops.upgrade import engine
-from goclaw.store.backup import NEWEST
+from goclaw.store.sqlite.backup import NEWEST
 from tests.acceptance.checkouts import ANN, Home, made_home, open_home
 from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import NEW, NEWS, OLD, Fault, Repository, git
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 BROKEN_IMPORT = Fault("goclaw/cli/daemon.py", "import asyncio\n", "import asyncio\nimport turnips\n")
 BROKEN_CHANNEL = Fault("goclaw/channels/telegram/polling.py", "import asyncio\n", "import asyncio\nimport turnips\n")
 BROKEN_START = Fault("goclaw/app/opening.py", "    check_caching(config)\n", "    raise OSError(5, 'worm in it')\n")
-BROKEN_STEP = Fault("goclaw/store/schema.py", "CREATE TABLE turnips (", "CREATE TABEL turnips (")
+BROKEN_STEP = Fault("goclaw/store/sqlite/migrations.py", "CREATE TABLE turnips (", "CREATE TABEL turnips (")
 BROKEN_HEALTH = Fault("goclaw/app/status.py", "import ", "import turnips\nimport ")
 BROKEN_AT_HOME = Fault(
     "goclaw/app/opening.py",

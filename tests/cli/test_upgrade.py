@@ -72,6 +72,12 @@ def test_a_daemon_of_another_installation_is_refused_with_its_place(systemd: Fak
         other.communicate("\n")
 
 
+def test_beside_postgres_it_says_how_it_is_done_by_hand(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setenv("GOCLAW_STORE", "postgresql://ann@localhost/goclaw")
+    assert run(["upgrade"]) == 1
+    assert "`store` names a Postgres" in capsys.readouterr().err
+
+
 def test_an_editable_install_for_developers_is_refused_with_the_way(systemd: FakeSystemd, capsys: Capture) -> None:
     assert run(["upgrade", "--check"]) == 1
     said = capsys.readouterr().err

@@ -37,7 +37,7 @@ class Source:
     version: str
     changelog: str = ""
     schema: str = ""
-    """The module `goclaw/store/schema.py`."""
+    """The module `goclaw/store/sqlite/migrations.py`."""
 
 
 def numbers(version: str) -> tuple[int, int, int] | None:
@@ -129,7 +129,7 @@ def our_news(old: str) -> str:
 
 
 def schema_of(module: str) -> int | None:
-    """Return the newest schema that the source of `store/schema.py` knows; None: it cannot be told."""
+    """Return the newest schema that the source of `store/sqlite/migrations.py` knows; None: it cannot be told."""
     try:
         tree = ast.parse(module)
     except SyntaxError:

@@ -31,7 +31,7 @@ ENVIRONMENT = ".venv"
 FOLDER = Path(".tools", "upgrade")
 GUARD = "switched"
 """While this file is in `FOLDER`, `scripts/run` takes `.venv` as it is: it is of another version than the checkout."""
-_TEXTS = ("pyproject.toml", "CHANGELOG.md", "goclaw/store/schema.py")
+_TEXTS = ("pyproject.toml", "CHANGELOG.md", "goclaw/store/sqlite/migrations.py")
 _IDENTITY = ("-c", "user.name=goclaw upgrade", "-c", "user.email=")
 """A stash is a commit, and a machine that only runs GoClaw often has no name for git."""
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")

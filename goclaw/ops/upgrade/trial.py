@@ -16,7 +16,7 @@ from goclaw.errors import StateError
 from goclaw.ops.backup.swap import remove
 from goclaw.ops.upgrade.installation import command
 from goclaw.registries.file import FILE, copy_catalog
-from goclaw.store.backup import copy_database
+from goclaw.store.sqlite.backup import copy_database
 
 FOLDER = "trial"
 """In the state folder; short, because a socket lies in it."""

@@ -15,8 +15,9 @@ from goclaw.ops.upgrade.changes import (
     sections,
     version_of,
 )
-from goclaw.store import schema
-from goclaw.store.backup import NEWEST
+import goclaw
+from goclaw.store.sqlite import migrations
+from goclaw.store.sqlite.backup import NEWEST
 from tests.tables import table
 
 LOG = """\
@@ -109,12 +110,12 @@ def test_our_own_changelog_comes_with_the_package_and_can_be_read() -> None:
 
 
 def test_the_schema_of_a_version_is_read_of_its_source() -> None:
-    assert schema_of(Path(schema.__file__).read_text("utf-8")) == NEWEST
+    assert schema_of(Path(migrations.__file__).read_text("utf-8")) == NEWEST
     assert schema_of("MIGRATIONS: Sequence[str] = (a, b, c)") == 4
     assert schema_of("MIGRATIONS = []") is None and schema_of("def (") is None
 
 
 def test_the_version_is_read_of_the_project_file() -> None:
-    project = Path(schema.__file__).parents[2] / "pyproject.toml"
+    project = Path(goclaw.__file__).parents[1] / "pyproject.toml"
     assert version_of(project.read_text("utf-8")) == __version__
     assert version_of("[project]\nname = 'a'") == "" and version_of("[") == ""
