@@ -20,10 +20,10 @@ _LOSE = Statement(update(tasks).where(tasks.c.state == "running").values(state="
 _OF = Statement(
     select(tasks)
     .where(tasks.c.session == bindparam("of_session"), tasks.c.person == bindparam("of_person"))
-    .order_by(tasks.c.began_at, tasks.c.id)
+    .order_by(tasks.c.began_at)
 )
 _UNREPORTED = Statement(
-    select(tasks).where(tasks.c.state != "running", tasks.c.told.is_(False)).order_by(tasks.c.began_at, tasks.c.id)
+    select(tasks).where(tasks.c.state != "running", tasks.c.told.is_(False)).order_by(tasks.c.began_at)
 )
 _MARK_REPORTED = Statement(update(tasks).where(tasks.c.id == bindparam("task")).values(told=True))
 _PRUNE = Statement(delete(tasks).where(tasks.c.state != "running", tasks.c.ended_at < bindparam("before")))

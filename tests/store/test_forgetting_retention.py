@@ -153,9 +153,9 @@ async def test_pictures_of_what_went_are_owed_and_receipts_keep_their_ids_alone(
     await retention.empty_receipts(100.0)
     owed = await Forgetting(database).owed()
     assert owed.media == {PICTURE, "cd" * 32} and not owed.rewrite
-    bodies = "SELECT id || CASE body WHEN '' THEN ':1' ELSE ':0' END FROM {} ORDER BY id"
-    assert await story.column(bodies.format("inbox")) == ["a:1:1", "a:2:0"]
-    assert await story.column(bodies.format("deliveries")) == ["a:1:deliver:1:1", "a:2:deliver:1:0"]
+    bodies = "SELECT id || '=' || CASE body WHEN '' THEN '1' ELSE '0' END FROM {} ORDER BY id"
+    assert await story.column(bodies.format("inbox")) == ["a:1=1", "a:2=0"]
+    assert await story.column(bodies.format("deliveries")) == ["a:1:deliver:1=1", "a:2:deliver:1=0"]
 
 
 @pytest.mark.sqlite
