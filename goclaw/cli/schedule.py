@@ -32,7 +32,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="For machines.")]
 
 
 class CatchUp(StrEnum):
-    """What becomes of times that were missed."""
+    """The treatment of times that were missed."""
 
     LAST = "last"
     ALL = "all"

@@ -12,7 +12,7 @@ MINUTE = 60
 
 
 class Timer(Protocol):
-    """What is to be called later."""
+    """A call that is due later."""
 
     def cancel(self) -> object:
         """Do not call it."""

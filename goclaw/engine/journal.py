@@ -49,7 +49,7 @@ class Parked:
 
 @record
 class _Outcome:
-    """What a step writes when it is recorded."""
+    """The rows that a step writes when it is recorded."""
 
     name: str
     output: str

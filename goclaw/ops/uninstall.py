@@ -1,4 +1,4 @@
-"""What of GoClaw is on this machine, where it lies and how large it is, and its removal.
+"""The installed parts of GoClaw on this machine, with place and size, and their removal.
 
 Removed is only what GoClaw made, recognised by what it leaves in there: an environment by its stamp, a unit by its
 first line, a link by where it leads, a completion by the variable in it. No link is followed.

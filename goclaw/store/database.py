@@ -271,7 +271,7 @@ class Salvaged(Protocol):
 
     @property
     def summary(self) -> str:
-        """Where it is, and what was kept of it, in words for people."""
+        """Its place and the rows that were kept, in words for people."""
         ...
 
 
@@ -297,7 +297,7 @@ class Examined:
 
     words: str
     weaknesses: Sequence[tuple[str, str]]
-    """What is not as it should be, each with what helps."""
+    """The problems that were found, each with its remedy."""
 
 
 def _ignore_commit() -> None:

@@ -1,4 +1,4 @@
-"""What SQLite and Postgres say differently, as SQLAlchemy elements: a statement is written once.
+"""The differences between SQLite and Postgres, as SQLAlchemy elements: a statement is written once.
 
 Text columns have the collation "C" on Postgres, as SQLite compares bytes: the ranges that find a session's agents
 (`>= "x:"` and `< "x;"`) would be empty in the order of a language.
@@ -20,11 +20,11 @@ ROW_ID = BigInteger().with_variant(Integer, "sqlite")
 NAME = String().with_variant(String(collation="C"), "postgresql")
 """Keys, names and states: compared by their bytes."""
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
-"""What people and models say, and JSON: compared by its bytes."""
+"""Texts of people and models, and JSON: compared by their bytes."""
 
 
 class OnConflict(SyntaxExtension, ClauseElement):
-    """What an INSERT does where its key exists: nothing, or give the row of that key new values."""
+    """The action of an INSERT whose key exists: nothing, or new values for the row of that key."""
 
     __visit_name__ = "on_conflict_of_goclaw"
     _traverse_internals: list[tuple[str, InternalTraversal]] = []  # noqa: RUF012 -- SQLAlchemy's own declaration

@@ -64,7 +64,7 @@ def is_there(place: Path | PostgresPlace) -> bool:
 
 
 def stored_fact(place: Path | PostgresPlace, name: str) -> Any:
-    """Return a fact of the daemon, which may be writing it; None: there is none.
+    """Return a fact of the daemon, which may be writing it, or None where it is not known.
 
     Raises:
         StateError: the database cannot be read.

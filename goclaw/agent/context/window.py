@@ -180,7 +180,7 @@ class _Settled:
     markers: ContentMarkers | None = None
     entries: list[ContextEntry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    """What was sent of the summary and the entries."""
+    """The messages of the summary and the entries, as they were sent."""
     repairs: Counter[str] = field(default_factory=Counter)
 
     @classmethod

@@ -49,7 +49,7 @@ class Wanted:
     """It is recorded so far; None: it is new."""
     editable: bool = False
     fresh: bool = False
-    """Asked for anew: what uv keeps of it does not count."""
+    """Asked for anew, past uv's cache."""
 
 
 class Plugins:

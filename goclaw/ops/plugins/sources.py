@@ -16,7 +16,7 @@ _ARCHIVES = (".whl", ".tar.gz", ".zip")
 
 
 def requirement_of(text: str) -> str:
-    """Return the requirement that a person means: `name>=1`, an absolute path, or `git+` and an address.
+    """Return the requirement for an argument: `name>=1`, an absolute path, or `git+` and an address.
 
     Raises:
         InstallError: it is none of these, or the path is not there.

@@ -54,7 +54,7 @@ class Daemon(Protocol):
 
 @record
 class Order:
-    """What is to be done."""
+    """The parameters of an upgrade."""
 
     loaded: Loaded
     installation: Installation
@@ -159,7 +159,7 @@ STEPS: Sequence[tuple[str, Callable[[Upgrade], None]]] = (
     ("starting the new version", Upgrade.start),
     ("cleaning up", Upgrade.settle),
 )
-"""Every step, with what the person who waits reads of it."""
+"""Every step, with the words that are shown when it begins."""
 
 
 @record
@@ -168,7 +168,7 @@ class Outcome:
 
     journal: Journal
     warning: str
-    """What is left to be done by hand; empty: nothing."""
+    """The rest that has to be done by hand; empty: all is done."""
 
 
 def upgrade(order: Order) -> Outcome:

@@ -19,7 +19,7 @@ LOCK = "upgrade.lock"
 
 
 class Phase(StrEnum):
-    """What a killed upgrade has to be followed by."""
+    """The work that has to follow a killed upgrade."""
 
     PREPARING = "preparing"
     """Nothing has changed; what lies beside is removed."""
@@ -83,7 +83,7 @@ def write(state_dir: Path, journal: Journal) -> None:
 
 
 def read(state_dir: Path) -> Journal | None:
-    """Return the journal; None: there is none.
+    """Return the journal, or None outside an upgrade.
 
     Raises:
         StateError: it cannot be read.

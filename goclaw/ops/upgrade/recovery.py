@@ -18,7 +18,7 @@ from goclaw.ops.upgrade.journal import Journal, Phase
 
 @record
 class Recovered:
-    """What a recovery did."""
+    """The result of a recovery."""
 
     sentence: str
     must_restart: bool

@@ -1,4 +1,4 @@
-"""What another process asks of a schema while a daemon uses it: queries, a check, and a copy as a file of SQLite.
+"""Access to a schema beside the daemon that uses it: queries, a check, and a copy as a file of SQLite.
 
 Also the way back: the rows of a file into the schema, which no daemon may use meanwhile. Everything here blocks.
 """

@@ -105,7 +105,7 @@ async def _missing(connection: Connection, schema: str) -> str:
 
 
 async def fact(connection: Connection, name: str) -> object:
-    """Return a fact of the daemon; None: there is none."""
+    """Return a fact of the daemon, or None where it is not known."""
     found = await connection.execute("SELECT value FROM daemon_facts WHERE name = %s", (name,))
     row = await found.fetchone()
     return orjson.loads(str(row[0])) if row else None

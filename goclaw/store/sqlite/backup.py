@@ -64,7 +64,7 @@ def check_database(path: Path) -> int:
 
 
 def schema_of_file(path: Path) -> int | None:
-    """Return the schema of a database, which a daemon may be writing; None: there is none yet.
+    """Return the schema of a database, which a daemon may be writing, or None where no file exists.
 
     Raises:
         StateError: it cannot be read.

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import goclaw
 from goclaw import __version__
 from goclaw.ops.upgrade.changes import (
     CHANGELOG,
@@ -15,7 +16,6 @@ from goclaw.ops.upgrade.changes import (
     sections,
     version_of,
 )
-import goclaw
 from goclaw.store.sqlite import migrations
 from goclaw.store.sqlite.backup import NEWEST
 from tests.tables import table
