@@ -1,6 +1,7 @@
 """The services of a session for one agent at work: for the tools it calls, and for the steps of its turn."""
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import takewhile
@@ -154,6 +155,10 @@ class AgentServices(TurnServices):
         if channel is None or not channel.capabilities.bursts:
             return ()
         return [each for each in burst(turn, joined) if not self._context.agents_for.is_command(each)]
+
+    def preparing(self) -> AbstractAsyncContextManager[None]:
+        """Return the place of a turn among those that prepare a request."""
+        return self._context.preparing.place()
 
     async def opening(self) -> Opening:
         """Return the parts of the next request besides the conversation."""

@@ -364,9 +364,10 @@ class TurnRun:
         await self._services.held()
         await self._services.affordable()
         # In here, so that a turn that is taken up again takes nothing in between steps that it has done already.
-        await self._take_in(number)
-        opening = await self._services.opening()
-        reminder = self._services.remind(self._reminding)
+        async with self._services.preparing():
+            await self._take_in(number)
+            opening = await self._services.opening()
+            reminder = self._services.remind(self._reminding)
         while True:
             try:
                 return await self._request(number, opening, reminder)

@@ -51,6 +51,7 @@ from goclaw.turns.answers import InterimTexts
 from goclaw.turns.attachments import Attachments
 from goclaw.turns.costs import Costs
 from goclaw.turns.demo_turns import DemoTurns
+from goclaw.turns.preparing import PreparationLimiter
 from goclaw.turns.tool_requests import CommandPort, Forwarding, SchedulePort
 from goclaw.turns.unattended import UnattendedPort
 
@@ -121,6 +122,7 @@ class TurnContext:
     teams: TeamsPort
     agents_for: AgentSelector
     offerings: Offerings = field(default_factory=Offerings)
+    preparing: PreparationLimiter = field(default_factory=PreparationLimiter)
 
     async def forward(
         self, turn: Turn, scope: CallScope, wanted: Forward, step: str, call_id: str, *, spawns: bool = True
