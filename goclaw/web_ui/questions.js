@@ -94,7 +94,8 @@ class QuestionCard extends HTMLElement {
       if (entries.at(-1).isIntersecting) seen = setTimeout(() => this.item.said || this.item.answered || this.enable(true), SEEN);
       else this.enable(false);
     });
-    this.observer.observe(this.form ?? this.buttons);
+    // The options where there are some: they must work also where the field below them is out of view.
+    this.observer.observe(this.item.question.options.length ? this.buttons : this.form);
   }
 
   close() {
