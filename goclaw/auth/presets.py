@@ -54,7 +54,7 @@ PRESETS: Mapping[str, Preset] = {
         ),
         Preset(
             "child",
-            "no commands, files of their own alone, an admin is asked before the web",
+            "no commands, files of their own alone, an admin is asked for the web",
             role="child",
             settings={
                 "tools": (

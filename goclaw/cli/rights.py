@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from goclaw.auth.access import Access
 from goclaw.auth.users import User, Users
@@ -47,8 +48,19 @@ async def rights_in(loaded: Loaded, cases: Sequence[Case]) -> Sequence[Mapping[s
         for case in cases:
             access = Access(Users(case.users), case.config)
             registry = Registry([sources], access)
-            found.append({user.key: effective_rights(registry, access, actor_of(user), user) for user in case.users})
+            # Thousands of people may be listed, of a few kinds.
+            kinds: dict[tuple[str, User], EffectiveRights] = {}
+            for user in case.users:
+                kind = (actor_of(user).entry, _kind_of(user))
+                if kind not in kinds:
+                    kinds[kind] = effective_rights(registry, access, actor_of(user), user)
+            found.append({user.key: kinds[actor_of(user).entry, _kind_of(user)] for user in case.users})
         return found
+
+
+def _kind_of(user: User) -> User:
+    """Return an entry with nothing in it but what rights follow from."""
+    return replace(user, key="", name="", session=None, workspace=None, timezone="")
 
 
 def actor_of(user: User) -> Actor:

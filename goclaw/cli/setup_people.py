@@ -53,7 +53,7 @@ async def choose_people(
     scene.dialogue.say("\n4. Others")
     for preset in PRESETS.values():
         scene.dialogue.say(f"   {preset.name:7}{preset.about}")
-    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: nobody else]:"):
+    while typed := await scene.dialogue.ask(f"   {FORM} [Enter: no more]:"):
         try:
             person = person_of(typed)
             _check(scene, person, owner, adds_roles)

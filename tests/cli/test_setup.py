@@ -357,6 +357,7 @@ async def test_in_a_terminal_no_secret_is_shown(home: Installation, telegram: Fa
         ("Key for openai-chat (hidden)", lambda: KEY),
         ("Token (hidden)", lambda: telegram.token),
         ("Waiting", lambda: "5"),
+        ("no more]:", lambda: ""),
     ]
     async with wizard(home, terminal=True) as asked:
         for question, answer in steps:
