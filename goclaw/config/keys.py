@@ -109,10 +109,15 @@ def without_none(kind: Any) -> Any:
     return without_none(rest[0]) if len(rest) == 1 else kind
 
 
-def closest(name: str, known: Sequence[str]) -> str | None:
-    """Return the one of `known` that was probably meant by `name`, whatever its case, hyphens and underscores."""
+def closest(name: str, known: Sequence[str], alike: float = 0.6) -> str | None:
+    """Return the one of `known` that was probably meant by `name`, whatever its case, hyphens and underscores.
+
+    Args:
+        name, known: the name, and those that there are.
+        alike: how much the two have in common at least, as `difflib` measures it, from 0 to 1.
+    """
     plain = {bare(candidate): candidate for candidate in reversed(known)}
-    found = get_close_matches(bare(name), plain, n=1)
+    found = get_close_matches(bare(name), plain, n=1, cutoff=alike)
     return plain[found[0]] if found else None
 
 

@@ -17,6 +17,9 @@ Place = Callable[[Loc], str]
 
 _MAX_PLACES = 3
 """Sections with a key of that name that are named."""
+_ALIKE, _ALL_BUT_THE_SAME = 0.6, 0.8
+"""How alike a key must be that was probably meant, from 0 to 1: where nothing else is known, and where another section
+has a key of just that name."""
 FORMS = (LISTED, MAPPED)
 """Prefixes by pydantic where a value may be written in two forms (`values.Groups`)."""
 MAX_PROBLEMS = 100
@@ -88,10 +91,12 @@ def unknown_key(loc: Loc, model: type[BaseModel]) -> str:
     name, container = str(loc[-1]), _kind_at(loc[:-1], model)
     known = names_in(container)
     elsewhere = [key.dotted for key in keys(model) if key.path[-1] == name]
-    if 0 < len(elsewhere) <= _MAX_PLACES:
-        return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
-    if meant := closest(name, known):
+    is_elsewhere = 0 < len(elsewhere) <= _MAX_PLACES
+    # A name that is right in another place was meant for that, unless one here is all but the same.
+    if meant := closest(name, known, _ALL_BUT_THE_SAME if is_elsewhere else _ALIKE):
         return f"unknown key; did you mean `{meant}`?"
+    if is_elsewhere:
+        return f"unknown key here; did you mean {' or '.join(f'`{place}`' for place in elsewhere)}?"
     return f"unknown key; known here: {', '.join(known)}"
 
 
