@@ -119,7 +119,7 @@ class Package:
         _tell_pipx(journal.beside, release.version)
 
     def way_back(self, old: str) -> str:
-        return self.tool.upgrade.format(python=self.home / "bin" / "python", requirement=self._requirement(old))
+        return self.tool.upgrade.format(python=self.home / "bin" / "python", requirement=self._as_installed(old))
 
     def _installer(self, environment: Path) -> Sequence[str | Path]:
         python = environment / "bin" / "python"
@@ -146,6 +146,14 @@ class Package:
                 )
             return self._named(f" @ {self._origin['url']}")
         return self._named(f"=={ref.removeprefix('v')}" if ref else "")
+
+    def _as_installed(self, old: str) -> str:
+        """Return the requirement for the version that was installed when this object was made."""
+        if not self._origin:
+            return self._named(f"=={old}")
+        if "vcs_info" in self._origin:
+            return self._named(f" @ git+{self._origin['url']}@{self._origin['vcs_info']['commit_id']}")
+        return self._named(f" @ {self._origin['url']}")
 
     def _named(self, rest: str) -> str:
         extras = ",".join(_extras())
