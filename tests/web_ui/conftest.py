@@ -11,7 +11,7 @@ from tests.web_ui.daemon import WebDaemon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SWITCHES = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run")
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="module")
