@@ -87,10 +87,10 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset_named(name: str) -> Preset:
-    """Return a preset.
+    """Return the preset with this name.
 
     Raises:
-        ConfigError: there is none of this name; the message names all.
+        ConfigError: no preset has it; the message names all.
     """
     if found := PRESETS.get(name):
         return found

@@ -33,11 +33,11 @@ def person_of(text: str) -> Wanted:
 async def choose_people(
     scene: Scene, owner: AdminAnswer | None, given: Sequence[Wanted] = (), *, adds_roles: bool
 ) -> Sequence[Wanted]:
-    """Return the people who are to be added, those of the command line included; none where the step was skipped.
+    """Return the people who are to be added, those of the command line included; empty where the step was skipped.
 
     Args:
         scene: the dependencies.
-        owner: the person who becomes admin now; None: nobody does.
+        owner: the person who becomes admin now, if any.
         given: people of the command line, for whom nothing is asked.
         adds_roles: whether the configuration file is new, so that roles can be written into it.
 

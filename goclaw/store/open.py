@@ -49,7 +49,7 @@ def postgres() -> StorePart:
 
 
 def read_stored(place: Path | PostgresPlace, *statements: BoundStatement) -> list[Sequence[Row]]:
-    """Answer queries beside a daemon that may use the database, without a change to it; no rows where there is none.
+    """Answer queries beside a daemon that may use the database, without changing it; no rows where it was never made.
 
     Raises:
         ConfigError: it is on Postgres, and the driver is not installed.

@@ -77,7 +77,7 @@ def effective_rights(registry: Registry, access: Access, actor: Actor, user: Use
         registry: the tools that there are.
         access: the rules, over the same tools.
         actor: the person.
-        user: the person's entry of users.json; None: there is none.
+        user: the person's entry of users.json, if any.
     """
     specs = sorted(registry.visible_to(actor), key=lambda spec: spec.name)
     answers = {spec.name: _answer(registry.named(spec.name), spec, access, actor) for spec in specs}

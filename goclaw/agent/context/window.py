@@ -333,6 +333,7 @@ class Window:
                 entries[index] = fitting
                 known = self._measured = _Measured(entries)
         known.window, known.fitted = context_window, len(entries)
+        known.tokens()  # it knows these entries from now on, and with that a change among them
 
     def _of_before(self) -> _Measured:
         if not self._measured.begins(self.entries):

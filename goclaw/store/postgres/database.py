@@ -270,7 +270,7 @@ class PostgresDatabase(Database):
 
 
 class _Watch:
-    """Cuts a connection that is silent for too long: whoever waits on it gets an error as if the network had."""
+    """Cuts a connection that is silent for too long: the call that waits on it fails as if the network had."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -61,7 +61,7 @@ def run(connection: sqlite3.Connection, statement: BoundStatement) -> sqlite3.Cu
 
 
 def read_file(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
-    """Answer queries of one moment beside a process that may write to the file; no rows where there is none.
+    """Answer queries of one moment beside a process that may write to the file; no rows where no file is.
 
     Raises:
         StateError: the file cannot be read.

@@ -103,3 +103,25 @@ def test_the_provider_s_count_shrinks_with_what_is_seen() -> None:
     assert window.tokens(overhead=0) == 20_100 - freed
     assert window.see(PrunedView(view.thinned_before, no_tools_to=99)) > 0
     assert window.tokens(overhead=50) == 50 + sum(estimate_message(entry.message) for entry in window.entries)
+
+
+def test_a_large_result_is_cut_wherever_it_comes_into_a_window_that_fits() -> None:
+    def is_cut(window: Window, at: int) -> bool:
+        message = window.entries[at].message
+        assert isinstance(message, ToolResult)
+        return "are left out here" in message.content
+
+    large = [ContextEntry(row, ToolResult(str(row), "look", "word " * 40_000)) for row in (1, 5, 9)]
+    window = Window(entries=[ContextEntry(3, UserMessage("hello")), ContextEntry(4, UserMessage("there"))])
+    window.fit_results(16_000)
+    window.entries[:0] = [large[0]]  # as `/clear` in a running turn does
+    window.fit_results(16_000)
+    assert is_cut(window, 0)
+    window.entries.append(large[1])
+    window.fit_results(16_000)
+    assert is_cut(window, 3)
+    window.entries[0] = large[2]
+    window.fit_results(16_000)
+    assert is_cut(window, 0)
+    window.fit_results(8_000)
+    assert window.entries[3].tokens <= 2_000, "a smaller model's window"
