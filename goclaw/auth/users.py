@@ -30,6 +30,8 @@ from goclaw.errors import ConfigError
 MAX_FILE_BYTES = 4_000_000
 MAX_SESSION = 200
 """Characters of a session's key."""
+NO_ROLES = frozenset[str]()
+"""One object for all who have none: Python makes a new empty set, of 216 bytes, each time."""
 NO_HOURS = "none"
 """In place of hours: none, whatever is configured for all."""
 LOOK_SECONDS = 0.8
@@ -363,7 +365,7 @@ def _user(key: str, entry: _Entry, base: Path) -> User:
     return User(
         key=key,
         name=entry.name,
-        roles=frozenset(entry.roles),
+        roles=frozenset(entry.roles) or NO_ROLES,
         allowed_tools=frozenset(entry.allowedTools) if "allowedTools" in entry.model_fields_set else None,
         session=entry.session or None,
         workspace=_workspace(entry.workspace, base.absolute()),

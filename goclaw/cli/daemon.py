@@ -12,7 +12,7 @@ from goclaw.channels.open import begin_channels
 from goclaw.cli.process import LaunchRecord
 from goclaw.config.load import Loaded
 from goclaw.config.state import awaits_commit, open_state
-from goclaw.core.extras import undocumented, without
+from goclaw.core.extras import standing_in, undocumented, without
 from goclaw.errors import StateError
 
 READ = ("goclaw.declare", "goclaw.memory.base", "goclaw.tools")
@@ -42,13 +42,15 @@ async def serve(loaded: Loaded, launch: LaunchRecord | None = None, *, is_tried:
 def import_serving() -> None:
     """Import the other modules, without what structlog colours tracebacks with, and some without their manual.
 
+    Of the library that watches files, what restarts programs stays away, too.
+
     The collector is off while the daemon starts (`run_gateway`), but a class with slots is made of one without them,
     which only the collector frees. One look, at what was imported here alone, is 1.2 MB less for good; by then the
     channels have sent their first requests.
     """
     gc.freeze()
     manuals = undocumented("goclaw", "sqlalchemy", "structlog", but=READ, untyped=True)
-    with without("rich"), manuals:
+    with without("rich"), standing_in("watchfiles.run", run_process=None, arun_process=None), manuals:
         import_module("goclaw.cli.serving")
     gc.collect()
     gc.freeze()

@@ -5,7 +5,10 @@ import gc
 from goclaw.cli.base import Options
 from goclaw.core.extras import certificates_for_checks, undocumented
 
-MANUALS = ("aiohttp", "asyncio", "attr", "goclaw", "pydantic", "pydantic_core")
+MANUALS = (
+    *("aiohttp", "ast", "asyncio", "attr", "difflib", "goclaw", "http", "importlib", "inspect", "ipaddress", "json"),
+    *("logging", "pydantic", "pydantic_core", "shutil", "urllib", "zipfile"),
+)
 """Packages that come without their docstrings: 0.7 MB. SQLAlchemy and Telegram's library are imported later."""
 READ = ("goclaw.core.events", "goclaw.core.messages")
 """What docstrings are read of: records, for the document of the HTTP API."""

@@ -55,6 +55,31 @@ class CachePoints:
 BOTH, UNCACHED = CachePoints(), CachePoints(after_system=False, after_tools=False)
 
 
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Beginning:
+    """The messages that all later requests of a conversation begin with: only ever appended to."""
+
+    messages: list[Message] = field(default_factory=list)
+
+
+class Continued(list[Message]):
+    """The messages of a request that begins as later ones of its conversation will; any change of it is a plain list.
+
+    Args:
+        beginning: what they begin with, as it is now.
+        following: the messages behind it.
+    """
+
+    __slots__ = ("beginning", "begun")
+
+    def __init__(self, beginning: Beginning, following: Sequence[Message]) -> None:
+        super().__init__(beginning.messages)
+        self.beginning = beginning
+        self.begun = len(self)
+        """Messages that are of the beginning."""
+        self += following
+
+
 @record
 class Request:
     """One request to a model."""

@@ -29,7 +29,7 @@ from goclaw.core.messages import (
     UserMessage,
 )
 from goclaw.errors import ModelError, ModelErrorKind, ToolError
-from goclaw.llm.base import ModelEvent, Request
+from goclaw.llm.base import Beginning, Continued, ModelEvent, Request
 from goclaw.specs import TOOL_CALL, ToolSpec
 
 Blocks = tuple[bytes, ...]
@@ -41,6 +41,9 @@ AT_ONCE = 256
 """Messages that are mapped before others get a turn: after a restart ten thousand may be new."""
 NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """Characters not allowed in ids and names of tools at Anthropic and OpenAI; other providers allow them."""
+LONG, MOST_TEXTS, MOST_JOINED = 200, 64, 8 << 20
+"""Messages of a beginning from which it is put together once, texts of one, and bytes of all of them: they are kept
+beside the forms of the single messages. Below, putting together costs some 50 µs a request."""
 RESULTS_SEEN = AssistantMessage("I have the results.")
 """A constant object, so that it is encoded once."""
 PicturedT = TypeVar("PicturedT", bound=UserMessage | ToolResult)
@@ -65,6 +68,24 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
+class _Joined:
+    """The forms of a conversation's beginning, put together."""
+
+    __slots__ = ("count", "size", "texts")
+
+    def __init__(self) -> None:
+        self.count = self.size = 0
+        """Messages and bytes."""
+        self.texts: list[bytes] = []
+
+    def append(self, count: int, texts: Sequence[bytes]) -> None:
+        self.count += count
+        self.size += sum(map(len, texts))
+        self.texts += texts
+        if len(self.texts) > MOST_TEXTS:
+            self.texts = [b",".join(self.texts)]
+
+
 class EncodedMessages:
     """The encoded forms of the messages of all conversations with one model."""
 
@@ -78,6 +99,7 @@ class EncodedMessages:
         self._encode = encode
         self._load_image = load_image
         self._kept: dict[int, _Kept] = {}
+        self._joined: weakref.WeakKeyDictionary[Beginning, _Joined] = weakref.WeakKeyDictionary()
         self._at_the_end = self._forget
 
     async def blocks(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> list[Blocks]:
@@ -93,8 +115,30 @@ class EncodedMessages:
                 await asyncio.sleep(0)
         return found
 
+    async def beginning(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> tuple[Sequence[bytes], int]:
+        """Return the forms that a long conversation begins with, and of how many messages they are; 0: all are to do.
+
+        For the protocols where a message is an object by itself.
+        """
+        if not isinstance(messages, Continued) or messages.begun not in range(LONG, len(messages)):
+            return (), 0
+        all_joined, until = self._joined, messages.begun
+        joined = all_joined.pop(messages.beginning, None) or _Joined()
+        if joined.count < until:
+            # It ends with an answer: no result and no picture behind it belongs before that.
+            new = results_first(messages[joined.count : until])
+            joined.append(len(new), results_together(new, await self.blocks(new, tools)))
+        if all_joined is not self._joined:  # forms have changed meanwhile
+            return (), 0
+        all_joined[messages.beginning] = joined  # used last: the last one to go
+        while sum(each.size for each in all_joined.values()) > MOST_JOINED:
+            del all_joined[next(iter(all_joined))]
+        return (tuple(joined.texts), until) if joined.count == until else ((), 0)
+
     def keep(self, message: Message, blocks: Blocks) -> None:
         """Use `blocks` for this message from now on."""
+        if id(message) in self._kept:
+            self._separate()
         kept = _Kept(message, self._at_the_end)
         kept.key, kept.blocks = id(message), tuple(map(_trimmed, blocks))
         self._kept[kept.key] = kept
@@ -113,10 +157,15 @@ class EncodedMessages:
     def go_blind(self) -> None:
         """Show the model no picture from now on, in no conversation."""
         self.blind = True
+        self._separate()
         for kept in list(self._kept.values()):
             message = kept()
             if message is not None and not isinstance(message, AssistantMessage) and message.images:
                 del self._kept[kept.key]
+
+    def _separate(self) -> None:
+        """Put no more together what was: a message in it has another form now."""
+        self._joined = weakref.WeakKeyDictionary()
 
     def _forget(self, dead: "weakref.ref[Message]") -> None:
         # The number may belong to a new message by now.
@@ -244,21 +293,19 @@ def results_answered(messages: Sequence[Message]) -> list[Message]:
     return answered
 
 
-def reminded(request: Request) -> Request:
-    """Return the request in order, its reminder as a person's last words: these protocols know no other place for it.
+def reminded(messages: Sequence[Message], reminder: str) -> list[Message]:
+    """Return the messages in order, the reminder as a person's last words: these protocols know no other place for it.
 
     Behind tool results it is a message of its own. Words of a person are continued: some models' templates refuse two
     messages of a person after each other, and all of them a system message in the middle.
     """
-    ordered = results_first(request.messages)
-    if not request.reminder:
-        return replace(request, messages=ordered)
+    ordered = results_first(messages)
+    if not reminder:
+        return ordered
     *before, last = ordered or [UserMessage("")]
     if isinstance(last, UserMessage):
-        before.append(replace(last, text=f"{last.text}\n\n{request.reminder}".strip()))
-    else:
-        before += [last, UserMessage(request.reminder)]
-    return replace(request, messages=before, reminder="")
+        return [*before, replace(last, text=f"{last.text}\n\n{reminder}".strip())]
+    return [*before, last, UserMessage(reminder)]
 
 
 def splice(head: Mapping[str, Any], **parts: bytes | Sequence[bytes]) -> bytes:
@@ -287,9 +334,10 @@ async def with_conversation(
     head: Mapping[str, Any], request: Request, messages: EncodedMessages, tools: EncodedTools
 ) -> bytes:
     """Return a whole body for the protocols that take the system prompt as the first message (OpenAI chat, Ollama)."""
-    request = reminded(request)
     parts = {"tools": tools.text(request.tools)} if request.tools else {}
-    texts = results_together(request.messages, await messages.blocks(request.messages, request.tools))
+    begun, count = await messages.beginning(request.messages, request.tools)
+    following = reminded(request.messages[count:], request.reminder)
+    texts = [*begun, *results_together(following, await messages.blocks(following, request.tools))]
     if request.system.strip():
         texts.insert(0, orjson.dumps({"role": "system", "content": request.system}))
     return splice(head, **parts, messages=texts)

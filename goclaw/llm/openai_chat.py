@@ -141,8 +141,8 @@ class OpenAIChatModel(KnownModel):
             elif self._server.effort == "object":
                 head["reasoning"] = {"effort": self._options.thinking}
         if self._is_strict:
-            request = reminded(request)
-            request = replace(request, messages=results_answered(request.messages))
+            messages = results_answered(reminded(request.messages, request.reminder))
+            request = replace(request, messages=messages, reminder="")
         return await with_conversation(head, request, self._messages, self._tools)
 
     @property

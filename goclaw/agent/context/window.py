@@ -18,7 +18,7 @@ from goclaw.agent.context.repair import in_words, repair
 from goclaw.agent.context.untrusted_content import TOKENS, ContentMarkers, count_of, moved, no_context, no_reminder
 from goclaw.core.messages import AssistantMessage, Message, SourceKind, ToolResult, UserMessage
 from goclaw.core.records import record
-from goclaw.llm.base import Finished, Usage
+from goclaw.llm.base import Beginning, Continued, Finished, Usage
 from goclaw.llm.token_counts import estimate_message, estimate_text
 from goclaw.store.transcripts import StoredCompaction, StoredMessage
 
@@ -179,13 +179,13 @@ class _Settled:
     summary: UserMessage | None = None
     markers: ContentMarkers | None = None
     entries: list[ContextEntry] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    beginning: Beginning = field(default_factory=Beginning)
     """The messages of the summary and the entries, as they were sent."""
     repairs: Counter[str] = field(default_factory=Counter)
 
     @classmethod
     def begin(cls, summary: UserMessage | None, markers: ContentMarkers) -> "_Settled":
-        return cls(summary, markers, messages=[summary] if summary else [])
+        return cls(summary, markers, beginning=Beginning([summary] if summary else []))
 
     def holds(self, summary: UserMessage | None, markers: ContentMarkers, entries: Sequence[ContextEntry]) -> bool:
         """Whether a request with this summary and these entries begins with it."""
@@ -198,13 +198,13 @@ class _Settled:
         settled = entries[: next(ends, -1) + 1]
         messages, repairs = self.repaired(settled)
         self.entries += settled
-        self.messages += messages
+        self.beginning.messages += messages
         self.repairs += repairs
 
     def repaired(self, entries: Sequence[ContextEntry]) -> tuple[list[Message], Counter[str]]:
         """Return the messages of the entries that follow, as every provider accepts them."""
         markers = self.markers or ContentMarkers()
-        return repair([entry.marked(markers) for entry in entries], begun=bool(self.messages))
+        return repair([entry.marked(markers) for entry in entries], begun=bool(self.beginning.messages))
 
 
 class _Measured:
@@ -391,12 +391,12 @@ class Window:
         settled = self._settled
         settled.take(self.entries[len(settled.entries) :])
         following, repairs = settled.repaired(self.entries[len(settled.entries) :])
-        valid, repairs = [*settled.messages, *following], settled.repairs + repairs
+        repairs = settled.repairs + repairs
         if repairs != self._repairs:
             self._repairs = repairs
             if repairs:
                 log.warning("the conversation needed repairs before it could be sent: %s", in_words(repairs))
-        return valid
+        return Continued(settled.beginning, following)
 
 
 def from_outside(outside: frozenset[SourceKind]) -> str:
