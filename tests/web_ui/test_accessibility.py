@@ -1,37 +1,18 @@
 """The page for everybody: axe finds nothing serious, thumbs hit, keys work, nothing is wider than a phone."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
-from tests.web_ui.daemon import ANN, Json, WebDaemon, running
+from tests.web_ui.daemon import WebDaemon
 from tests.web_ui.device import Theme, device
+from tests.web_ui.shared import DORA
 
 pytestmark = pytest.mark.browser
 
 AXE = Path(__file__).parents[1] / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 PANELS = ("sessions", "memory", "schedules", "usage", "status", "devices")
-RICH = (
-    "## Heading\n\n| a | b |\n|---|---|\n| 1 | "
-    + "wide " * 40
-    + "|\n\n```python\nx = 1  # "
-    + "long " * 60
-    + "\n```\n\n"
-    + "w" * 400
-)
-TALK: list[Message] = [
-    UserMessage("Look at this, please: " + "a" * 200),
-    AssistantMessage(RICH, (ToolCall("c1", "exec", {"command": "ls " + "x" * 300}),)),
-    ToolResult("c1", "exec", "line\n" * 30, call_hint="Running ls", hint="Exit code 0"),
-    AssistantMessage("> quoted\n\n1. one\n2. [two](https://example.org)\n\n*done*"),
-]
-ANSWERS: list[Json] = [
-    {"when": "Ask", "calls": [{"id": "q", "name": "ask_user", "input": {"questions": [{"question": "Which?",
-     "options": ["Red", "Blue"]}]}}]},
-]  # fmt: skip
 SERIOUS = """
 async (rules) => {
   const found = await axe.run(document, {resultTypes: ['violations'], ...(rules.length ? {runOnly: rules} : {})});
@@ -52,19 +33,8 @@ SMALL = """
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
-    made = WebDaemon(tmp_path_factory.mktemp("accessible"), ANSWERS)
-    made.prepare()
-    made.seed(ANN, TALK, 4)
-    made.seed("telegram:5", TALK, 4)
-    (made.workspace / "MEMORY.md").write_text("# What I know\n\nAnn likes tea.\n")
-    with running(made):
-        yield made
-
-
-@pytest.fixture(scope="module")
 def token(daemon: WebDaemon) -> str:
-    return daemon.token(ANN)
+    return daemon.token(DORA)
 
 
 def serious(page: Page, theme: Theme) -> list[str]:
