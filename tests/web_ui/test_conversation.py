@@ -124,11 +124,12 @@ def test_what_a_message_does_during_an_answer_is_chosen(browser: Browser, daemon
     with device(browser, daemon) as here:
         here.sign_in(token)
         here.say("Take your time")
-        expect(here.button("Stop the answer")).to_be_visible()
+        expect(here.answers.last).to_contain_text("so far")
         here.page.locator("#queue select").select_option("interrupt")
         expect(here.messages).to_contain_text("interrupt")
-        here.say("Rather this")
+        here.say("Rather this")  # at once: the choice counts for it, though its answer may not be here yet
         expect(here.answers.last).to_contain_text("All done.")
+        expect(here.button("Stop the answer")).to_be_hidden()
         here.say("/queue queue")
         expect(here.page.locator("note-line").last).to_contain_text("queue")
 
