@@ -82,8 +82,6 @@ PING_SECONDS = 20.0
 """Seconds after which a silent client is pinged."""
 GOODBYE_SECONDS = 0.5
 """Seconds for a client to take its queued events, and to acknowledge the end of the connection."""
-
-
 DENIED = "denied: "
 """How a reason begins where rights decided (see `tui.client`)."""
 MAX_REASON = 120
@@ -92,6 +90,9 @@ LOOK_SECONDS = 0.5
 """Seconds between two checks whether a client may stay. With those of users.json and the tokens it is below 1.5 s."""
 ATTACH_SECONDS = 10.0
 """Seconds for a client's `attach`: until then its connection is of no use, and takes a place."""
+ORDER_SECONDS = 1.0
+"""Seconds for which a message waits for those before it: what `/queue` or `/model` sets counts for what follows, and
+a command that takes longer holds nothing up."""
 MAX_AT_ONCE = 32
 """Frames of one client that are answered at once; further ones are read when there are answers."""
 
@@ -303,6 +304,7 @@ class Serving:
     async def _listen(self, visit: _Visit, tasks: asyncio.TaskGroup) -> None:
         """Read frames until the client goes, or has to."""
         room = asyncio.Semaphore(MAX_AT_ONCE)
+        sends: set[asyncio.Task[None]] = set()
         async for frame in _frames(visit.connection):
             if await self._turned_away(visit):
                 return
@@ -311,7 +313,11 @@ class Serving:
                 continue
             await room.acquire()
             # Beside the loop: a slow command must not delay /stop.
-            tasks.create_task(self._answer(visit, frame)).add_done_callback(lambda _: room.release())
+            answering = tasks.create_task(self._answer(visit, frame, tuple(sends)))
+            answering.add_done_callback(lambda _: room.release())
+            if isinstance(frame, Send):
+                sends.add(answering)
+                answering.add_done_callback(sends.discard)
 
     async def _look_after(self, visit: _Visit) -> None:
         """Disconnect a silent client, too, when it may not stay."""
@@ -356,7 +362,10 @@ class Serving:
                 await _send(visit.connection, happened(event, number, round(at, 2)), visit.write)
         await visit.connection.close()  # lagged too far behind: the client attaches anew; or the daemon ends
 
-    async def _answer(self, visit: _Visit, frame: ClientFrame) -> None:
+    async def _answer(self, visit: _Visit, frame: ClientFrame, sends: Sequence[asyncio.Task[None]]) -> None:
+        """Answer a frame; `sends` answer the client's messages before it."""
+        if sends and isinstance(frame, Send) and not frame.text.lstrip().startswith("/"):
+            await ends_within(asyncio.gather(*sends, return_exceptions=True), self._clock, ORDER_SECONDS)
         try:
             answer = await self._answer_to(frame, visit)
         except (StateError, AccessDenied) as error:

@@ -11,12 +11,14 @@ import pytest
 
 from goclaw.auth.users import User
 from goclaw.core.bus import Following
-from goclaw.core.events import Notice, TextStreamed, TurnFinished
+from goclaw.core.clock import Clock, SteppedClock
+from goclaw.core.events import Acceptance, Inbound, Notice, TextStreamed, TurnFinished
 from goclaw.core.messages import UserMessage
 from goclaw.core.replay_buffer import Position
 from goclaw.core.supervise import background
 from goclaw.core.wire import PATH, PROTOCOL, Ack
 from goclaw.servers import event_coalescing
+from goclaw.servers.serving import ORDER_SECONDS
 from goclaw.servers.socket_file import open_socket
 from goclaw.tui import link as link_module
 from goclaw.tui.client import Client, attach
@@ -130,6 +132,61 @@ async def test_at_the_end_a_client_gets_what_waits_for_it(stage: Stage, monkeypa
         words = [event.text async for event in received if isinstance(event, TextStreamed)]
         await attaching.__aexit__(None, None, None)
     assert words == ["last words"]
+
+
+class SlowGateway(FakeGateway):
+    """One whose `/queue` takes effect when a test says so."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.effect = asyncio.Event()
+
+    async def accept(self, inbound: Inbound) -> Acceptance:
+        if inbound.text.startswith("/queue"):
+            await self.effect.wait()
+        return await super().accept(inbound)
+
+    @property
+    def texts(self) -> list[str]:
+        return [inbound.text for inbound in self.heard]
+
+
+@pytest.mark.promise("P-order")
+async def test_a_message_behind_a_command_is_taken_under_what_that_sets(tmp_path: Path, clock: SteppedClock) -> None:
+    stage = Stage(tmp_path, clock)
+    stage.gateway = gateway = SlowGateway(clock)
+    async with asyncio.timeout(PATIENCE), stage.daemon(), attach(stage.place.socket, SESSION) as client:
+        await client.submit("/queue interrupt")
+        await client.submit("rather this")
+        await client.submit("/stop")
+        async for frame in client.frames():
+            if isinstance(frame, Acceptance):
+                break
+        assert gateway.texts == ["/stop"], "a command waits for none"
+        gateway.effect.set()
+        await client.submit("and that")
+        async for frame in client.frames():
+            if isinstance(frame, Acceptance) and len(gateway.heard) == 4:
+                break
+    assert gateway.texts == ["/stop", "/queue interrupt", "rather this", "and that"]
+
+
+async def test_a_slow_command_holds_no_message_up_for_long(tmp_path: Path, clock: SteppedClock) -> None:
+    stage = Stage(tmp_path, clock)
+    stage.gateway = gateway = SlowGateway(clock)
+    async with asyncio.timeout(PATIENCE), stage.daemon(), attach(stage.place.socket, SESSION) as client:
+        await client.submit("/queue interrupt")
+        await client.submit("hello")
+        await client.submit("/stop")  # is answered when the message has begun to wait
+        async for frame in client.frames():
+            if isinstance(frame, Acceptance):
+                break
+        clock.advance(ORDER_SECONDS)
+        async for frame in client.frames():
+            if isinstance(frame, Acceptance):
+                break
+        assert gateway.texts == ["/stop", "hello"]
+        gateway.effect.set()
 
 
 @asynccontextmanager

@@ -1,4 +1,5 @@
-"""A real browser before a real daemon; skipped where no Chromium is installed."""
+"""A real browser before a real daemon, both shared by the tests that a worker runs one after the other; skipped where
+no Chromium is installed."""
 
 import os
 import shutil
@@ -7,16 +8,34 @@ from collections.abc import Generator, Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.web_ui.daemon import WebDaemon
+from tests.web_ui.daemon import WebDaemon, running
+from tests.web_ui.shared import shared_daemon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-SWITCHES = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--no-first-run")
+# Chromium counts the last list of features alone: what Playwright turns off because it asks other machines is repeated.
+OUTSIDE = ("OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch", "MediaRouter")
+POPUPS = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
+"""Pages of the address bar, which nobody sees here: for each new device they cost as much as all the rest."""
+SWITCHES = (
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    f"--disable-features={','.join((*POPUPS, *OUTSIDE))}",
+)
 PATIENCE_MS = 30_000
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
+    """The shared daemon; modules that need another one have a fixture of this name."""
+    with running(shared_daemon(tmp_path_factory.mktemp("web"))) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One browser for a module. Playwright's own download is not asked for."""
+    """One browser. Playwright's own download is not asked for."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip("no chromium is installed: the web page is not tried in a browser")
@@ -33,9 +52,9 @@ def browser() -> Iterator[Browser]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show beside a failure what its daemon printed last: whether the loop, the disk or the browser was late."""
+    """Show beside a failure what its daemons printed last: whether the loop, the disk or the browser was late."""
     report = yield
-    daemon = getattr(item, "funcargs", {}).get("daemon")
-    if report.failed and isinstance(daemon, WebDaemon):
-        report.sections.append(("the daemon", daemon.output[-4_000:]))
+    daemons = [made for made in getattr(item, "funcargs", {}).values() if isinstance(made, WebDaemon)]
+    if report.failed:
+        report.sections += [("the daemon", daemon.output[-4_000:]) for daemon in daemons]
     return report

@@ -1,26 +1,22 @@
 """Breaks of the connection: no word is lost, and none comes twice."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web_ui.daemon import ANN, Json, WebDaemon, running
+from tests.web_ui.daemon import ANN, WebDaemon, running
 from tests.web_ui.device import Device, device
+from tests.web_ui.shared import BREAKS, COUNTED, EVE
 
 pytestmark = [pytest.mark.browser, pytest.mark.promise("P-web-breaks")]
 
-COUNTED = " ".join(f"word{number}" for number in range(120))
-ANSWERS: list[Json] = [
-    {"when": "Count", "text": COUNTED, "seconds": 1.5},
-    {"when": "Later", "text": "Answer to the later one."},
-    {"when": "Beside", "text": "Answer to the one beside."},
-]
-
 
 @pytest.fixture
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
-    made = WebDaemon(tmp_path_factory.mktemp("breaks"), ANSWERS)
+def mortal(tmp_path: Path) -> Iterator[WebDaemon]:
+    """A daemon that may be killed."""
+    made = WebDaemon(tmp_path, BREAKS)
     made.prepare()
     with running(made):
         yield made
@@ -31,20 +27,20 @@ def texts(here: Device, whose: str) -> list[str]:
     return [text.strip() for text in here.page.locator(f"chat-message.{whose} .prose").all_inner_texts()]
 
 
-def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, daemon: WebDaemon) -> None:
-    with device(browser, daemon) as here, device(browser, daemon, 360) as phone:
-        token = daemon.token(ANN)
+def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, mortal: WebDaemon) -> None:
+    with device(browser, mortal) as here, device(browser, mortal, 360) as phone:
+        token = mortal.token(ANN)
         here.sign_in(token)
         phone.sign_in(token)
         here.say("Count")
         for each in (here, phone):
             expect(each.answers.last).to_contain_text("word0")
-        daemon.kill()
+        mortal.kill()
         expect(here.page.locator("#state")).to_contain_text("Connecting")
         here.say("Later")
         expect(here.page.locator("chat-message.waiting")).to_have_count(1)
         expect(here.page.locator("#doing")).to_contain_text("1 not sent yet")
-        daemon.start()
+        mortal.start()
         for each in (here, phone):
             expect(each.answers).to_have_count(2, timeout=25_000)
             expect(each.answers.last).to_contain_text("Answer to the later one.", timeout=25_000)
@@ -60,7 +56,7 @@ def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browse
     with device(browser, daemon) as here:
         broken = "() => { window.kept = WebSocket; window.WebSocket = function (to) { return new kept(to + 'x'); }; }"
         here.context.add_init_script(f"({broken})()")
-        here.sign_in_broken(daemon.token(ANN))
+        here.sign_in_broken(daemon.token(EVE))
         expect(here.page.locator("#state")).to_contain_text("opens no connection", timeout=20_000)
         here.page.evaluate("() => { window.WebSocket = window.kept; }")
         expect(here.page.locator("#state")).to_have_text("", timeout=20_000)
@@ -68,7 +64,7 @@ def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browse
 
 def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here, device(browser, daemon) as other:
-        token = daemon.token(ANN)
+        token = daemon.token(EVE)
         here.sign_in(token)
         other.sign_in(token)
         other.say("Count")

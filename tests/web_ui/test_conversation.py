@@ -1,30 +1,14 @@
 """The chat: streams, tools, questions, files."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
-from tests.web_ui.daemon import ANN, Json, WebDaemon, running
+from tests.web_ui.daemon import WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.shared import CLEO, EFFECT, WORDS
 
 pytestmark = pytest.mark.browser
 
-WORDS = [f"word{number}" for number in range(2_000)]
-EFFECT = "echo done >> effects.log"
-TODOS = [{"content": "Look at the logs", "status": "completed"}, {"content": "Pack them", "status": "in_progress"}]
-ANSWERS: list[Json] = [
-    {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000},
-    {"when": "Think", "thinking": "It wants me to think.", "text": "**Thought** about it."},
-    {"when": "Act", "calls": [{"id": "c1", "name": "exec", "input": {"command": EFFECT}}]},
-    {"when": "Ask", "calls": [{"id": "c2", "name": "ask_user", "input": {"questions": [{"question": "Which colour?",
-     "options": ["Red", "Blue"]}]}}]},
-    {"when": "Change", "calls": [{"id": "c3", "name": "edit", "input": {"path": "notes.md", "old_string": "milk",
-     "new_string": "oat milk"}}]},
-    {"when": "Plan", "text": "I plan.", "calls": [{"id": "c4", "name": "todo_write", "input": {"todos": TODOS}}]},
-    {"when": "Take your time", "text": "so far and no further", "seconds": 30},
-]  # fmt: skip
-ASKS = {"policy": {"stricter": {"medium": "ask", "contained": "ask"}}}
 LISTEN = """
 window.streamed = [];
 new MutationObserver(() => {
@@ -41,17 +25,8 @@ document.getElementById('text').dispatchEvent(new ClipboardEvent('paste', {clipb
 
 
 @pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
-    made = WebDaemon(tmp_path_factory.mktemp("conversation"), ANSWERS, config=ASKS)
-    made.prepare()
-    (made.workspace / "notes.md").write_text("Buy milk.\n")
-    with running(made):
-        yield made
-
-
-@pytest.fixture(scope="module")
 def token(daemon: WebDaemon) -> str:
-    return daemon.token(ANN)
+    return daemon.token(CLEO)
 
 
 def test_a_stream_of_two_thousand_pieces_loses_no_word(browser: Browser, daemon: WebDaemon, token: str) -> None:
@@ -149,11 +124,12 @@ def test_what_a_message_does_during_an_answer_is_chosen(browser: Browser, daemon
     with device(browser, daemon) as here:
         here.sign_in(token)
         here.say("Take your time")
-        expect(here.button("Stop the answer")).to_be_visible()
+        expect(here.answers.last).to_contain_text("so far")
         here.page.locator("#queue select").select_option("interrupt")
         expect(here.messages).to_contain_text("interrupt")
-        here.say("Rather this")
+        here.say("Rather this")  # at once: the choice counts for it, though its answer may not be here yet
         expect(here.answers.last).to_contain_text("All done.")
+        expect(here.button("Stop the answer")).to_be_hidden()
         here.say("/queue queue")
         expect(here.page.locator("note-line").last).to_contain_text("queue")
 
@@ -184,7 +160,7 @@ def test_commands_are_suggested(browser: Browser, daemon: WebDaemon, token: str)
         here.box.press("Tab")
         expect(here.box).to_have_value("/whoami ")
         here.box.press("Enter")
-        expect(here.page.locator("note-line").last).to_contain_text(ANN)
+        expect(here.page.locator("note-line").last).to_contain_text(CLEO)
         here.box.press_sequentially("look at @not")
         expect(here.page.get_by_role("option", name="notes.md")).to_be_visible()
         here.box.press("Escape")

@@ -1,25 +1,12 @@
 """Ways into the page, and what keeps others out."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.web_ui.daemon import ANN, BOB, WebDaemon, running, talk
+from tests.web_ui.daemon import ANN, BOB, WebDaemon
 from tests.web_ui.device import device
 
 pytestmark = pytest.mark.browser
-
-OTHERS = "telegram:123456"
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
-    made = WebDaemon(tmp_path_factory.mktemp("login"))
-    made.prepare()
-    made.seed(OTHERS, talk(4, "secret"))
-    with running(made):
-        yield made
 
 
 @pytest.mark.promise("P-web-login")

@@ -1,26 +1,14 @@
 """The panels beside the chat, and other conversations than the own one."""
 
-from collections.abc import Iterator
-
 import pytest
 from playwright.sync_api import Browser, FilePayload, Locator, expect
 
 from goclaw.servers.web.assets import FOLDER
-from tests.web_ui.daemon import ANN, BOB, WebDaemon, running, talk
+from tests.web_ui.daemon import BOB, WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.shared import FAY
 
 pytestmark = pytest.mark.browser
-OTHERS = "telegram:123456"
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDaemon]:
-    made = WebDaemon(tmp_path_factory.mktemp("panels"))
-    made.prepare()
-    made.seed(OTHERS, talk(6, "harbour"))
-    (made.workspace / "MEMORY.md").write_text("# What I know\n\nAnn likes **tea**.\n")
-    with running(made):
-        yield made
 
 
 def expect_drawn(picture: Locator) -> None:
@@ -32,7 +20,7 @@ def expect_drawn(picture: Locator) -> None:
 
 def test_memory_is_read_and_searched(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here:
-        here.sign_in(daemon.token(ANN))
+        here.sign_in(daemon.token(FAY))
         panel = here.go("memory")
         panel.get_by_text("Read the file").tap()
         expect(panel.locator(".prose strong")).to_have_text("tea")
@@ -44,7 +32,7 @@ def test_memory_is_read_and_searched(browser: Browser, daemon: WebDaemon) -> Non
 
 def test_other_conversations_are_found_opened_and_followed_live(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here, device(browser, daemon, 360) as other:
-        token = daemon.token(ANN)
+        token = daemon.token(FAY)
         here.sign_in(token)
         other.sign_in(token)
         panel = here.go("sessions")
@@ -65,7 +53,7 @@ def test_other_conversations_are_found_opened_and_followed_live(browser: Browser
 
 def test_a_schedule_is_added_paused_and_forgotten(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here:
-        here.sign_in(daemon.token(ANN))
+        here.sign_in(daemon.token(FAY))
         panel = here.go("schedules")
         panel.get_by_text("Add a schedule").tap()
         panel.get_by_label("Text", exact=True).fill("Drink tea")
@@ -85,7 +73,7 @@ def test_a_schedule_is_added_paused_and_forgotten(browser: Browser, daemon: WebD
 
 def test_usage_and_status_are_drawn(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 768, "dark") as here:
-        here.sign_in(daemon.token(ANN))
+        here.sign_in(daemon.token(FAY))
         here.say("hi")
         expect(here.answers.last).to_contain_text("All done.")
         panel = here.go("usage")
@@ -115,7 +103,7 @@ def test_people_without_the_right_see_neither_plots_nor_others_of_the_daemon(
 
 def test_a_picture_is_shown_in_the_conversation(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon, 360) as here:
-        here.sign_in(daemon.token(ANN))
+        here.sign_in(daemon.token(FAY))
         picture = FilePayload(name="a.png", mimeType="image/png", buffer=(FOLDER / "icon-192.png").read_bytes())
         here.page.locator("#picker").set_input_files(picture)
         expect(here.page.locator("#files .chip")).to_contain_text("kB")
