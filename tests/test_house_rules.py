@@ -40,7 +40,7 @@ MAY_CATCH_EVERYTHING = {
 }
 MAY_IMPORT_LATE = {
     "goclaw/core/plugins.py": "loads what the catalogue names",
-    "goclaw/core/html_references.py": "the table of names costs memory that texts without them should not take",
+    "goclaw/core/html_names.py": "the table of names costs memory that texts without them should not take",
     "goclaw/cli/*": "--help must not pay for the daemon",
     "goclaw/__main__.py": "--help must not pay for the daemon",
     "goclaw/memory/embedders/worker/__main__.py": "a process of its own that loads one of several ways to embed",

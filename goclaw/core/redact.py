@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from urllib.parse import quote, quote_plus
 
-from goclaw.core.html_references import ESCAPES, unescape
+from goclaw.core.html_names import import_html
 
+html = import_html()
 MASK = "[secret]"
 SHORTEST = 8
 """Shorter values are too likely to be ordinary words."""
@@ -114,7 +115,7 @@ def disguises(secret: str) -> Iterator[str]:
     yield from (raw.hex(), raw.hex().upper())
     yield from (quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace"))
     yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1])
-    yield from (secret.translate(ESCAPES), secret[::-1])
+    yield from (html.escape(secret), secret[::-1])
 
 
 def mask(text: str) -> str:
@@ -179,7 +180,7 @@ def _unformatted(text: str) -> bytes:
     if "\x1b" in text or "\x9b" in text:
         text = _SEQUENCES.sub("", text)
     if "&" in text:
-        text = re.sub(_REFERENCE, lambda found: unescape(found[0]), text)
+        text = re.sub(_REFERENCE, lambda found: html.unescape(found[0]), text)
     return text.encode(errors="ignore").translate(None, _FORMAT)
 
 

@@ -110,20 +110,40 @@ async def test_a_package_that_cannot_be_installed_leaves_the_old_one(home: Home,
     await home.is_well(OLD)
 
 
+PIPX: list[str | Path] = [UV, "tool", "run", "--quiet", "--python", sys.executable, "pipx"]
+
+
 @pytest.mark.long
 @pytest.mark.promise("P-upgrade")
 @pytest.mark.timeout(900)
-async def test_uv_tool_installs_it_and_its_links_lead_to_the_new_version(
-    folder: Path, telegram: FakeTelegram, model: EchoModel, wheels: Wheels
+@pytest.mark.parametrize(
+    ("installer", "place", "again", "listed"),
+    [
+        ([UV, "tool"], "goclaw", "uv tool install --force", f"goclaw v{NEW}"),
+        (PIPX, "venvs/goclaw", "pipx install --force", f"package goclaw {NEW}"),
+    ],
+    ids=["uv tool", "pipx"],
+)
+async def test_an_installer_of_programs_lists_the_new_version_and_its_links_lead_there(
+    folder: Path,
+    telegram: FakeTelegram,
+    model: EchoModel,
+    wheels: Wheels,
+    installer: list[str | Path],
+    place: str,
+    again: str,
+    listed: str,
 ) -> None:
-    """With all dependencies, as uv installs them."""
+    """With all dependencies, as the installer brings them."""
     async with open_home(folder, telegram, model) as plain:
         tools, links = folder / "tools", folder / "bin"
-        variables = {"UV_TOOL_DIR": str(tools), "UV_TOOL_BIN_DIR": str(links)}
-        await run(UV, "tool", "install", "--quiet", "--python", sys.executable, wheels.old, **variables)
+        variables = dict.fromkeys(("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR"), str(links))
+        # The folder of the tools that uv itself runs, pipx for one, is not that of pipx.
+        variables["UV_TOOL_DIR" if installer is not PIPX else "PIPX_HOME"] = str(tools)
+        await run(*installer, "install", "--python", sys.executable, wheels.old, **variables)
         home = InEnvironment(folder, telegram, plain.config)
-        (folder / "goclaw").symlink_to(tools / "goclaw")
-        network = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "SSL_CERT"))}
+        (folder / "goclaw").symlink_to(tools / place)
+        network = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_CERT"))}
         home.variables = {
             **network,
             **variables,
@@ -132,8 +152,8 @@ async def test_uv_tool_installs_it_and_its_links_lead_to_the_new_version(
         }
         await home.begin()
         ran = await home.well("upgrade", "--ref", str(wheels.new))
-        assert "uv tool install --force" in ran.err
+        assert again in ran.err
         await home.is_well(NEW)
-        assert f"goclaw v{NEW}" in await run(UV, "tool", "list", **variables)
+        assert listed in await run(*installer, "list", **variables)
         assert await run(links / "goclaw", "version") == f"goclaw {NEW}\n"
-        assert [path.name for path in tools.iterdir() if "upgrade" in path.name] == []
+        assert [path.name for path in (tools / place).parent.iterdir() if "upgrade" in path.name] == []

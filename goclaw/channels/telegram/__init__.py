@@ -11,7 +11,6 @@ from goclaw.channels.base import Channel, ChannelPart, ChannelPorts
 from goclaw.channels.telegram.first_poll import begin
 from goclaw.config.schema import Config
 from goclaw.core.extras import standing_in, undocumented, without
-from goclaw.core.html_references import ESCAPES
 from goclaw.core.plugins import load
 
 
@@ -24,12 +23,11 @@ def enabled(config: Config) -> bool:
 def open_channel(config: Config, ports: ChannelPorts) -> AbstractAsyncContextManager[Channel]:
     """Return the channel itself; only now the library is imported (100 ms and 5 MB).
 
-    It comes without what reads Telegram's passports, without an HTTP client of its own (ours is `request`), without its
-    manual, and without the names of HTML's characters, of which it only escapes five.
+    It comes without what reads Telegram's passports, without an HTTP client of its own (ours is `request`), and without
+    its manual.
     """
     client = standing_in("telegram.request._httpxrequest", HTTPXRequest=type("HTTPXRequest", (), {}))
-    names = standing_in("html", escape=lambda text: text.translate(ESCAPES))
-    with without("cryptography"), names, undocumented("goclaw", "telegram", untyped=True), client:
+    with without("cryptography"), undocumented("goclaw", "telegram", untyped=True), client:
         part = load("goclaw.channels.telegram.channel:PART", ChannelPart)
     return part.open(config, ports)
 

@@ -7,6 +7,7 @@ texts are cut where it hurts least.
 """
 
 import heapq
+import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,6 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from goclaw.core.html_references import unescape
 from goclaw.core.records import record
 from goclaw.core.redact import MASK, known_in, mask_known
 
@@ -163,7 +163,7 @@ def hides_words(markdown: str, text: str, entities: "Iterable[MessageEntity]") -
     beside = [entity.url for entity in entities if entity.url and entity.url.startswith(_LINKS)]
     beside += [entity.language for entity in entities if entity.language and re.match(_LANGUAGE, entity.language)]
     shown = "\n".join([text, *beside])
-    missing = set(_WORD.findall(unescape(markdown))) - set(_WORD.findall(shown))
+    missing = set(_WORD.findall(html.unescape(markdown))) - set(_WORD.findall(shown))
     # Formatting inside a word (`sn**ow**`) joins its parts.
     return not text.strip() or any(word not in shown for word in missing)
 

@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import Iterator, Sequence
+from html import unescape
 
 from goclaw.config.tools import WebSearchSettings
 from goclaw.core import catalog
-from goclaw.core.html_references import unescape
 from goclaw.core.plugins import load
 from goclaw.errors import ConfigError, ToolError
 from goclaw.net import open_client
