@@ -60,6 +60,7 @@ from goclaw.workspace import PathCompleter
 
 if TYPE_CHECKING:
     from goclaw.servers.admission import Admission
+    from goclaw.servers.routes import RoutePorts
     from goclaw.servers.terminals import RemoteTerminals
 
 log = logging.getLogger(__name__)
@@ -162,8 +163,8 @@ async def _listen(
         admission = await _admission(stack, app)
         remote_terminals = _remote_terminals(app, gateway, admission) if config.http.clients else None
         samples = await stack.enter_async_context(taking_samples(app)) if config.http.web else None
-        for name in route_parts(config):
-            await _add_part(name, app, gateway, admission, schedules, logins, samples)
+        if names := list(route_parts(config)):
+            await _add_routes(app, names, await _route_ports(app, gateway, admission, schedules, logins, samples))
         http = await stack.enter_async_context(open_http(config, foundation.routes, app.probe.look))
         if logins:
             logins.address = page_address(config, http.port)
@@ -232,21 +233,19 @@ def _remote_terminals(app: App, gateway: Gateway, admission: "Admission") -> "Re
     return remote_terminals
 
 
-async def _add_part(
-    name: str,
+async def _route_ports(
     app: App,
     gateway: Gateway,
     admission: "Admission",
     schedules: Schedules,
     logins: WebLogins | None,
     samples: Samples | None,
-) -> None:
-    """Add the routes of a part of the catalogue to the listener; its libraries are loaded in a thread."""
-    from goclaw.servers.routes import RoutePart, RoutePorts
+) -> "RoutePorts":
+    """Return the services that all parts of the listener use."""
+    from goclaw.servers.routes import RoutePorts
 
     foundation = app.foundation
-    part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
-    ports = RoutePorts(
+    return RoutePorts(
         foundation.config,
         foundation.clock,
         foundation.access,
@@ -269,8 +268,17 @@ async def _add_part(
         samples=samples,
         cookies=await cookies_of(foundation.config),
     )
-    foundation.routes.added.extend(part.routes(ports))
-    foundation.routes.rules.extend(part.rules)
+
+
+async def _add_routes(app: App, names: Sequence[str], ports: "RoutePorts") -> None:
+    """Add the routes of these parts of the catalogue to the listener; their libraries are loaded in a thread."""
+    from goclaw.servers.routes import RoutePart
+
+    routes = app.foundation.routes
+    for name in names:
+        part = await asyncio.to_thread(load_large, catalog.ROUTES[name], RoutePart)
+        routes.added.extend(part.routes(ports))
+        routes.rules.extend(part.rules)
 
 
 def _first_line(app: App) -> str:

@@ -114,6 +114,14 @@ BUGS: list[Bug] = [
         "tests/servers/test_terminals_remote_silent.py::test_a_client_that_never_attaches_is_cut_off_in_time",
     ),
     bug(
+        "a message overtakes the command in front of it",
+        "frames of a client that are answered all at once",
+        _SERVING,
+        "        if sends and isinstance(frame, Send)",
+        "        if False and isinstance(frame, Send)",
+        "tests/servers/test_serving.py::test_a_message_behind_a_command_is_taken_under_what_that_sets",
+    ),
+    bug(
         "a client that has not attached outlives its token",
         "2026.3.28 batch, GHSA-xmxx: revoked tokens keep a live connection",
         _SERVING,

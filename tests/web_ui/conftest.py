@@ -12,10 +12,17 @@ from tests.web_ui.daemon import WebDaemon, running
 from tests.web_ui.shared import shared_daemon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-# Chromium counts the last list of features alone: what Playwright turns off because it asks other machines is repeated.
-OUTSIDE = ("OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch", "MediaRouter")
 POPUPS = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup")
 """Pages of the address bar, which nobody sees here: for each new device they cost as much as all the rest."""
+# Chromium counts the last list of features alone: of Playwright's, what asks other machines or changes addresses.
+OUTSIDE = (
+    "AimEnabled",
+    "HttpsUpgrades",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PreconnectToSearch",
+)
 SWITCHES = (
     "--disable-gpu",
     "--disable-background-networking",
