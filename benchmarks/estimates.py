@@ -18,6 +18,7 @@ from goclaw.agent.context.window import Calibration, ContextEntry, Window
 from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.llm.base import Finished, Stop, Usage
 from goclaw.llm.token_counts import estimate_text, estimate_tools
+from goclaw.llm.tool_calls import trimmed_schema
 from goclaw.specs import ToolSpec
 
 MARKS: Mapping[str, int] = {
@@ -130,8 +131,8 @@ def head() -> list[str]:
 
 
 def described(tool: ToolSpec) -> str:
-    """A tool as the templates of most models write it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    """A tool as it is sent, and as the templates of most models write it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": trimmed_schema(tool.schema)}
     return orjson.dumps({"type": "function", "function": function}).decode()
 
 
