@@ -1,4 +1,4 @@
-"""`pytest --store postgres`: every database that a test opens is a schema of Postgres, named after the file's path.
+"""`pytest --store postgres`: every database that a test opens or reads is a schema of Postgres, named after the file.
 
 Each worker has a server of its own: the feed of transcripts waits for all transactions of a server, also those of
 another test. What a test opens by `open_file` stays a file of SQLite. Left out is what has the marker `sqlite`, and
@@ -8,6 +8,7 @@ what kills at every write by `tests.kills`, which copies the file.
 import hashlib
 import inspect
 import os
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.store import open as opening
-from goclaw.store.database import Database
+from goclaw.store.database import BoundStatement, Database, Row
 from goclaw.store.sqlite.recovery import CLOCK
 from tests.postgres import NEWEST, running
 
@@ -28,11 +29,11 @@ _stack = ExitStack()
 
 
 def begin() -> None:
-    """Start the server, and have `open_database` use it."""
+    """Start the server, and have `goclaw.store.open` use it."""
     server = _stack.enter_context(running(int(os.environ.get(MAJOR, NEWEST))))
     os.environ[URL] = server.url
     _stack.callback(os.environ.pop, URL)
-    vars(opening)["open_file"] = _open_schema_of
+    vars(opening).update(open_file=_open_schema_of, read_file=_read_schema_of)
 
 
 def end() -> None:
@@ -56,3 +57,7 @@ def place_of(path: Path) -> PostgresPlace:
 
 def _open_schema_of(path: Path, clock: Clock = CLOCK) -> AbstractAsyncContextManager[Database]:
     return opening.postgres().open(place_of(path), clock)
+
+
+def _read_schema_of(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
+    return opening.postgres().read(place_of(path), statements)
