@@ -16,7 +16,7 @@ from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.postgres import Server, running
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("starts a Postgres of its own, in every run")]
 
 ANN = 5
 
