@@ -199,3 +199,46 @@ async def test_a_backup_from_sqlite_is_restored_into_postgres_and_back(
     assert done.code == 0, done.err
     said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
     assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2"]
+
+
+@pytest.mark.promise("P-store-copy")
+async def test_a_copy_to_postgres_and_back_goes_on_with_what_was_under_way(
+    home: Installation, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    address = home.config.pop("store")
+    home.write_config()
+    await home.start(telegram)
+    await answered(telegram, "m1 exec")
+    gate = model.gate("m2 ", streamed=0)
+    await telegram.world.say("m2 plain", user=ANN)
+    await gate.reached.wait()
+    refused = await home.run("store", "copy", "--to", address)
+    assert refused.code == 1 and "`goclaw stop` ends it" in refused.err
+    await home.kill()
+    gate.opened.set()
+    done = await home.run("store", "copy", "--to", address)
+    assert done.code == 0, done.err
+    assert f"Set `store: {address}` in the configuration, then `goclaw start`." in done.out
+    assert (await home.run("store", "copy", "--to", address)).code == 1
+    home.config["store"] = address
+    home.write_config()
+    await home.start(telegram)
+    await eventually(lambda: any("m2" in said and "(end)" in said for said in texts(telegram)))
+    assert await home.stop() == 0
+    done = await home.run("store", "copy", "--to", "sqlite", "--replace")
+    assert done.code == 0, done.err
+    assert "Remove `store` from the configuration" in done.out
+    del home.config["store"]
+    home.write_config()
+    await home.start(telegram)
+    await answered(telegram, "m3 plain")
+    assert await home.stop() == 0
+    said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
+    assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2", "m3"]
+    assert [sum(name in said for said in answers(telegram)) for name in ("m1", "m2", "m3")] == [1, 1, 1]
+
+
+async def test_an_address_that_is_none_is_refused_before_anything_is_read(home: Installation) -> None:
+    done = await home.run("store", "copy", "--to", "postgresql://goclaw:hunter2@127.0.0.1/goclaw")
+    assert done.code == 2 and "secrets/store_password" in done.err
+    assert "hunter2" not in done.err + done.out
