@@ -64,6 +64,8 @@ def _lines(done: StoreCopied, begin: Place, end: Place, to: str) -> list[str]:
     rows = sum(each.rows for each in done.sums.values())
     lines = [f"{shown(end)}: {rows:,} rows, with the checksums of {shown(begin)}"]
     lines += [f"  {name}: {each.rows:,}  {each.sha256[:16]}" for name, each in sorted(done.sums.items()) if each.rows]
+    if done.files:
+        lines.append(f"  files of the state folder, compared too: {done.files:,}")
     if done.shortened:
         lines.append(f"  {done.shortened:,} texts lost the character NUL, which Postgres cannot keep")
     if done.kept:

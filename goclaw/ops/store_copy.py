@@ -13,6 +13,8 @@ from contextlib import AsyncExitStack, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sqlalchemy import func, select
+
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
 from goclaw.config.values import PostgresPlace
@@ -21,7 +23,9 @@ from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.ops.backup.archive import DATABASE
 from goclaw.ops.backup.swap import StagedRestore, leftovers, pending, remove, swap
+from goclaw.store.database import Database, Statement
 from goclaw.store.open import open_database, postgres
+from goclaw.store.schema import metadata
 from goclaw.store.sqlite.backup import check_database, copy_database
 from goclaw.store.sqlite.migrations import migrate
 from goclaw.store.sums import TableSum, differing, in_use, rows_of_file, sums_of_file, texts_with_nul
@@ -40,6 +44,8 @@ class StoreCopied:
     """The rows of each table and their checksum, equal on both sides."""
     shortened: int
     """Texts that lost the character NUL, which Postgres cannot keep."""
+    files: int
+    """Files of the state folder that Postgres and the folder have: users, notes, pictures and so on."""
     kept: Path | None
     """The former content of the target, as a file of SQLite; None: it had none."""
 
@@ -67,20 +73,24 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
     if source == target:
         raise StateError(f"{shown(source)} is both where the copy comes from and where it goes to")
     with open_state(config), _workplace(config.state_dir) as folder:
+        files = 0
         async with AsyncExitStack() as stack:
             if isinstance(source, PostgresPlace):
                 if not await asyncio.to_thread(postgres().exists, source):
                     raise StateError(f"{source.shown}: there is no database yet; GoClaw has not run with it")
-                await stack.enter_async_context(open_database(source, clock))  # no daemon can use it from here on
+                # No daemon can use it from here on.
+                files = await _fetch_files(await stack.enter_async_context(open_database(source, clock)), config, clock)
             copy = folder / DATABASE
             sent = await asyncio.to_thread(_take_out, source, copy)
             staged = StagedRestore(clock.now())
             if isinstance(target, Path):
                 kept = await asyncio.to_thread(_put_file, config, copy, target, staged, replace=replace)
-                return StoreCopied(sent, 0, kept)
+                return StoreCopied(sent, 0, files, kept)
             kept = config.database_path.with_name(f"{DATABASE}{staged.mark}")
+            # Before the rows, which make the target one that is in use.
+            files = await _send_files(target, config, clock, replace=replace)
             came = await asyncio.to_thread(_put_rows, copy, target, kept, replace=replace)
-            return StoreCopied(came, texts_with_nul(copy), kept if kept.exists() else None)
+            return StoreCopied(came, texts_with_nul(copy), files, kept if kept.exists() else None)
 
 
 @contextmanager
@@ -93,6 +103,31 @@ def _workplace(state_dir: Path) -> Iterator[Path]:
             yield Path(folder)
     except (OSError, sqlite3.Error) as error:
         raise StateError(f"the database could not be copied: {error}") from error
+
+
+async def _fetch_files(source: Database, config: Config, clock: Clock) -> int:
+    """Let the state folder have the files that Postgres has; what was changed in it since comes along."""
+    files = postgres().files(source, config.state_dir, clock)
+    await files.settle()
+    await files.settle_media()
+    return await files.compare()
+
+
+async def _send_files(target: PostgresPlace, config: Config, clock: Clock, *, replace: bool) -> int:
+    """Let Postgres have the files of the state folder, unless it has rows where none may be."""
+    async with open_database(target, clock) as database:
+        if not replace and (found := await _rows(database)):
+            raise StateError(in_use(target.shown, found))
+        files = postgres().files(database, config.state_dir, clock)
+        await files.send_all()
+        return await files.compare()
+
+
+async def _rows(database: Database) -> Mapping[str, int]:
+    """Return the rows of each table that has any, but for what every start writes."""
+    counts = {str(each.name): Statement(select(func.count()).select_from(each))() for each in metadata.sorted_tables}
+    found = {name: (await database.read(count))[0][0] for name, count in counts.items() if name != "daemon_facts"}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def _take_out(source: Place, copy: Path) -> Mapping[str, TableSum]:

@@ -19,6 +19,7 @@ from tests.postgres import Server, running
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite("starts a Postgres of its own, in every run")]
 
 ANN = 5
+PHOTO = b"\x89PNG\r\n\x1a\n a picture, as far as its first bytes go"
 
 
 @pytest.fixture
@@ -236,6 +237,41 @@ async def test_a_copy_to_postgres_and_back_goes_on_with_what_was_under_way(
     said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
     assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2", "m3"]
     assert [sum(name in said for said in answers(telegram)) for name in ("m1", "m2", "m3")] == [1, 1, 1]
+
+
+def number_of_lines(verified: str) -> int:
+    return int(verified.split(" lines verified")[0].replace(",", ""))
+
+
+@pytest.mark.promise("P-store-files")
+async def test_a_gateway_with_an_empty_state_folder_goes_on_with_people_tokens_and_pictures(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    await telegram.world.say("m1 plain", user=ANN, photo=PHOTO)
+    await eventually(lambda: any("m1" in said and "(end)" in said for said in texts(telegram)))
+    made = await home.run("token", "add", "laptop", "--user", f"telegram:{ANN}")
+    assert made.code == 0, made.err
+    assert await home.stop() == 0
+    lines = number_of_lines((await home.run("audit", "verify")).out)
+    pictures = {path.name for path in (home.state / "blobs" / "media").iterdir()}
+    assert pictures
+    other = Installation(home.folder / "other", {**home.config, "workspace": str(home.folder / "work")}, forks=True)
+    other.write_config()
+    try:
+        await other.start(telegram)
+        await answered(telegram, "m2 plain")
+        await eventually(lambda: {path.name for path in (other.state / "blobs" / "media").iterdir()} == pictures)
+        assert "laptop" in (await other.run("token", "list")).out
+        verified = await other.run("audit", "verify")
+        assert verified.code == 0 and "no fault found" in verified.out, verified.out
+        assert number_of_lines(verified.out) > lines > 1
+        assert "another version" not in (await other.run("doctor", "--offline")).out
+        assert await other.stop() == 0
+    finally:
+        if other.process is not None:
+            await other.kill()
+    assert "m1" in str(model.requests[-1])
 
 
 async def test_an_address_that_is_none_is_refused_before_anything_is_read(home: Installation) -> None:

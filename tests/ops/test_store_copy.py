@@ -20,6 +20,7 @@ from goclaw.core.messages import AssistantMessage, ToolResult, UserMessage
 from goclaw.engine.journal import Journal
 from goclaw.errors import StateError
 from goclaw.ops.store_copy import FOLDER, Place, StoreCopied, copy_store
+from goclaw.store.blobs import open_blobs
 from goclaw.store.database import Database, insert_into
 from goclaw.store.open import open_database
 from goclaw.store.postgres import connecting
@@ -114,12 +115,28 @@ async def test_all_rows_come_to_postgres_and_back_as_they_were(config: Config, p
 
 
 @pytest.mark.promise("P-store-copy")
-async def test_rows_of_the_target_are_refused_or_kept(config: Config, place: PostgresPlace) -> None:
+async def test_the_files_that_postgres_has_come_along(config: Config, place: PostgresPlace, tmp_path: Path) -> None:
+    async with filled(config):
+        (config.state_dir / "users.json").write_text('{"users": {}}')
+        async with open_blobs(config.state_dir / "blobs") as blobs:
+            key = await blobs.put(b"picture", "image/png")
+        assert (await copied(config, config.database_path, place)).files == 3
+        other = Config.model_validate({"state_dir": tmp_path / "other", "models": {"agent": ["demo"]}})
+        assert (await copied(other, place, other.database_path)).files == 3
+        assert (other.state_dir / "users.json").read_text() == '{"users": {}}'
+        async with open_blobs(other.state_dir / "blobs") as blobs:
+            assert (await blobs.get(key), await blobs.mime(key)) == (b"picture", "image/png")
+
+
+@pytest.mark.promise("P-store-copy")
+async def test_rows_of_the_target_are_refused_or_kept(config: Config, place: PostgresPlace, server: Server) -> None:
     async with filled(config) as before:
+        (config.state_dir / "users.json").write_text('{"users": {}}')
         async with open_database(place) as database:
             await database.write(sql("INSERT INTO sessions (key, created_at, context_start) VALUES ('other', 1, 0)"))
         with pytest.raises(StateError, match=r"the schema t_\w+ of .* has rows already \(1 of sessions\); `--replace`"):
             await copied(config, config.database_path, place)
+        assert rows(server, place, "SELECT count(*) FROM state_files") == [(0,)]
         done = await copied(config, config.database_path, place, replace=True)
         assert done.sums == before and done.kept is not None
         assert locality_of(done.kept.name) is not None

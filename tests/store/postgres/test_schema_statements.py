@@ -43,6 +43,7 @@ SETS = {
     "goclaw.store.media.ARTIFACTS": "a set",
     "goclaw.store.media.ON_THEIR_WAY": "a set",
     "goclaw.store.media.ATTACHED": "a set",
+    "goclaw.store.postgres.stored_files._ENTRY": "one row",
     "goclaw.store.reading._START": "one row",
     "goclaw.store.reading._KEEPS": "asked whether there is any",
     "goclaw.store.reading._SHOWS": "asked whether there is any",
