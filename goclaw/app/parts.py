@@ -45,7 +45,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import DiskError, StateError, ToolError
+from goclaw.errors import StateError, ToolError
 from goclaw.execution.sandbox.base import Sandbox
 from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.execution.tasks.base import TaskRecord
@@ -192,7 +192,7 @@ async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> 
         return False
     try:
         await shared.send_changes()
-    except DiskError as error:
+    except StateError as error:
         log.error("words in the audit log cannot be blanked in the database: %s", error)
         return False
     return True

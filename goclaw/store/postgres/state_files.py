@@ -3,8 +3,9 @@
 The folder has them for those who read and edit files; the database, so that a gateway with an empty folder finds them.
 Which files: those that `STATE_PATHS` says, and the media of `store.blobs`. What changes in the folder is sent within a
 second, a picture before anything refers to it. At the start both are brought together: a file that changed on one side
-since both were last the same is taken from that side. Where it changed on both, the database's counts, and the other
-one is set aside; but one that cannot be moved, such as a mount of Kubernetes, counts itself.
+since both were last the same is taken from that side. Where it changed on both, or the database has an older one than
+then, the database's counts, and the folder's is set aside; but one that cannot be moved, such as a mount of Kubernetes,
+counts itself.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.files import file_version, replace_file
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
-from goclaw.errors import DiskError, StateError
+from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
 from goclaw.store.database import Database
 from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
@@ -91,7 +92,7 @@ class StateFiles:
             elif there == before or (there is None and here != before):
                 await self._send_or_drop(name, here)
                 sent += 1
-            elif here in (None, before):
+            elif here in (None, before) and not await asyncio.to_thread(self._is_newer, name, entry):
                 await self._fetch_or_remove(name, entry)
                 fetched += 1
             elif await asyncio.to_thread(self._set_aside, name):
@@ -109,9 +110,12 @@ class StateFiles:
 
         Raises:
             DiskError: the database cannot be reached; what was not sent is sent the next time.
+            StateError: the folder has been emptied.
         """
         async with self._sending:
             changed, gone = await asyncio.to_thread(self._changes)
+            if gone and not (self._folder / SHARED_FILES).exists():
+                raise StateError(f"{self._folder} was emptied or is no longer mounted: nothing is removed elsewhere")
             for name in changed:
                 await self._send(name)
             for name in gone:
@@ -128,7 +132,7 @@ class StateFiles:
                     await self.settle_media()
                 await self.send_changes()
                 is_troubled, has_media = False, True
-            except (DiskError, StateError, OSError) as error:
+            except (StateError, OSError) as error:
                 if not is_troubled:
                     log.warning("folder and database do not have the same files yet: %s", error)
                 is_troubled = True
@@ -280,15 +284,20 @@ class StateFiles:
         except OSError as error:
             raise disk_error(error, path, "written") from error
 
+    def _is_newer(self, name: str, entry: StoredFile | None) -> bool:
+        """Whether the folder's file is of a later time, as after a restore of an older database."""
+        path = self._folder / name
+        return entry is not None and path.exists() and path.stat().st_mtime > entry.changed_at
+
     def _set_aside(self, name: str) -> bool:
         aside = self._folder / self._aside(name)
         try:
             aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._folder / name).rename(aside)
         except OSError as error:
-            log.error("%s was changed here and elsewhere: this one counts, for it cannot be moved: %s", name, error)
+            log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
             return False
-        log.error("%s was changed here and elsewhere: the database's counts, this one is now %s", name, aside)
+        log.error("%s is another one in the database, which counts: this one is now %s", name, aside)
         return True
 
     def _aside(self, name: str) -> Path:
@@ -394,5 +403,5 @@ async def open_state_files(database: Database, folder: Path, clock: Clock) -> As
         log.info("files of the state folder from the database: %d, set aside: %d", done.fetched, done.set_aside)
     async with background(keep_running(_NAME, files.follow, clock), _NAME):
         yield files
-    with suppress(DiskError):  # they are sent at the next start
+    with suppress(StateError):  # they are sent at the next start
         await files.send_changes()

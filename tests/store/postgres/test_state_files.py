@@ -15,7 +15,7 @@ from goclaw.ops.doctor.state import check_database
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.store.open import open_database
-from goclaw.store.postgres.state_files import StateFiles
+from goclaw.store.postgres.state_files import Settled, StateFiles
 from goclaw.store.postgres.stored_files import PIECE, StoredFiles
 from tests.parts import sql
 
@@ -189,9 +189,43 @@ async def test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_ke
         assert (here / USERS).read_text() == "theirs"
         (aside,) = (here / SET_ASIDE).rglob(USERS)
         assert aside.read_text() == "ours"
-        assert f"{USERS} was changed here and elsewhere" in caplog.text
+        assert f"{USERS} is another one in the database, which counts" in caplog.text
     config = Config.model_validate({"state_dir": here, "store": f"{place.url}?schema={place.schema}"})
     assert "has 1 files of which the database had another version" in str(check_database(config))
+
+
+@pytest.mark.promise("P-store-files")
+async def test_what_is_newer_than_a_database_that_was_restored_is_kept(place: PostgresPlace, here: Path) -> None:
+    put(here, USERS, "old")
+    async with together(place, here):
+        pass
+    async with open_database(place) as database:
+        stored = StoredFiles(database)
+        old = (await stored.all())[USERS]
+        put(here, USERS, "new")
+        files = StateFiles(database, here, SteppedClock())
+        await files.settle()
+        assert (await stored.all())[USERS] != old
+        await stored.put(USERS, old, b"old")
+        assert await StateFiles(database, here, SteppedClock()).settle() == Settled(sent=0, fetched=0, set_aside=1)
+    assert (here / USERS).read_text() == "old"
+    (aside,) = (here / SET_ASIDE).rglob(USERS)
+    assert aside.read_text() == "new"
+
+
+async def test_a_folder_that_is_emptied_while_it_runs_removes_nothing_elsewhere(
+    place: PostgresPlace, here: Path, elsewhere: Path
+) -> None:
+    put(here, USERS, "1")
+    async with open_database(place) as database:
+        files = StateFiles(database, here, SteppedClock())
+        await files.settle()
+        for name in (USERS, SHARED_FILES):
+            (here / name).unlink()
+        with pytest.raises(StateError, match="was emptied or is no longer mounted"):
+            await files.send_changes()
+    async with together(place, elsewhere):
+        assert (elsewhere / USERS).read_text() == "1"
 
 
 async def test_a_file_that_cannot_be_moved_counts(
