@@ -74,6 +74,8 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
         raise StateError(f"{shown(source)} is both where the copy comes from and where it goes to")
     with open_state(config), _workplace(config.state_dir) as folder:
         files = 0
+        if isinstance(target, Path) and not replace:
+            _refuse_used(target)  # before files of the state folder are changed
         async with AsyncExitStack() as stack:
             if isinstance(source, PostgresPlace):
                 if not await asyncio.to_thread(postgres().exists, source):
@@ -84,7 +86,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
             sent = await asyncio.to_thread(_take_out, source, copy)
             staged = StagedRestore(clock.now())
             if isinstance(target, Path):
-                kept = await asyncio.to_thread(_put_file, config, copy, target, staged, replace=replace)
+                kept = await asyncio.to_thread(_put_file, config, copy, target, staged)
                 return StoreCopied(sent, 0, files, kept)
             kept = config.database_path.with_name(f"{DATABASE}{staged.mark}")
             # Before the rows, which make the target one that is in use.
@@ -158,11 +160,13 @@ def _put_rows(copy: Path, target: PostgresPlace, kept: Path, *, replace: bool) -
         raise
 
 
-def _put_file(config: Config, copy: Path, target: Path, staged: StagedRestore, *, replace: bool) -> Path | None:
-    """Put the file `copy` in its place; returns where the one that was there lies now."""
-    found = rows_of_file(target) if target.exists() else {}
-    if found and not replace:
+def _refuse_used(target: Path) -> None:
+    if target.exists() and (found := rows_of_file(target)):
         raise StateError(in_use(str(target), found))
+
+
+def _put_file(config: Config, copy: Path, target: Path, staged: StagedRestore) -> Path | None:
+    """Put the file `copy` in its place; returns where the one that was there lies now."""
     try:
         # The logs first: one belongs to the file that it was written for, and to no other.
         for ending in ("-wal", "-shm"):

@@ -143,8 +143,10 @@ async def test_rows_of_the_target_are_refused_or_kept(config: Config, place: Pos
         with closing(sqlite3.connect(done.kept)) as kept:
             assert kept.execute("SELECT key FROM sessions").fetchall() == [("other",)]
 
+        (config.state_dir / "users.json").write_text("changed here")
         with pytest.raises(StateError, match=rf"{config.database_path} has rows already \(.* of messages"):
             await copied(config, place, config.database_path)
+        assert (config.state_dir / "users.json").read_text() == "changed here"
         done.kept.unlink()
         again = await copied(config, place, config.database_path, replace=True)
         assert again.kept is not None and sums_of_file(again.kept) == before
