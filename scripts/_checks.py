@@ -51,9 +51,11 @@ ON_THE_STORE = [
     )
 ]
 """Folders of tests that `--store postgres` runs: of these every test that opens a database."""
-MOST_ON_THE_STORE = [f"tests/{name}" for name in ("store", "engine", "schedules", "approvals", "sessions", "app")]
-"""Those of them that the short lane runs on Postgres, without `slow` ones: the rooms with statements of their own, and
-the whole daemon. What stands above them asks nothing of the store that these do not."""
+WITH_STATEMENTS = ("store", "engine", "schedules")
+"""Rooms with statements of their own, but `ops`, which asks copies: files of SQLite."""
+MOST_ON_THE_STORE = [f"tests/{name}" for name in (*WITH_STATEMENTS, "app")]
+"""Those of them that the short lane runs on Postgres, without `slow` ones: what these rooms do, and the whole daemon.
+All others ask nothing of the store that these do not."""
 QUICK = ("-m", "not long and not slow")
 DYING_SECONDS = 10
 """Between showing where a program stands and killing it."""
