@@ -32,6 +32,8 @@ PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
 MEDIA = "blobs/media"
 """The folder of pictures and files; see `store.blobs`."""
+WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
+"""The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
 SHARED_FILES, SET_ASIDE = "shared-files.json", "set-aside"
 """With Postgres: hashes of the files that it has, too, and the folder of those that it had another version of."""
 
@@ -71,6 +73,8 @@ STATE_PATHS = (
     StatePath("config.yaml", Locality.SHARED, early=True),
     StatePath("users.json*", Locality.SHARED, early=True, in_store=True),
     StatePath("access-tokens.json*", Locality.SHARED, in_store=True),
+    # The one secret that GoClaw makes itself; all others come from whoever sets up a machine, and are in no database.
+    StatePath(f"secrets/{WEBHOOK_SECRET}", Locality.SHARED, in_store=True),
     StatePath("secrets", Locality.SHARED, private=True, early=True),
     StatePath("goclaw.db*", Locality.SHARED),
     StatePath("registry.db*", Locality.SHARED),

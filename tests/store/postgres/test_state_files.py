@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.config.schema import Config
-from goclaw.config.state import SET_ASIDE, SHARED_FILES
+from goclaw.config.state import SET_ASIDE, SHARED_FILES, WEBHOOK_SECRET
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.errors import StateError, ToolError
@@ -70,7 +70,14 @@ async def media(place: PostgresPlace, folder: Path) -> AsyncIterator[tuple[Blobs
 async def test_an_empty_folder_gets_every_file_with_its_mode_and_time(
     place: PostgresPlace, here: Path, elsewhere: Path
 ) -> None:
-    contents = {USERS: b'{"users": {}}', NOTE: "Grüße".encode(), "telegram-moved.json": b"[]", "notes/a/empty.md": b""}
+    made = f"secrets/{WEBHOOK_SECRET}"
+    contents = {
+        USERS: b'{"users": {}}',
+        made: b"s",
+        NOTE: "Grüße".encode(),
+        "telegram-moved.json": b"[]",
+        "notes/a/empty.md": b"",
+    }
     for name, content in contents.items():
         put(here, name, content, 0o640 if name == USERS else 0o600)
     async with together(place, here):
