@@ -11,35 +11,25 @@ counts itself.
 import asyncio
 import hashlib
 import logging
-import os
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-import orjson
-
-from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of
 from goclaw.core.clock import Clock
-from goclaw.core.files import file_version, replace_file
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.errors import StateError
-from goclaw.health.resources import disk_error
 from goclaw.store.database import Database
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
+from goclaw.store.postgres.state_folder import StateFolder, key_of, of_media
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 """Between two looks for files that have changed."""
 _NAME = "files of the state folder"
-SHARED = Locality.SHARED
 MAX_PIECES = 1_000
 """Pieces of a file to which something was added, such as the audit log, until it is sent as a whole."""
-_KEY_LENGTH = 64
-"""Characters of a key of media."""
 
 
 @record
@@ -56,12 +46,10 @@ class StateFiles:
 
     def __init__(self, database: Database, folder: Path, clock: Clock) -> None:
         self._stored = StoredFiles(database)
-        self._folder = folder
+        self._folder = StateFolder(folder, clock)
         self._clock = clock
         self._same: dict[str, str] = {}
         """Hashes of the files by name, as of when folder and database were the same."""
-        self._seen: dict[str, tuple[tuple[int, ...], bool]] = {}
-        """Versions of the files when they were last read, and whether that was twice (see `FileLook`)."""
         self._media: set[str] = set()
         """Keys of the media that the database has."""
         self._pieces: dict[str, tuple[int, int]] = {}
@@ -77,12 +65,13 @@ class StateFiles:
             DiskError: the database cannot be reached.
             StateError: the folder cannot be written, or what the database has is damaged.
         """
-        self._same, known = await asyncio.to_thread(self._read_same)
+        self._same, known = await asyncio.to_thread(self._folder.read_notes)
         stored = await self._stored.all()
-        self._media = {key for key in map(_key, stored) if key and all(name in stored for name in _of_media(key))}
-        await asyncio.to_thread(self._remove_media, known - self._media)
-        theirs = {name: entry for name, entry in stored.items() if not _key(name)}
-        ours = await asyncio.to_thread(self._hashes)
+        self._media = {key for key in map(key_of, stored) if key and all(name in stored for name in of_media(key))}
+        gone = (name for key in known - self._media for name in of_media(key))
+        await asyncio.to_thread(self._folder.remove, list(gone))  # removed elsewhere, or forgotten
+        theirs = {name: entry for name, entry in stored.items() if not key_of(name)}
+        ours = await asyncio.to_thread(self._folder.hashes)
         sent = fetched = aside = 0
         for name in sorted(ours.keys() | theirs.keys() | self._same.keys()):
             here, entry, before = ours.get(name), theirs.get(name), self._same.get(name)
@@ -92,10 +81,10 @@ class StateFiles:
             elif there == before or (there is None and here != before):
                 await self._send_or_drop(name, here)
                 sent += 1
-            elif here in (None, before) and not await asyncio.to_thread(self._is_newer, name, entry):
+            elif here in (None, before) and not await asyncio.to_thread(self._folder.is_newer, name, entry):
                 await self._fetch_or_remove(name, entry)
                 fetched += 1
-            elif await asyncio.to_thread(self._set_aside, name):
+            elif await asyncio.to_thread(self._folder.set_aside, name):
                 await self._fetch_or_remove(name, entry)
                 aside += 1
             else:
@@ -113,9 +102,7 @@ class StateFiles:
             StateError: the folder has been emptied.
         """
         async with self._sending:
-            changed, gone = await asyncio.to_thread(self._changes)
-            if gone and not (self._folder / SHARED_FILES).exists():
-                raise StateError(f"{self._folder} was emptied or is no longer mounted: nothing is removed elsewhere")
+            changed, gone = await asyncio.to_thread(self._folder.changes, dict(self._same))
             for name in changed:
                 await self._send(name)
             for name in gone:
@@ -145,18 +132,18 @@ class StateFiles:
             DiskError: the database cannot be reached.
             StateError: what the database has is damaged, or cannot be set aside.
         """
-        ours = await asyncio.to_thread(lambda: self._hashes() | self._media_hashes())
+        ours = await asyncio.to_thread(self._folder.all_hashes)
         theirs = await self._stored.all()
         for name, entry in theirs.items():
             if ours.get(name) != entry.sha256:
                 data = await self._stored.data(name, entry)
-                await asyncio.to_thread(self._write, str(self._aside(name)), data, entry)
+                await asyncio.to_thread(self._folder.write, self._folder.aside(name), data, entry)
         await self._stored.drop(theirs.keys() - ours.keys())
         for name in sorted(ours):
             if name not in theirs or theirs[name].sha256 != ours[name]:
                 await self._send(name)
-        self._same = {name: digest for name, digest in ours.items() if not _key(name)}
-        self._media = {key for key in map(_key, ours) if key}
+        self._same = {name: digest for name, digest in ours.items() if not key_of(name)}
+        self._media = {key for key in map(key_of, ours) if key}
         self._is_noted = False
         await self._keep_notes()
 
@@ -167,10 +154,10 @@ class StateFiles:
             DiskError: the database cannot be reached.
             StateError: they do not have the same.
         """
-        ours = await asyncio.to_thread(lambda: self._hashes() | self._media_hashes())
+        ours = await asyncio.to_thread(self._folder.all_hashes)
         theirs = {name: each.sha256 for name, each in (await self._stored.all()).items()}
         if different := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
-            raise StateError(f"not the same in {self._folder} and in the database: {', '.join(different[:5])}")
+            raise StateError(f"not the same in {self._folder.path} and in the database: {', '.join(different[:5])}")
         return len(ours)
 
     async def keep(self, key: str) -> None:
@@ -180,9 +167,9 @@ class StateFiles:
             DiskError: the database cannot be reached.
         """
         if key in self._media:
-            await self._stored.stamp(_of_media(key), self._clock.now())
+            await self._stored.stamp(of_media(key), self._clock.now())
             return
-        for name in _of_media(key):
+        for name in of_media(key):
             await self._send(name)
         self._media.add(key)
         self._is_noted = False
@@ -194,7 +181,7 @@ class StateFiles:
             DiskError: the database cannot be reached, or the folder not be written.
             StateError: what the database has is damaged.
         """
-        for name in _of_media(key):
+        for name in of_media(key):
             entry = await self._stored.get(name)
             if entry is None:
                 return False
@@ -208,7 +195,7 @@ class StateFiles:
             DiskError: the database cannot be reached.
         """
         gone = set(keys)
-        await self._stored.drop(name for key in gone for name in _of_media(key))
+        await self._stored.drop(name for key in gone for name in of_media(key))
         self._media -= gone
         self._is_noted = False
 
@@ -219,7 +206,7 @@ class StateFiles:
             DiskError: the database cannot be reached, or the folder not be written.
             StateError: what the database has is damaged.
         """
-        ours = await asyncio.to_thread(self._media_keys)
+        ours = await asyncio.to_thread(self._folder.media_keys)
         for key in sorted(self._media - ours):
             if key in self._media:  # else they were removed meanwhile
                 await self.fetch(key)
@@ -230,7 +217,7 @@ class StateFiles:
     async def _send(self, name: str) -> None:
         """Store a file as it is now; one that has gone meanwhile is left to the next look."""
         with suppress(FileNotFoundError):
-            data, entry = await asyncio.to_thread(self._read, name)
+            data, entry = await asyncio.to_thread(self._folder.read, name)
             size, pieces = self._pieces.get(name, (0, MAX_PIECES))
             if pieces < MAX_PIECES and await asyncio.to_thread(_begins, data, size, self._same.get(name)):
                 await self._stored.append(name, entry, pieces, data[size:])
@@ -238,7 +225,7 @@ class StateFiles:
             else:
                 pieces = await self._stored.put(name, entry, data)
             self._note(name, entry.sha256)
-            if not _key(name):
+            if not key_of(name):
                 self._pieces[name] = len(data), pieces
 
     async def _send_or_drop(self, name: str, here: str | None) -> None:
@@ -251,142 +238,34 @@ class StateFiles:
     async def _fetch_or_remove(self, name: str, entry: StoredFile | None) -> None:
         """Let the folder have what the database has."""
         if entry is None:
-            await asyncio.to_thread((self._folder / name).unlink, missing_ok=True)
+            await asyncio.to_thread(self._folder.remove, [name])
             self._note(name, None)
         else:
             data = await self._stored.data(name, entry)
-            await asyncio.to_thread(self._write, name, data, entry)
+            await asyncio.to_thread(self._folder.write, name, data, entry)
             self._note(name, entry.sha256)
 
     def _note(self, name: str, sha256: str | None) -> None:
         self._pieces.pop(name, None)
         if sha256 is None:
             self._same.pop(name, None)
-        elif not _key(name):
+        elif not key_of(name):
             self._same[name] = sha256
         self._is_noted = False
-
-    def _read(self, name: str) -> tuple[bytes, StoredFile]:
-        path = self._folder / name
-        version = file_version(path)
-        with path.open("rb") as file:
-            found, data = os.fstat(file.fileno()), file.read()
-        if not _key(name):
-            self._seen[name] = (version, self._seen.get(name, ((), False))[0] == version)
-        return data, stored_file(data, found.st_mode & 0o777, found.st_mtime)
-
-    def _write(self, name: str, data: bytes, entry: StoredFile) -> None:
-        path = self._folder / name
-        try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_file(path, data, mode=entry.mode)
-            os.utime(path, (entry.changed_at, entry.changed_at))
-        except OSError as error:
-            raise disk_error(error, path, "written") from error
-
-    def _is_newer(self, name: str, entry: StoredFile | None) -> bool:
-        """Whether the folder's file is of a later time, as after a restore of an older database."""
-        path = self._folder / name
-        return entry is not None and path.exists() and path.stat().st_mtime > entry.changed_at
-
-    def _set_aside(self, name: str) -> bool:
-        aside = self._folder / self._aside(name)
-        try:
-            aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self._folder / name).rename(aside)
-        except OSError as error:
-            log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
-            return False
-        log.error("%s is another one in the database, which counts: this one is now %s", name, aside)
-        return True
-
-    def _aside(self, name: str) -> Path:
-        stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-        return Path(SET_ASIDE, stamp, name)
-
-    def _names(self) -> Iterator[str]:
-        """Yield the files of the folder that belong into the database, without media."""
-        for pattern in IN_STORE:
-            for place in sorted(self._folder.glob(pattern)):
-                for path in sorted(place.rglob("*")) if place.is_dir() else (place,):
-                    name = str(path.relative_to(self._folder))
-                    if path.is_file() and not path.is_symlink() and not _is_passing(name):
-                        yield name
-
-    def _hashes(self) -> dict[str, str]:
-        found = {}
-        for name in self._names():
-            with suppress(FileNotFoundError):
-                found[name] = self._read(name)[1].sha256
-        return found
-
-    def _media_keys(self) -> set[str]:
-        folder = self._folder / MEDIA
-        keys = {key for path in folder.iterdir() if (key := _key(f"{MEDIA}/{path.name}"))} if folder.is_dir() else set()
-        return {key for key in keys if all((self._folder / name).exists() for name in _of_media(key))}
-
-    def _media_hashes(self) -> dict[str, str]:
-        return {name: self._read(name)[1].sha256 for key in self._media_keys() for name in _of_media(key)}
-
-    def _remove_media(self, keys: Iterable[str]) -> None:
-        """Remove what the database had and has no more: it was removed elsewhere, or forgotten."""
-        for name in (name for key in keys for name in _of_media(key)):
-            (self._folder / name).unlink(missing_ok=True)
-
-    def _changes(self) -> tuple[list[str], Collection[str]]:
-        """Return the names of the files to be sent, and of those that have gone."""
-        changed, found = [], set()
-        for name in self._names():
-            found.add(name)
-            if self._seen.get(name) != (file_version(self._folder / name), True):
-                with suppress(FileNotFoundError):
-                    if self._read(name)[1].sha256 != self._same.get(name):
-                        changed.append(name)
-        return changed, self._same.keys() - found
-
-    def _read_same(self) -> tuple[dict[str, str], set[str]]:
-        try:
-            found = orjson.loads((self._folder / SHARED_FILES).read_bytes())
-            return dict(found["files"]), set(found["media"])
-        except FileNotFoundError:
-            return {}, set()
-        except (LookupError, ValueError, TypeError, OSError) as error:
-            raise StateError(f"{self._folder / SHARED_FILES} cannot be read: remove it ({error})") from error
 
     async def _keep_notes(self) -> None:
         if not self._is_noted:
             self._is_noted = True
-            content = orjson.dumps({"files": self._same, "media": sorted(self._media)})
-            await asyncio.to_thread(self._write_notes, content)
-
-    def _write_notes(self, content: bytes) -> None:
-        path = self._folder / SHARED_FILES
-        try:
-            replace_file(path, content, reuse=True)
-        except OSError as error:
-            self._is_noted = False
-            raise disk_error(error, path, "written") from error
+            try:
+                await asyncio.to_thread(self._folder.write_notes, dict(self._same), set(self._media))
+            except StateError:
+                self._is_noted = False
+                raise
 
 
 def _begins(data: bytes, size: int, sha256: str | None) -> bool:
     """Whether a file has only grown since it had this size and this hash."""
     return len(data) > size and hashlib.sha256(memoryview(data)[:size]).hexdigest() == sha256
-
-
-def _is_passing(name: str) -> bool:
-    """Whether a file is about to take the place of another one, or was set aside."""
-    return fnmatchcase(name, "*.new") or fnmatchcase(Path(name).name, ".*.tmp") or locality_of(name) is not SHARED
-
-
-def _of_media(key: str) -> tuple[str, str]:
-    """Return the names of the two files of media: the type first, for a key is never seen without it."""
-    return f"{MEDIA}/{key}.type", f"{MEDIA}/{key}"
-
-
-def _key(name: str) -> str:
-    """Return the key of the media that a file belongs to; empty: it belongs to none."""
-    key = name.removeprefix(f"{MEDIA}/").removesuffix(".type")
-    return key if name.startswith(f"{MEDIA}/") and len(key) == _KEY_LENGTH else ""
 
 
 @asynccontextmanager
