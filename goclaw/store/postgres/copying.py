@@ -22,7 +22,6 @@ from goclaw.store.postgres.beside import SCHEMA, connected
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.faults import store_error
-from goclaw.store.postgres.schema import HOLDER, VERSION
 from goclaw.store.schema import daemon_facts, metadata
 from goclaw.store.sqlite.migrations import migrate
 from goclaw.store.sums import (
@@ -122,18 +121,19 @@ async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> M
 
 
 async def _fill(writer: Connection, source: Path) -> None:
-    kept = {name: await _facts(writer, name) for name in (VERSION, HOLDER)}
+    kept = {name: await _fact(writer, name) for name in OF_A_STORE}
     with read_only(source) as file:
         for table in metadata.sorted_tables:
             await writer.execute(f"TRUNCATE {table.name} RESTART IDENTITY".encode())
             await _copy_in(writer, file, table)
     for name, value in kept.items():
-        await writer.execute(_KEEP, (name, value))
+        if value is not None:
+            await writer.execute(_KEEP, (name, value))
 
 
-async def _facts(writer: Connection, name: str) -> str:
+async def _fact(writer: Connection, name: str) -> str | None:
     row = await (await writer.execute(_FACT, (name,))).fetchone()
-    return str(row[0]) if row else "null"
+    return str(row[0]) if row else None
 
 
 async def _copy_in(writer: Connection, file: sqlite3.Connection, table: Table) -> None:
