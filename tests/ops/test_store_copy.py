@@ -24,10 +24,11 @@ from goclaw.store.blobs import open_blobs
 from goclaw.store.database import Database, insert_into
 from goclaw.store.open import open_database
 from goclaw.store.postgres import connecting
+from goclaw.store.postgres.schema import HOLDER, VERSION
 from goclaw.store.schema import schedules
 from goclaw.store.settings import Settings
 from goclaw.store.sqlite.database import open_file
-from goclaw.store.sums import TableSum, sums_of_file
+from goclaw.store.sums import OF_A_STORE, TableSum, sums_of_file
 from tests.acceptance.daemon import ROOT
 from tests.acceptance.waiting import eventually
 from tests.parts import sql
@@ -91,6 +92,10 @@ async def next_job(place: Place) -> int:
 def rows(server: Server, place: PostgresPlace, query: str) -> list[tuple[object, ...]]:
     with psycopg.connect(server.url, options=f"-csearch_path={place.schema}") as connection:
         return connection.execute(query.encode()).fetchall()
+
+
+def test_what_is_about_a_schema_is_in_no_copy() -> None:
+    assert {VERSION, HOLDER} <= set(OF_A_STORE)
 
 
 @pytest.mark.promise("P-store-copy")
