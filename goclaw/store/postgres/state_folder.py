@@ -66,7 +66,7 @@ class StateFolder:
         """
         path = self.path / name
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_folders(path.parent)
             replace_file(path, data, mode=entry.mode)
             os.utime(path, (entry.changed_at, entry.changed_at))
         except OSError as error:
@@ -125,13 +125,18 @@ class StateFolder:
         """Move a file out of the way of the database's; False: it cannot be moved. The log says which."""
         aside = self.path / self.aside(name)
         try:
-            aside.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._make_folders(aside.parent)
             (self.path / name).rename(aside)
         except OSError as error:
             log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
             return False
         log.error("%s is another one in the database, which counts: this one is now %s", name, aside)
         return True
+
+    def _make_folders(self, path: Path) -> None:
+        """Make folders below the state folder, each for its owner alone."""
+        for folder in [*reversed(path.relative_to(self.path).parents), path.relative_to(self.path)]:
+            (self.path / folder).mkdir(mode=0o700, exist_ok=True)
 
     def aside(self, name: str) -> str:
         """Return the name under which a file is set aside now."""
