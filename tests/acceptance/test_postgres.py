@@ -248,6 +248,7 @@ async def test_a_gateway_with_an_empty_state_folder_goes_on_with_people_tokens_a
     home: Installation, telegram: FakeTelegram, model: EchoModel
 ) -> None:
     await home.start(telegram)
+    await answered(telegram, "m0 exec")
     await telegram.world.say("m1 plain", user=ANN, photo=PHOTO)
     await eventually(lambda: any("m1" in said and "(end)" in said for said in texts(telegram)))
     made = await home.run("token", "add", "laptop", "--user", f"telegram:{ANN}")
@@ -260,12 +261,12 @@ async def test_a_gateway_with_an_empty_state_folder_goes_on_with_people_tokens_a
     other.write_config()
     try:
         await other.start(telegram)
-        await answered(telegram, "m2 plain")
+        await answered(telegram, "m2 exec")
         await eventually(lambda: {path.name for path in (other.state / "blobs" / "media").iterdir()} == pictures)
         assert "laptop" in (await other.run("token", "list")).out
         verified = await other.run("audit", "verify")
         assert verified.code == 0 and "no fault found" in verified.out, verified.out
-        assert number_of_lines(verified.out) > lines > 1
+        assert number_of_lines(verified.out) > lines >= 1
         assert "another version" not in (await other.run("doctor", "--offline")).out
         assert await other.stop() == 0
     finally:
