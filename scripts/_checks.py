@@ -2,7 +2,7 @@
 
     _checks.py            the short lane: lint, types, layers, tests; for every commit
     _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
-    _checks.py --store postgres   the suites that stand on the database, on Postgres
+    _checks.py --store postgres   every test that opens a database, on Postgres; `postgres-oldest`: on the oldest major
     _checks.py ARGUMENTS  only pytest, with them
 
 Runs inside .venv-dev. Exits 0 when nothing failed, else 1.
@@ -41,11 +41,22 @@ WORKERS = 3
 """Tests at once: one more than the cores of a small machine, because many tests wait for processes."""
 TEST_SECONDS = 1500
 """For all tests of the short lane, which take a quarter of it on two idle cores: a hang must not hold CI."""
+ON_POSTGRES = ("--store", "postgres")
+ON_OLDEST_POSTGRES = ("--store", "postgres-oldest")
 ON_THE_STORE = [
     f"tests/{name}"
-    for name in ("store", "engine", "schedules", "approvals", "compaction", "sessions", "turns", "gateway", "app")
+    for name in (
+        *("store", "engine", "schedules", "approvals", "compaction", "sessions", "turns", "gateway", "app"),
+        *("channels", "servers", "acceptance"),
+    )
 ]
-"""Folders of tests that `--store postgres` runs; what is about the file of SQLite is left out by its marker."""
+"""Folders of tests that `--store postgres` runs: of these every test that opens a database."""
+WITH_STATEMENTS = ("store", "engine", "schedules")
+"""Rooms with statements of their own, but `ops`, which asks copies: files of SQLite."""
+MOST_ON_THE_STORE = [f"tests/{name}" for name in (*WITH_STATEMENTS, "app")]
+"""Those of them that the short lane runs on Postgres, without `slow` ones: what these rooms do, and the whole daemon.
+All others ask nothing of the store that these do not."""
+QUICK = ("-m", "not long and not slow")
 DYING_SECONDS = 10
 """Between showing where a program stands and killing it."""
 
@@ -57,7 +68,7 @@ def main(arguments: list[str]) -> int:
     os.environ["PATH"] = os.pathsep.join(path)
     # Some machines forbid it: every worker would then rewrite every test, and every daemon compile all of GoClaw.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    if arguments == ["--store", "postgres"]:
+    if tuple(arguments) in (ON_POSTGRES, ON_OLDEST_POSTGRES):
         return run(tests(*arguments, *ON_THE_STORE))
     only_pytest = bool(arguments) and arguments != ["--long"]
     notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
@@ -69,6 +80,9 @@ def main(arguments: list[str]) -> int:
     with subprocess.Popen(warm_up(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
         results += [(name, *timed(name, command)) for name, command in static_checks()]
     results.append(("pytest", *timed("pytest", tests(), TEST_SECONDS)))
+    results.append(
+        ("on Postgres", *timed("on Postgres", tests(*ON_POSTGRES, *QUICK, *MOST_ON_THE_STORE), TEST_SECONDS))
+    )
     return report(results, notes)
 
 

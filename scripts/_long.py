@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree
 
-from scripts._checks import ON_THE_STORE, ROOT, remember, report, tests, timed
+from scripts._checks import ON_OLDEST_POSTGRES, ON_POSTGRES, ON_THE_STORE, ROOT, remember, report, tests, timed
 
 RESULTS = ROOT / "benchmarks" / "results"
 JUNIT = ROOT / ".tools" / "long.xml"
@@ -49,7 +49,8 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
     planted = ["--jobs", "2", "--write", str(RESULTS / f"mutations-{today}.json")]
     return [
         ("tests marked long or deep", tests(*marked, *patient)),
-        ("suites on Postgres", tests("--store", "postgres", *ON_THE_STORE)),
+        ("every test that opens a database, on Postgres", tests(*ON_POSTGRES, *ON_THE_STORE)),
+        ("the same on the oldest Postgres", tests(*ON_OLDEST_POSTGRES, *ON_THE_STORE)),
         ("kills", [*python, "tests.acceptance.fuzz", *kills]),
         ("faults", [*python, "tests.acceptance.faults", *faults]),
         ("races", [*python, "tests.workspace.races", *races]),

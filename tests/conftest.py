@@ -47,13 +47,15 @@ def end_when_hung(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of the store."""
-    parser.addoption("--store", choices=("sqlite", "postgres"), default="sqlite", help="where databases of tests are")
+    choices = ("sqlite", *on_postgres.MAJORS)
+    parser.addoption("--store", choices=choices, default="sqlite", help="where databases of tests are")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Put every database that a test opens on Postgres, with `--store postgres`."""
-    if config.getoption("--store") == "postgres" and not starts_workers(config):
-        on_postgres.begin()
+    store = config.getoption("--store")
+    if store in on_postgres.MAJORS and not starts_workers(config):
+        on_postgres.begin(store)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -67,11 +69,14 @@ def starts_workers(config: pytest.Config) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is about a file of SQLite, where there is none."""
-    if config.getoption("--store") == "postgres":
-        left = [item for item in items if on_postgres.is_about_a_file(item)]
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if item not in left]
+    """With Postgres, leave out what opens no database, and skip what is about a file of SQLite."""
+    if config.getoption("--store") in on_postgres.MAJORS:
+        chosen = [item for item in items if on_postgres.stands_on_the_store(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+        items[:] = chosen
+        for item in chosen:
+            if reason := on_postgres.about_a_file(item):
+                item.add_marker(pytest.mark.skip(reason=f"about SQLite: {reason}"))
 
 
 @pytest.fixture(autouse=True)

@@ -1,38 +1,49 @@
-"""`pytest --store postgres`: every database that a test opens is a schema of Postgres, named after the file's path.
+"""`pytest --store postgres`: every database that a test opens or reads is a schema of Postgres, named after the file.
 
-Each worker has a server of its own: the feed of transcripts waits for all transactions of a server, also those of
-another test. What a test opens by `open_file` stays a file of SQLite. Left out is what has the marker `sqlite`, and
-what kills at every write by `tests.kills`, which copies the file.
+`--store postgres-oldest` is the same on the oldest major that the tests run on. Each worker has a server of its own:
+the feed of transcripts waits for all transactions of a server, also those of another test. Daemons of
+`tests.acceptance` get such a schema as their setting `store`. What a test opens by `open_file` stays a file of SQLite.
+
+Skipped is what has the marker `sqlite`, and what kills at every write by `tests.kills`, which copies the file. Left out
+is what cannot open a database, by what it imports and by its fixtures: it says the same as with SQLite.
 """
 
 import hashlib
 import inspect
 import os
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.store import open as opening
-from goclaw.store.database import Database
+from goclaw.store.database import BoundStatement, Database, Row
 from goclaw.store.sqlite.recovery import CLOCK
-from tests.postgres import NEWEST, running
+from tests import house
+from tests.postgres import NEWEST, OLDEST, running
 
 URL = "TESTS_POSTGRES"
 """Variable with the address of the server, for processes that tests start."""
-MAJOR = "TESTS_POSTGRES_MAJOR"
-"""Variable with the major to run on; not set: the newest one."""
+MAJORS = {"postgres": NEWEST, "postgres-oldest": OLDEST}
+"""The choices of `--store` beside SQLite, each with its major."""
+_OPENERS = ("goclaw.store.open", "goclaw.app", "tests.acceptance.daemon")
+"""Modules that open a database, or a daemon that does."""
+_ROOT = Path(__file__).resolve().parent
 _stack = ExitStack()
 
 
-def begin() -> None:
-    """Start the server, and have `open_database` use it."""
-    server = _stack.enter_context(running(int(os.environ.get(MAJOR, NEWEST))))
+def begin(store: str) -> None:
+    """Start the server of this choice, and have `goclaw.store.open` use it."""
+    server = _stack.enter_context(running(MAJORS[store]))
     os.environ[URL] = server.url
     _stack.callback(os.environ.pop, URL)
-    vars(opening)["open_file"] = _open_schema_of
+    vars(opening).update(open_file=_open_schema_of, read_file=_read_schema_of)
 
 
 def end() -> None:
@@ -40,19 +51,75 @@ def end() -> None:
     _stack.close()
 
 
-def is_about_a_file(item: pytest.Item) -> bool:
-    """Whether a test cannot be run on Postgres."""
-    if item.get_closest_marker("sqlite"):
+def stands_on_the_store(item: pytest.Item) -> bool:
+    """Whether a test can open a database."""
+    if "database" in getattr(item, "fixturenames", ()) or _opens(item.path):
         return True
+    known = item.session._fixturemanager  # the one way from a name to the file that defines it
+    defined = (each for name in getattr(item, "fixturenames", ()) for each in known.getfixturedefs(name, item) or ())
+    files = {Path(inspect.unwrap(each.func).__code__.co_filename) for each in defined}
+    return any(_opens(path) for path in files if path.is_relative_to(_ROOT) and path.parent != _ROOT)
+
+
+@cache
+def _opens(path: Path) -> bool:
+    """Whether a file of tests imports one of `_OPENERS`, itself or by another file of tests."""
+    for found in house.imports(path):
+        if found.module.startswith(_OPENERS):
+            return True
+        if found.module.startswith("tests.") and (file := _file_of(found.module)) and file != path and _opens(file):
+            return True
+    return False
+
+
+def _file_of(name: str) -> Path | None:
+    """The file of a module below `tests`, also by the name of something in it."""
+    parts = name.split(".")[1:]
+    places = (_ROOT.joinpath(*parts[:length]).with_suffix(".py") for length in range(len(parts), 0, -1))
+    return next((place for place in places if place.is_file()), None)
+
+
+def about_a_file(item: pytest.Item) -> str:
+    """Why a test cannot be run on Postgres; empty: it can.
+
+    Raises:
+        UsageError: its marker gives no reason.
+    """
+    if marker := item.get_closest_marker("sqlite"):
+        if not marker.args:
+            raise pytest.UsageError(f"{item.nodeid}: its marker `sqlite` needs a reason")
+        return str(marker.args[0])
     function = getattr(item, "function", None)
-    return function is not None and "recorded" in inspect.unwrap(function).__code__.co_names
+    if function is not None and "recorded" in inspect.unwrap(function).__code__.co_names:
+        return "copies the file at every write (tests.kills)"
+    return ""
+
+
+def address_of(path: Path) -> str:
+    """The setting `store` for the schema that stands for a file; empty: this run is on SQLite."""
+    if URL not in os.environ:
+        return ""
+    return f"{os.environ[URL]}?schema=f_{hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:20]}"
 
 
 def place_of(path: Path) -> PostgresPlace:
     """The schema that stands for a file."""
-    name = hashlib.sha256(os.fsencode(path.absolute())).hexdigest()[:20]
-    return PostgresPlace.of(f"{os.environ[URL]}?schema=f_{name}")
+    return PostgresPlace.of(address_of(path))
 
 
 def _open_schema_of(path: Path, clock: Clock = CLOCK) -> AbstractAsyncContextManager[Database]:
     return opening.postgres().open(place_of(path), clock)
+
+
+def _read_schema_of(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:
+    return opening.postgres().read(place_of(path), statements)
+
+
+def query(path: Path, statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a query on the schema that stands for a file; none where it was not made."""
+    place = place_of(path)
+    try:
+        with psycopg.connect(place.url, options=f"-csearch_path={place.schema}") as connection:
+            return connection.execute(statement.encode()).fetchall()
+    except psycopg.errors.UndefinedTable:
+        return []

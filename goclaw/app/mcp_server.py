@@ -138,17 +138,17 @@ class DaemonConversations:
 
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
+        standing = self._standing()  # before the first wait: what begins meanwhile is a change
         known = {info.key for info in await self._transcripts.sessions()}
         seen: asyncio.Queue[Changed | None] = asyncio.Queue()
         async with self._bus.subscribe(None) as events:
             async with (
                 background(_follow(events, known, seen), "conversations for MCP clients"),
-                background(self._look(seen), "status for MCP clients"),
+                background(self._look(seen, standing), "status for MCP clients"),
             ):
                 yield _until_the_end(seen)
 
-    async def _look(self, seen: "asyncio.Queue[Changed | None]") -> None:
-        before = self._standing()
+    async def _look(self, seen: "asyncio.Queue[Changed | None]", before: object) -> None:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             now = self._standing()

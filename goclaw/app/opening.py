@@ -34,7 +34,7 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
-from goclaw.store.open import open_database
+from goclaw.store.open import open_database, open_shared_files
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
@@ -98,12 +98,13 @@ async def _open_ground(
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
 ) -> Foundation:
-    users = await stack.enter_async_context(open_users(config.users_path, clock))
     database = await stack.enter_async_context(open_database(config.store_place))
+    files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
+    users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
     database.written = feed.stored
     environment = await stack.enter_async_context(
-        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database))
+        open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
     http = await stack.enter_async_context(open_client())
     bus = Bus(clock)

@@ -10,15 +10,17 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.contextvars import bound_contextvars
 
 from goclaw.agent.prompt import write_templates
 from goclaw.app.sessions import SessionParts
 from goclaw.auth.access import Access
-from goclaw.auth.audit import AuditEntry, open_audit
-from goclaw.auth.audit_chain import BlankAudit
+from goclaw.auth.audit import Audit, AuditEntry, open_audit
+from goclaw.auth.audit_chain import BlankAudit, Blanking
 from goclaw.auth.shared_workspaces import approved_files
 from goclaw.auth.users import Users
 from goclaw.auth.workplaces import WorkspacePlace, place_of, places_of
@@ -66,6 +68,9 @@ from goclaw.toolkit.tool_docs import QUICKSTART, ListedTool, ToolListing, write_
 from goclaw.turns.stuck import StuckTurns
 from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move_notes
 from goclaw.workspace import USERS as NOTE_PATH
+
+if TYPE_CHECKING:
+    from goclaw.store.shared_files import SharedFiles
 
 log = logging.getLogger(__name__)
 
@@ -145,17 +150,19 @@ async def open_environment(
     record: TaskRecord | None = None,
     feed: TranscriptSource | None = None,
     facts: Facts | None = None,
+    shared: "SharedFiles | None" = None,
 ) -> AsyncIterator[Environment]:
     """Yield the parts that tools stand on: enough for `goclaw tool run`, and a part of the daemon.
 
     `record`: where background tasks are written down; None: nothing can run in the background. `feed`: the transcripts;
-    None: nothing that was said is searched. `facts`: the database's, which know the end of the audit log.
+    None: nothing that was said is searched. `facts`: the database's, which know the end of the audit log. `shared`: the
+    files that the database has, too.
     """
     await asyncio.to_thread(_move_notes, config, users)
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
         audit = await stack.enter_async_context(open_audit(config, clock, facts))
-        blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock))
+        blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock, shared))
         environment = Environment(
             config=config,
             clock=clock,
@@ -172,11 +179,23 @@ async def open_environment(
             tasks=await stack.enter_async_context(open_tasks(blobs, clock, config.tools.tasks, record, refusal)),
             web=WebService(config, clock),
             audit=audit.record,
-            blank_audit=audit.blank,
+            blank_audit=audit.blank if shared is None else partial(_blank_both, audit, shared),
             stack=stack,
             approved_files=approved_files(config, users, clock),
         )
         yield environment
+
+
+async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> bool:
+    """Blank the words of lines in the folder and, with Postgres, in the database."""
+    if not await audit.blank(wanted):
+        return False
+    try:
+        await shared.send_changes()
+    except StateError as error:
+        log.error("words in the audit log cannot be blanked in the database: %s", error)
+        return False
+    return True
 
 
 def _move_notes(config: Config, users: Users) -> None:

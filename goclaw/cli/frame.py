@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "webhook": ("goclaw.cli.webhook:app", "List the webhooks of the configuration, and try one out."),
     "backup": ("goclaw.cli.backup:backup_app", "Keep everything in one new file, while the daemon runs."),
     "restore": ("goclaw.cli.backup:restore_app", "Get everything back from a backup."),
+    "store": ("goclaw.cli.store:app", "Copy the database to Postgres, or back into a file."),
     "upgrade": ("goclaw.cli.upgrade:app", "Install a newer version, or leave all as it was."),
     "uninstall": ("goclaw.cli.uninstall:app", "Remove what was installed, and on request the data."),
     "version": ("goclaw.cli.frame:version_app", "Print the version."),

@@ -30,6 +30,12 @@ UPGRADE_UNCOMMITTED = "upgrade.uncommitted"
 """There from the switch to a new version until that begins to work; see `commit_upgrade`."""
 PROMPT_FILES = "prompt-files"
 """The folder of approved prompt files; see `workspace.approved_files`."""
+MEDIA = "blobs/media"
+"""The folder of pictures and files; see `store.blobs`."""
+WEBHOOK_SECRET = "telegram__webhook__secret"  # noqa: S105  # a name, no secret
+"""The file in `secrets/` with what Telegram says with every call, made at need; see `channels.telegram.webhook`."""
+SHARED_FILES, SET_ASIDE = "shared-files.json", "set-aside"
+"""With Postgres: hashes of the files that it has, too, and the folder of those that it had another version of."""
 
 
 class Locality(StrEnum):
@@ -54,6 +60,8 @@ class StatePath:
     """A folder that only the owner may read: no workspace may lie in it."""
     early: bool = False
     """It may be there before the first start."""
+    in_store: bool = False
+    """With Postgres the database has it, too (`store.postgres.state_files`)."""
 
 
 STATE_PATHS = (
@@ -63,19 +71,21 @@ STATE_PATHS = (
     StatePath(".*.tmp", Locality.LOCAL),
     StatePath("goclaw.db.*", Locality.LOCAL),
     StatePath("config.yaml", Locality.SHARED, early=True),
-    StatePath("users.json*", Locality.SHARED, early=True),
-    StatePath("access-tokens.json*", Locality.SHARED),
+    StatePath("users.json*", Locality.SHARED, early=True, in_store=True),
+    StatePath("access-tokens.json*", Locality.SHARED, in_store=True),
+    # The one secret that GoClaw makes itself; all others come from whoever sets up a machine, and are in no database.
+    StatePath(f"secrets/{WEBHOOK_SECRET}", Locality.SHARED, in_store=True),
     StatePath("secrets", Locality.SHARED, private=True, early=True),
     StatePath("goclaw.db*", Locality.SHARED),
     StatePath("registry.db*", Locality.SHARED),
     StatePath("blobs", Locality.SHARED, private=True),
-    StatePath(NOTES, Locality.SHARED, private=True),
-    StatePath(PROMPT_FILES, Locality.SHARED),
+    StatePath(NOTES, Locality.SHARED, private=True, in_store=True),
+    StatePath(PROMPT_FILES, Locality.SHARED, in_store=True),
     StatePath("workspace", Locality.SHARED, early=True),
     StatePath("people", Locality.SHARED),
-    StatePath("mcp-tools.json*", Locality.SHARED),
-    StatePath("telegram-*.json*", Locality.SHARED),
-    StatePath("logs/audit.jsonl*", Locality.SHARED),
+    StatePath("mcp-tools.json*", Locality.SHARED, in_store=True),
+    StatePath("telegram-*.json*", Locality.SHARED, in_store=True),
+    StatePath("logs/audit.jsonl*", Locality.SHARED, in_store=True),
     StatePath("tools", Locality.SHARED, early=True),
     StatePath("plugins/plugins.json*", Locality.SHARED),
     StatePath("plugins", Locality.DERIVED, early=True),
@@ -93,11 +103,15 @@ STATE_PATHS = (
     StatePath("unpacked*", Locality.LOCAL),
     StatePath("upgrade*", Locality.LOCAL),
     StatePath("trial", Locality.LOCAL),
+    StatePath(f"{SHARED_FILES}*", Locality.LOCAL),
+    StatePath(SET_ASIDE, Locality.LOCAL, private=True),
 )
 """Everything below the state folder; the first pattern that matches holds. `tests/config/test_state_paths.py` finds
 what is missing here."""
 EARLY = {path.pattern.rstrip("*") for path in STATE_PATHS if path.early}
 """Entries that may be in a state folder before the first start."""
+IN_STORE = tuple(path.pattern for path in STATE_PATHS if path.in_store)
+"""Files and folders that the database has, too, where that is on Postgres; media besides."""
 PRIVATE = tuple(path.pattern for path in STATE_PATHS if path.private)
 """Folders of the state folder that only the owner may read."""
 LOCK_TRIES = 20

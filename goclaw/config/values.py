@@ -125,7 +125,12 @@ def _check_path(value: str) -> str:
     return value
 
 
-def _check_store(value: str) -> str:
+def check_store(value: str) -> str:
+    """Return an address of a database on Postgres.
+
+    Raises:
+        ValueError: it is none, or has a password in it; the words go behind the name of a setting.
+    """
     if not value.startswith(("postgresql://", "postgres://")):
         raise ValueError("should be `postgresql://USER@HOST/DATABASE`; leave it out for SQLite")
     try:
@@ -233,7 +238,7 @@ Duration = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
 ]
 """Seconds; may be written as `1h30m`."""
-StoreAddress = Annotated[str, AfterValidator(_check_store)]
+StoreAddress = Annotated[str, AfterValidator(check_store)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]
 Folder = Annotated[Path, AfterValidator(absolute)]

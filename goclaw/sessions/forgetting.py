@@ -143,9 +143,10 @@ class Forgetter:
         until = now if open_since is None else min(now, open_since)
         left = await self.blobs.remove_media(owed.media - await self.forgetting.referred_media(), until)
         await self.blobs.remove_outputs(owed.outputs)
+        # With Postgres the lines of the audit log are in the database, too.
+        silent = not owed.audit or await self.blank_audit(Blanking(owed.audit))
         rewritten = not owed.rewrite or await self.forgetting.rewrite()
         remembered = owed.memory and not await self._forgotten_in_memory()
-        silent = not owed.audit or await self.blank_audit(Blanking(owed.audit))
         remaining = PendingDeletion(
             frozenset(left), rewrite=not rewritten, memory=remembered, audit=frozenset() if silent else owed.audit
         )

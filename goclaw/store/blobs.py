@@ -2,6 +2,9 @@
 
 `media/<sha256>` holds pictures and files (with `<sha256>.type` beside it, the media type); `spills/` holds what was too
 long for an answer. Folders are 0700, files 0600. Above: tools, channels, context. Nothing here is in the workspace.
+
+Where the database has media, too (`shared_files`), it gets them before anything can refer to them, and the folder gets
+from there what it lacks.
 """
 
 import asyncio
@@ -15,13 +18,16 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.files import replace_file
 from goclaw.core.supervise import see_through
 from goclaw.errors import StateError, ToolError
 from goclaw.health.resources import disk_error
+
+if TYPE_CHECKING:
+    from goclaw.store.shared_files import SharedMedia
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +110,8 @@ def is_kept(folder: Path, key: str) -> bool:
 class Blobs:
     """The store below one folder; make it with `open_blobs`."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path, clock: Clock, shared: "SharedMedia | None" = None) -> None:
+        self._shared = shared
         self._media = folder / "media"
         self._spills = folder / "spills"
         self._clock = clock
@@ -115,14 +122,21 @@ class Blobs:
         """Keep `data` and return its key, the SHA-256 in hex. The same bytes twice are one file, kept anew.
 
         Raises:
-            DiskError: there is no room for it, or the disk does not work; nothing of it is kept.
+            DiskError: there is no room for it, or disk or database do not work.
         """
         with _in_words(self._media):
-            return await asyncio.to_thread(self._put, data, mime)
+            key = await asyncio.to_thread(self._put, data, mime)
+        if self._shared is not None:
+            await self._shared.keep(key)
+        return key
 
     async def keep(self, key: str) -> bool:
         """Keep media as if they were put now; False: there are none (any more)."""
-        return await asyncio.to_thread(self._keep, key)
+        if not await asyncio.to_thread(self._keep, key):
+            return await self._fetched(key) and await asyncio.to_thread(self._keep, key)
+        if self._shared is not None:
+            await self._shared.keep(key)
+        return True
 
     async def get(self, key: str) -> bytes:
         """Return the bytes under `key`.
@@ -130,6 +144,11 @@ class Blobs:
         Raises:
             ToolError: there are none (any more).
         """
+        try:
+            return await asyncio.to_thread(self._get, key)
+        except ToolError:
+            if not await self._fetched(key):
+                raise
         return await asyncio.to_thread(self._get, key)
 
     async def mime(self, key: str) -> str:
@@ -138,7 +157,9 @@ class Blobs:
         try:
             return await asyncio.to_thread(path.read_text)
         except FileNotFoundError:
-            raise _no_media(key) from None
+            if not await self._fetched(key):
+                raise _no_media(key) from None
+        return await asyncio.to_thread(path.read_text)
 
     @asynccontextmanager
     async def open_spill(self, owner: str, bound: int = SPILL_BOUND) -> AsyncIterator[Spill]:
@@ -188,7 +209,11 @@ class Blobs:
 
     async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
         """Remove media, but for those that were put (again) since a moment; returns these."""
-        return await asyncio.to_thread(lambda: {key for key in keys if not self._remove_media(key, until)})
+        wanted = set(keys)
+        left = await asyncio.to_thread(lambda: {key for key in wanted if not self._remove_media(key, until)})
+        if self._shared is not None:
+            await self._shared.drop(wanted - left)
+        return left
 
     async def tidy(self, until: float) -> None:
         """Remove what a kill left half-done before a moment: files without their name, types without their file."""
@@ -198,6 +223,10 @@ class Blobs:
         """Remove long outputs, by their id and the key of the actor they belong to; those of others stay."""
         paths = [self._spill_path(bare, owner) for bare, owner in outputs if _SPILL_ID.fullmatch(bare)]
         await asyncio.to_thread(_unlink, paths)
+
+    async def _fetched(self, key: str) -> bool:
+        """Whether the folder has media by now that it lacked, or that were damaged: the database has them."""
+        return self._shared is not None and _KEY.fullmatch(key) is not None and await self._shared.fetch(key)
 
     def _put(self, data: bytes, mime: str) -> str:
         key = hashlib.sha256(data).hexdigest()
@@ -294,8 +323,10 @@ class Blobs:
 
 
 @asynccontextmanager
-async def open_blobs(folder: Path, clock: Clock | None = None) -> AsyncIterator[Blobs]:
-    """Open the store below `folder`, which is made when missing.
+async def open_blobs(
+    folder: Path, clock: Clock | None = None, shared: "SharedMedia | None" = None
+) -> AsyncIterator[Blobs]:
+    """Open the store below `folder`, which is made when missing. `shared`: the media that the database has.
 
     Raises:
         StateError: the folder cannot be made or used.
@@ -304,7 +335,7 @@ async def open_blobs(folder: Path, clock: Clock | None = None) -> AsyncIterator[
         await asyncio.to_thread(_make_private, folder)
     except OSError as error:
         raise StateError(f"the media folder {folder} cannot be used: {error.strerror}") from error
-    yield Blobs(folder, clock or RealClock())
+    yield Blobs(folder, clock or RealClock(), shared)
 
 
 def _make_private(folder: Path) -> None:

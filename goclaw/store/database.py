@@ -10,12 +10,12 @@ sessions cost one flush of the disk instead of fifty. While a store cannot be wr
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sqlalchemy import BindParameter, ClauseElement, ColumnElement, Dialect, Table, bindparam, insert, select
 from sqlalchemy.sql.visitors import iterate
@@ -25,6 +25,10 @@ from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.dialect import OnConflict
+
+if TYPE_CHECKING:
+    from goclaw.store.shared_files import SharedFiles
+    from goclaw.store.sums import TableSum
 
 log = logging.getLogger(__name__)
 
@@ -285,10 +289,16 @@ class StorePart:
     exists: Callable[[PostgresPlace], bool]
     """Whether there are tables."""
     examine: Callable[[PostgresPlace], "Examined"]
-    copy_to_file: Callable[[PostgresPlace, Path], None]
-    """Writes all rows of one moment into a new file of SQLite."""
-    replace_with_file: Callable[[PostgresPlace, Path], None]
-    """Puts the rows of a file of SQLite in the place of all others; no daemon may use them."""
+    copy_to_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
+    """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
+    replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
+    """Puts the rows of a file of SQLite in the place of all others, which no daemon may use; returns their sums."""
+    files: Callable[[Database, Path, Clock], "SharedFiles"]
+    """The files of a state folder that an open store has, too."""
+    open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
+    """Brings folder and store together, and keeps them so until the block ends."""
+    fill_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
+    """Does the same where there are no rows, and refuses where there are."""
 
 
 @record

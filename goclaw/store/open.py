@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -16,6 +16,9 @@ from goclaw.store.database import BoundStatement, Database, Row, StorePart
 from goclaw.store.settings import FACT
 from goclaw.store.sqlite.database import open_file, read_file
 from goclaw.store.sqlite.recovery import CLOCK
+
+if TYPE_CHECKING:
+    from goclaw.store.shared_files import SharedFiles
 
 
 @asynccontextmanager
@@ -32,6 +35,22 @@ async def open_database(place: Path | PostgresPlace, clock: Clock = CLOCK) -> As
     else:
         async with postgres().open(place, clock) as schema:
             yield schema
+
+
+@asynccontextmanager
+async def open_shared_files(
+    place: Path | PostgresPlace, database: Database, folder: Path, clock: Clock
+) -> "AsyncIterator[SharedFiles | None]":
+    """Keep the state folder and the open store together until the block ends; None where the folder is all there is.
+
+    Raises:
+        StateError: they cannot be brought together.
+    """
+    if isinstance(place, Path):
+        yield None
+    else:
+        async with postgres().open_files(database, folder, clock) as files:
+            yield files
 
 
 def postgres() -> StorePart:

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from goclaw.health.stuck_tasks import task_stacks, thread_stacks
-from tests import canaries
+from tests import canaries, on_postgres
 from tests.acceptance import forking
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
@@ -229,10 +229,22 @@ class Installation:
     def read(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows of the daemon's database, whether it runs or not."""
         path = self.state / "goclaw.db"
+        if self.store_environment:
+            return on_postgres.query(path, statement)
         if not path.exists():
             return []
         with closing(sqlite3.connect(path, timeout=10)) as database:
             return database.execute(statement).fetchall()
+
+    def integrity(self) -> str:
+        """What SQLite finds wrong in the daemon's database; `ok`: nothing. Postgres looks after its own."""
+        return "ok" if self.store_environment else str(self.read("PRAGMA integrity_check")[0][0])
+
+    @property
+    def store_environment(self) -> Mapping[str, str]:
+        """The variable for the schema that this run wants; empty: SQLite, or what the configuration says."""
+        address = "" if "store" in self.config else on_postgres.address_of(self.state / "goclaw.db")
+        return {"GOCLAW_STORE": address} if address else {}
 
     def _command(self, *arguments: str, module: str = "goclaw") -> Sequence[str]:
         config = ["--config", str(self.config_path)] if self.config_path.exists() else []
@@ -249,8 +261,10 @@ class Installation:
         home = {"HOME": str(self.folder), "PYTHONPATH": str(ROOT), "GOCLAW_STATE_DIR": str(self.state)}
         if self.module != "goclaw":
             home["CRASH_TRIGGER"] = str(self.trigger)
+        home |= self.store_environment
         # A port where nobody answers: an Ollama of this machine must not be found.
-        return {"PATH": path, "OLLAMA_HOST": "http://127.0.0.1:9", **home, **canaries.ENVIRONMENT, **self.environment}
+        home["OLLAMA_HOST"] = "http://127.0.0.1:9"
+        return {"PATH": path, **home, **canaries.ENVIRONMENT, **self.environment}
 
 
 @asynccontextmanager

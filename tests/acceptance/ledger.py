@@ -207,7 +207,7 @@ def _text_about(name: str, message: Seen) -> str:
 
 def _database(found: Outcome, home: Installation) -> None:
     """Whole, nothing left open, every message and every tool's result there once."""
-    found.integrity = str(home.read("PRAGMA integrity_check")[0][0])
+    found.integrity = home.integrity()
     found.unfinished += open_work(home)
     found.unfinished += [
         f"{turn} has {count} rows of {step}"

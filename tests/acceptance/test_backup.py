@@ -154,6 +154,7 @@ async def test_a_backup_that_is_ended_leaves_nothing(home: Installation, folder:
             "HOME": str(folder),
             "PYTHONPATH": str(ROOT),
             "GOCLAW_STATE_DIR": str(home.state),
+            **home.store_environment,
         },
     )
     await eventually(lambda: list(target.glob(".x.gz.*/archive")))
@@ -186,6 +187,7 @@ async def test_another_machine_gets_everything_from_one_file(home: Installation,
     assert "answer m1 (end)" in shown.out, shown.err
 
 
+@pytest.mark.sqlite("a trial in another folder is a file")
 async def test_a_restore_into_another_folder_leaves_this_one_alone(home: Installation, folder: Path) -> None:
     assert (await home.run("send", "m1 plain")).code == 0
     assert (await home.run("backup", str(folder / "backup.gz"), "--no-workspace")).code == 0

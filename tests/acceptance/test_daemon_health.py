@@ -165,6 +165,7 @@ async def test_a_turn_that_failed_says_why_in_the_log(
     assert sent.text.split()[0] in end["event"]
 
 
+@pytest.mark.sqlite("the size of the file")
 async def test_the_status_says_what_the_disk_holds_in_words_and_in_numbers(bare: Installation) -> None:
     (bare.state / "logs").mkdir(mode=0o700, parents=True)
     (bare.state / "logs" / "goclaw.log.1").write_bytes(b"x" * 2_000_000)

@@ -26,7 +26,7 @@ from tests.acceptance.image import ROOT, NotPossible, Stage, build, inside
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("what is installed has the store of its own settings")]
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 GATEWAY, OLLAMA = COMPOSE["services"]["gateway"], COMPOSE["services"]["ollama"]

@@ -78,7 +78,7 @@ async def rest(home: Installation, telegram: FakeTelegram, *answers: str) -> Non
     await eventually(lambda: not home.read("SELECT id FROM deliveries WHERE state != 'sent'"))
     await eventually(lambda: len(texts(telegram)) >= len(answers))
     assert texts(telegram) == list(answers)
-    assert home.read("PRAGMA integrity_check") == [("ok",)]
+    assert home.integrity() == "ok"
     await home.stop()
 
 

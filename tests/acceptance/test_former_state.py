@@ -19,7 +19,7 @@ from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("takes over the file of an earlier version")]
 
 ARCHIVE = Path(__file__).parent / "former" / "state-5651ec5.tar.gz"
 ANN = 5

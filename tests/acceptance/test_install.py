@@ -21,7 +21,11 @@ from tests.acceptance.image import find_uv, packages
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.sqlite("what is installed has the store of its own settings"),
+    pytest.mark.timeout(900),
+]
 
 PYTHONS = ("3.11", "3.12", "3.13")
 """Versions on which the wheel is installed for real, where this machine has them."""

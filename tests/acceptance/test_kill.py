@@ -65,7 +65,7 @@ async def restarted(home: Installation, telegram: FakeTelegram) -> AsyncIterator
     yield
     await eventually(lambda: not home.read("SELECT id FROM inbox WHERE state != 'done'"))
     await eventually(lambda: not home.read("SELECT id FROM deliveries WHERE state != 'sent'"))
-    assert home.read("PRAGMA integrity_check") == [("ok",)]
+    assert home.integrity() == "ok"
     assert await home.stop() == 0
 
 
@@ -78,6 +78,7 @@ def texts(telegram: FakeTelegram) -> list[str]:
 @pytest.mark.promise("P-answered-once")
 @pytest.mark.promise("P-repeat-marked")
 @pytest.mark.promise("P-tool-once")
+@pytest.mark.sqlite("`crashing` wraps `sqlite3`")
 async def test_a_kill_at_any_named_point_costs_what_the_table_says(folder: Path) -> None:
     assert set(CHOSEN_POINTS) <= set(POINTS)
     assert await play_side_by_side(folder, repeats(CHOSEN_POINTS, tuple(POINTS)), worlds=2) == []
@@ -86,6 +87,7 @@ async def test_a_kill_at_any_named_point_costs_what_the_table_says(folder: Path)
 @pytest.mark.deep
 @pytest.mark.timeout(300)
 @pytest.mark.promise("P-answered-once")
+@pytest.mark.sqlite("its books read the file")
 async def test_kills_at_random_lose_nothing_and_repeat_nothing_unmarked(folder: Path) -> None:
     outcomes = await fuzz_side_by_side(folder, kills=KILLS, seed=SEED, worlds=2, forks=True)
     assert [outcome.faults for outcome in outcomes] == [[], []]
@@ -101,6 +103,7 @@ def test_a_run_is_repeated_by_its_seed() -> None:
     assert {fate("7", life, "sent before").kind for life in range(9)} == {"sent before"}
 
 
+@pytest.mark.sqlite("kills when the file appears")
 async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that_stops_the_next(
     home: Installation, telegram: FakeTelegram
 ) -> None:
@@ -117,6 +120,7 @@ async def test_a_first_start_that_was_killed_again_and_again_leaves_nothing_that
 
 
 @pytest.mark.promise("P-telegram-no-loss")
+@pytest.mark.sqlite("locks the file")
 async def test_a_message_is_not_acknowledged_to_telegram_before_it_is_on_disk(
     home: Installation, telegram: FakeTelegram
 ) -> None:

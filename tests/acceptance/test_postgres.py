@@ -16,9 +16,10 @@ from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.postgres import Server, running
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("starts a Postgres of its own, in every run")]
 
 ANN = 5
+PHOTO = b"\x89PNG\r\n\x1a\n a picture, as far as its first bytes go"
 
 
 @pytest.fixture
@@ -199,3 +200,82 @@ async def test_a_backup_from_sqlite_is_restored_into_postgres_and_back(
     assert done.code == 0, done.err
     said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
     assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2"]
+
+
+@pytest.mark.promise("P-store-copy")
+async def test_a_copy_to_postgres_and_back_goes_on_with_what_was_under_way(
+    home: Installation, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    address = home.config.pop("store")
+    home.write_config()
+    await home.start(telegram)
+    await answered(telegram, "m1 exec")
+    gate = model.gate("m2 ", streamed=0)
+    await telegram.world.say("m2 plain", user=ANN)
+    await gate.reached.wait()
+    refused = await home.run("store", "copy", "--to", address)
+    assert refused.code == 1 and "`goclaw stop` ends it" in refused.err
+    await home.kill()
+    gate.opened.set()
+    done = await home.run("store", "copy", "--to", address)
+    assert done.code == 0, done.err
+    assert f"Set `store: {address}` in the configuration, then `goclaw start`." in done.out
+    assert (await home.run("store", "copy", "--to", address)).code == 1
+    home.config["store"] = address
+    home.write_config()
+    await home.start(telegram)
+    await eventually(lambda: any("m2" in said and "(end)" in said for said in texts(telegram)))
+    assert await home.stop() == 0
+    done = await home.run("store", "copy", "--to", "sqlite", "--replace")
+    assert done.code == 0, done.err
+    assert "Remove `store` from the configuration" in done.out
+    del home.config["store"]
+    home.write_config()
+    await home.start(telegram)
+    await answered(telegram, "m3 plain")
+    assert await home.stop() == 0
+    said = home.read("SELECT text FROM messages WHERE role = 'user' ORDER BY id")
+    assert [str(row[0]).split(" ")[0] for row in said] == ["m1", "m2", "m3"]
+    assert [sum(name in said for said in answers(telegram)) for name in ("m1", "m2", "m3")] == [1, 1, 1]
+
+
+def number_of_lines(verified: str) -> int:
+    return int(verified.split(" lines verified")[0].replace(",", ""))
+
+
+@pytest.mark.promise("P-store-files")
+async def test_a_gateway_with_an_empty_state_folder_goes_on_with_people_tokens_and_pictures(
+    home: Installation, telegram: FakeTelegram, model: EchoModel
+) -> None:
+    await home.start(telegram)
+    await answered(telegram, "m0 exec")
+    await telegram.world.say("m1 plain", user=ANN, photo=PHOTO)
+    await eventually(lambda: any("m1" in said and "(end)" in said for said in texts(telegram)))
+    made = await home.run("token", "add", "laptop", "--user", f"telegram:{ANN}")
+    assert made.code == 0, made.err
+    assert await home.stop() == 0
+    lines = number_of_lines((await home.run("audit", "verify")).out)
+    pictures = {path.name for path in (home.state / "blobs" / "media").iterdir()}
+    assert pictures
+    other = Installation(home.folder / "other", {**home.config, "workspace": str(home.folder / "work")}, forks=True)
+    other.write_config()
+    try:
+        await other.start(telegram)
+        await answered(telegram, "m2 exec")
+        await eventually(lambda: {path.name for path in (other.state / "blobs" / "media").iterdir()} == pictures)
+        assert "laptop" in (await other.run("token", "list")).out
+        verified = await other.run("audit", "verify")
+        assert verified.code == 0 and "no fault found" in verified.out, verified.out
+        assert number_of_lines(verified.out) > lines >= 1
+        assert "another version" not in (await other.run("doctor", "--offline")).out
+        assert await other.stop() == 0
+    finally:
+        if other.process is not None:
+            await other.kill()
+    assert "m1" in str(model.requests[-1])
+
+
+async def test_an_address_that_is_none_is_refused_before_anything_is_read(home: Installation) -> None:
+    done = await home.run("store", "copy", "--to", "postgresql://goclaw:hunter2@127.0.0.1/goclaw")
+    assert done.code == 2 and "secrets/store_password" in done.err
+    assert "hunter2" not in done.err + done.out

@@ -149,6 +149,7 @@ async def fill(home: Installation, turns: int) -> None:
 
 @pytest.mark.promise("P-forgotten")
 @pytest.mark.parametrize("moment", ["when it is said", "while it is done", "when the rows are gone"])
+@pytest.mark.sqlite("watches the log of the file")
 async def test_a_kill_leaves_all_or_nothing_and_the_next_start_finishes(
     folder: Path, model: EchoModel, moment: str
 ) -> None:

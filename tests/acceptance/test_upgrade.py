@@ -20,7 +20,7 @@ from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.lanes import repeats
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("upgrades copies of a file only"), pytest.mark.timeout(300)]
 
 BROKEN_IMPORT = Fault("goclaw/cli/daemon.py", "import asyncio\n", "import asyncio\nimport turnips\n")
 BROKEN_CHANNEL = Fault("goclaw/channels/telegram/polling.py", "import asyncio\n", "import asyncio\nimport turnips\n")

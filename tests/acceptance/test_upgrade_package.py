@@ -17,7 +17,7 @@ from tests.acceptance.model import EchoModel
 from tests.acceptance.versions import NEW, NEWS, OLD, Repository
 from tests.fake_telegram.server import FakeTelegram
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite("upgrades copies of a file only"), pytest.mark.timeout(300)]
 UV = ROOT / ".tools" / "uv" / "bin" / "uv"
 
 

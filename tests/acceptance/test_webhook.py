@@ -90,7 +90,7 @@ async def test_kills_while_telegram_calls_lose_nothing_and_double_nothing(
             assert len(unmarked) <= 1, "twice, and the second does not say so"
             assert any(text.endswith(f"answer m{asked} (end)") for text in said), f"m{asked} was lost"
         assert home.read("SELECT count(*) FROM inbox") == [(number,)]
-        assert home.read("PRAGMA integrity_check") == [("ok",)]
+        assert home.integrity() == "ok"
         assert await home.stop() == 0
 
 

@@ -1,22 +1,27 @@
 """What nobody needs any more is deleted at the start, and then once a day."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.core.clock import SteppedClock
 from goclaw.schedules.rows import KEEP_SECONDS
-from goclaw.store.sqlite.migrations import migrate
+from goclaw.store.open import open_database, read_stored
 from tests.harness import PATIENCE, before_the_next_look
+from tests.parts import sql
 
-_JOB = "INSERT INTO schedules (id, name, person, body, state, made_at) VALUES (?, ?, 'tui:ann', '{}', ?, ?)"
-_RUN = "INSERT INTO schedule_runs (job, due, state, turn, began_at) VALUES (?, ?, ?, '', ?)"
+_JOB = (
+    "INSERT INTO schedules (id, name, person, body, state, made_at) VALUES (:id, :name, 'tui:ann', '{}', :state, :made)"
+)
+_RUN = "INSERT INTO schedule_runs (job, due, state, turn, began_at) VALUES (:job, :due, :state, '', :began)"
 _HELD = (
     "INSERT INTO held_messages (id, session, person, chat, body, held_at, until) "
-    "VALUES (?, 's', 'tui:ann', 'c', '{}', ?, ?)"
+    "VALUES (:id, 's', 'tui:ann', 'c', '{}', :held, NULL)"
+)
+_LEFT = (
+    "SELECT name FROM schedules UNION SELECT 'run ' || CAST(due AS INTEGER) FROM schedule_runs "
+    "UNION SELECT id FROM held_messages ORDER BY 1"
 )
 
 
@@ -24,33 +29,26 @@ async def test_runs_done_schedules_and_messages_that_were_held_go_after_a_month(
     config = Config.model_validate({"state_dir": tmp_path / "state", "models": {"agent": ["demo"]}})
     clock = SteppedClock()
     old, young = clock.now() - KEEP_SECONDS - 1, clock.now() - KEEP_SECONDS + 60
-    path = config.database_path
-    path.parent.mkdir()
-    migrate(path)
+    jobs = [
+        (1, "over", "done", old),
+        (2, "paused", "paused", old),
+        (3, "recent", "done", young),
+        (4, "late", "done", old),
+    ]
+    runs = [(2, 1, "done", old), (2, 2, "running", old), (2, 3, "done", young), (4, 4, "done", young)]
+    config.database_path.parent.mkdir()
+    async with open_database(config.store_place) as database:
+        await database.write(
+            *(sql(_JOB, id=id_, name=name, state=state, made=made) for id_, name, state, made in jobs),
+            *(sql(_RUN, job=job, due=due, state=state, began=began) for job, due, state, began in runs),
+            *(sql(_HELD, id=id_, held=held) for id_, held in (("gone", old), ("gone lately", young))),
+        )
 
     def left() -> list[str]:
-        with closing(sqlite3.connect(path)) as connection:
-            return [
-                row[0]
-                for row in connection.execute(
-                    "SELECT name FROM schedules UNION SELECT 'run ' || due FROM schedule_runs "
-                    "UNION SELECT id FROM held_messages ORDER BY 1"
-                )
-            ]
+        [rows] = read_stored(config.store_place, sql(_LEFT))
+        return [row[0] for row in rows]
 
-    with closing(sqlite3.connect(path)) as connection, connection:
-        jobs = [
-            (1, "over", "done", old),
-            (2, "paused", "paused", old),
-            (3, "recent", "done", young),
-            (4, "late", "done", old),
-        ]
-        connection.executemany(_JOB, jobs)
-        connection.executemany(
-            _RUN, [(2, 1, "done", old), (2, 2, "running", old), (2, 3, "done", young), (4, 4, "done", young)]
-        )
-        connection.executemany(_HELD, [("gone", old, None), ("gone lately", young, None)])
     async with asyncio.timeout(PATIENCE), open_app(config, clock):
-        while "over" in left() or "gone" in left():
+        while not left() or "over" in left() or "gone" in left():
             await before_the_next_look()
-        assert left() == ["gone lately", "late", "paused", "recent", "run 2.0", "run 3.0", "run 4.0"]
+        assert left() == ["gone lately", "late", "paused", "recent", "run 2", "run 3", "run 4"]

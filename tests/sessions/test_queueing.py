@@ -1,6 +1,7 @@
 """What becomes of a message that comes while a turn runs, mode by mode."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from goclaw.core.events import Actor, MessageStored, Outcome, TurnFinished
 from goclaw.core.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 from goclaw.llm.base import Request
 from tests.harness import PATIENCE, Answer, Core, World
-from tests.parts import Trail, acting, unmarked
+from tests.parts import Trail, acting, sql, unmarked
 
 LOOK = ToolCall("c1", "look", {})
 ANNA, BERT = Actor("telegram:1", "telegram", name="Anna"), Actor("telegram:2", "telegram", name="Bert")
@@ -197,14 +198,28 @@ async def test_an_interrupting_message_takes_the_place_of_the_turn(tmp_path: Pat
 
 
 async def test_of_several_that_interrupt_only_the_last_is_answered_and_all_are_kept(tmp_path: Path) -> None:
-    trail = Trail("seen")
-    world = world_with(tmp_path, trail, Answer("The last."), mode="interrupt")
+    trail, all_came = Trail("seen"), asyncio.Event()
+
+    async def end_late() -> str:
+        try:
+            return await trail.leave_slowly()
+        except asyncio.CancelledError:
+            await all_came.wait()  # else the first of them could be answered before the next has come
+            raise
+
+    script = [Answer("", calls=(LOOK,)), Answer("The last.")]
+    world = World(tmp_path, script, tools=[acting("look", end_late)], queue={"mode": "interrupt"})
     async with world.running() as core:
         await at_work(core, trail)
         await asyncio.gather(*(core.say(f"no, {number}") for number in range(3)))
+        all_came.set()
         await core.settled()
         said = [message.text for message in await core.messages() if not isinstance(message, ToolResult)]
-    assert said[2:] == ["[Stopped.]", "no, 0", "[Stopped.]", "no, 1", "[Stopped.]", "no, 2", "The last."]
+        rows = await core.database.read(sql("SELECT body FROM inbox WHERE seq > 1 ORDER BY seq"))
+    # At once, they have no order but that of the journal: each channel hands over one message of a chat at a time.
+    came = [json.loads(row[0])["text"] for row in rows]
+    assert sorted(came) == ["no, 0", "no, 1", "no, 2"]
+    assert said[2:] == ["[Stopped.]", came[0], "[Stopped.]", came[1], "[Stopped.]", came[2], "The last."]
     assert world.texts() == ["The last."]
 
 

@@ -97,7 +97,7 @@ async def test_everything_handed_in_is_committed_before_the_file_closes(tmp_path
         assert await keys(database) == ["late"]
 
 
-@pytest.mark.sqlite
+@pytest.mark.sqlite("the mode of the file")
 async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     async with open_database(tmp_path / "a.db"):
         assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600

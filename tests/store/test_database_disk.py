@@ -24,7 +24,7 @@ from goclaw.store.sqlite import database as store
 from goclaw.store.sqlite.database import SqliteDatabase
 from tests.small_disk import SmallDisk, small_disk
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("the disk of the file is full, read-only or gone")
 
 PATIENCE = 20.0
 

@@ -20,7 +20,7 @@ from tests.harness import Answer, World
 from tests.lanes import repeats
 from tests.parts import Trail, acting
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("statements fail with errors of SQLite")
 
 CALLS = (ToolCall("c1", "once", {}), ToolCall("c2", "again", {}))
 SCRIPT = [Answer("Let me look.", calls=CALLS), Answer("All done.")]

@@ -12,7 +12,7 @@ import pytest
 from goclaw.store.open import open_database
 from tests.lanes import repeats
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("its program opens the file")
 
 WRITE = """
 import asyncio, sys

@@ -129,7 +129,7 @@ async def test_unsent_answers_and_open_turns_are_seen(database: Database) -> Non
 
 
 @pytest.mark.promise("P-history-kept")
-@pytest.mark.sqlite
+@pytest.mark.sqlite("reads the bytes of the file and its log")
 async def test_its_words_are_not_in_the_bytes_of_the_file_or_its_log_any_more(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
     async with open_database(path) as database:
@@ -148,7 +148,7 @@ async def test_its_words_are_not_in_the_bytes_of_the_file_or_its_log_any_more(tm
         assert b"berry-7 " in read(path)
 
 
-@pytest.mark.sqlite
+@pytest.mark.sqlite("a reader holds the log of the file")
 async def test_a_reader_that_holds_an_old_view_keeps_the_log_and_is_told_of(tmp_path: Path) -> None:
     path = tmp_path / "goclaw.db"
     async with open_file(path) as database:

@@ -158,7 +158,7 @@ async def test_pictures_of_what_went_are_owed_and_receipts_keep_their_ids_alone(
     assert await story.column(bodies.format("deliveries")) == ["a:1:deliver:1=1", "a:2:deliver:1=0"]
 
 
-@pytest.mark.sqlite
+@pytest.mark.sqlite("a trigger of SQLite refuses")
 async def test_a_deletion_that_fails_changes_nothing(database: Database, retention: Retention) -> None:
     story = Story(database)
     await story.turn("a", "a:1", 10.0, *talk("old"))

@@ -11,7 +11,7 @@ from goclaw.errors import StateError
 from goclaw.store.schema import LOCALITY, metadata
 from goclaw.store.sqlite.migrations import migrate
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("the steps of SQLite's schema")
 
 FIRST = Path(__file__).with_name("version_1.sql")
 ADD_COLUMN = "ALTER TABLE sessions ADD COLUMN title TEXT"

@@ -110,7 +110,7 @@ async def test_hints_and_artifacts_are_told_while_it_runs_and_stand_in_the_row(t
 
 
 @pytest.mark.promise("P-media")
-@pytest.mark.sqlite
+@pytest.mark.sqlite("asks the file as a backup does")
 async def test_it_stays_as_long_as_its_row_however_old_and_goes_with_it(tmp_path: Path) -> None:
     world = World(tmp_path, answers(), tools=[chart()])
     async with world.running() as core:

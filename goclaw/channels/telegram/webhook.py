@@ -21,6 +21,7 @@ from goclaw.channels.base import ChannelPorts
 from goclaw.channels.telegram.connection import PollHealth
 from goclaw.channels.telegram.exchange import ALLOWED_UPDATES
 from goclaw.channels.telegram.request import Flood, read_json
+from goclaw.config.state import WEBHOOK_SECRET
 from goclaw.core.clock import Backoff
 from goclaw.core.files import create_file
 from goclaw.errors import StateError
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEADER = "X-Telegram-Bot-Api-Secret-Token"
-SECRET_FILE = "telegram__webhook__secret"  # noqa: S105 - a name, no secret
-"""File name in `secrets/` of the state folder: the next start reads it as `telegram.webhook.secret`."""
 CONNECTIONS = 20
 """Maximum concurrent calls of Telegram; those of one chat it makes one after the other."""
 LOOK_SECONDS = 120.0
@@ -170,7 +169,7 @@ def kept_secret(state_dir: Path) -> str:
     Raises:
         StateError: the file can be neither read nor made.
     """
-    path = state_dir / "secrets" / SECRET_FILE
+    path = state_dir / "secrets" / WEBHOOK_SECRET  # the next start reads it as `telegram.webhook.secret`
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():

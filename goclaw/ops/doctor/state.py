@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 from goclaw.config.schema import Config
-from goclaw.config.state import check_apart, running_pid, unusable
+from goclaw.config.state import SET_ASIDE, check_apart, running_pid, unusable
 from goclaw.config.values import PostgresPlace
 from goclaw.errors import StateError
 from goclaw.health.resources import REMEDY, amount, measure
@@ -49,7 +49,7 @@ def check_database(config: Config) -> list[Finding]:
     """Check the database that is in use, and those that were set aside."""
     path = config.database_path
     if isinstance(place := config.store_place, PostgresPlace):
-        return [*_on_postgres(place), *map(_aside, set_aside(path)), *_rescued(path)]
+        return [*_on_postgres(place), *_conflicts(config), *map(_aside, set_aside(path)), *_rescued(path)]
     return [_in_use(path), *_log(path), *map(_aside, set_aside(path)), *_rescued(path)]
 
 
@@ -69,6 +69,13 @@ def _on_postgres(place: PostgresPlace) -> Iterator[Finding]:
     yield Finding("database", "ok", found.words)
     for weakness, remedy in found.weaknesses:
         yield Finding("database", "warning", weakness, remedy)
+
+
+def _conflicts(config: Config) -> Iterator[Finding]:
+    folder = config.state_dir / SET_ASIDE
+    if found := [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]:
+        words = f"{folder} has {len(found)} files of which the database had another version: {', '.join(found[:3])}"
+        yield Finding("database", "warning", words, "take over what is missing, then remove the folder")
 
 
 def _in_use(path: Path) -> Finding:

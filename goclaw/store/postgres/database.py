@@ -33,6 +33,7 @@ from goclaw.store.database import (
 from goclaw.store.postgres.connecting import Connection, PostgresRow, Readers, application_name, connect, take_over
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.schema import DIALECT, HOLDER, fact, learn, prepare
+from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.schema import metadata
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,7 @@ class PostgresDatabase(Database):
         """
         try:
             async with self.alone() as writer:
-                for table in metadata.sorted_tables:
+                for table in (*metadata.sorted_tables, *files_metadata.sorted_tables):
                     await writer.execute(f"VACUUM (FULL) {table.name}".encode())
         except (psycopg.Error, DiskError) as error:
             log.warning("the database could not be written anew: %s", error)

@@ -1,8 +1,20 @@
 """The store on Postgres, as the catalogue names it."""
 
 from goclaw.store.database import StorePart
-from goclaw.store.postgres.beside import copy_to_file, examine, exists, read, replace_with_file
+from goclaw.store.postgres.beside import examine, exists, read
+from goclaw.store.postgres.copying import copy_to_file, fill_with_file, replace_with_file
 from goclaw.store.postgres.database import open_schema
+from goclaw.store.postgres.state_files import StateFiles, open_state_files
 
-PART = StorePart(open_schema, read, exists, examine, copy_to_file, replace_with_file)
+PART = StorePart(
+    open=open_schema,
+    read=read,
+    exists=exists,
+    examine=examine,
+    copy_to_file=copy_to_file,
+    replace_with_file=replace_with_file,
+    fill_with_file=fill_with_file,
+    files=StateFiles,
+    open_files=open_state_files,
+)
 """The store that `STORES` of the catalogue names."""

@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.connecting import Connection
+from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
@@ -44,6 +45,16 @@ def definitions() -> Iterator[str]:
                 f" WHERE {condition}" if condition is not None else ""
             )
     yield f"ALTER TABLE {messages.name} ADD COLUMN {_SETTLED}"
+    yield from definitions_of_files()
+
+
+def definitions_of_files() -> Iterator[str]:
+    """Yield the statements that make the tables of files, where they are missing.
+
+    They are no part of the version: SQLite has none of them, and nothing but `state_files` asks for them.
+    """
+    for table in files_metadata.sorted_tables:
+        yield str(CreateTable(table, if_not_exists=True).compile(dialect=DIALECT))
 
 
 async def prepare(connection: Connection, schema: str, steps: Sequence[str] = STEPS) -> None:
@@ -68,6 +79,8 @@ async def prepare(connection: Connection, schema: str, steps: Sequence[str] = ST
                 f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
                 "name another one with `?schema=NAME` in `store`"
             )
+        for statement in definitions_of_files():
+            await connection.execute(statement.encode())
         if steps is STEPS and (missing := await _missing(connection, schema)):
             raise StateError(
                 f"the schema {schema} has no {missing}: something has changed it. `goclaw restore` a backup"

@@ -17,7 +17,7 @@ from goclaw.store.sqlite.backup import NEWEST, check_database, copy_database, ne
 from goclaw.store.transcripts import Origin, rows_of
 from tests.parts import sql
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("copies and checks a file of SQLite")
 
 
 def said(text: str, session: str = "tui:ann", images: tuple[Image, ...] = ()) -> list[BoundStatement]:

@@ -23,7 +23,7 @@ from goclaw.store.sqlite.migrations import migrate
 from goclaw.store.sqlite.recovery import MESSAGE_LOST, make_ready, mark_damaged, set_aside
 from tests.parts import sql
 
-pytestmark = pytest.mark.sqlite
+pytestmark = pytest.mark.sqlite("damages pages of the file")
 
 PAGE = 4096
 CLOCK = SteppedClock()

@@ -1,0 +1,188 @@
+"""The files of a state folder that Postgres has, too, as they are on this machine's disk. Everything here blocks.
+
+Which files: those that `STATE_PATHS` says, and the media of `store.blobs`; by their path below the folder.
+"""
+
+import logging
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import orjson
+
+from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of
+from goclaw.core.clock import Clock
+from goclaw.core.files import file_version, replace_file
+from goclaw.errors import StateError
+from goclaw.health.resources import disk_error
+from goclaw.store.postgres.stored_files import StoredFile, stored_file
+
+log = logging.getLogger(__name__)
+
+_KEY_LENGTH = 64
+"""Characters of a key of media."""
+
+
+class StateFolder:
+    """One state folder."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self.path = path
+        self._clock = clock
+        self._seen: dict[str, tuple[tuple[int, ...], bool]] = {}
+        """Versions of the files when they were last read, and whether that was twice (see `FileLook`)."""
+
+    def names(self) -> Iterator[str]:
+        """Yield the files that belong into the database, without media."""
+        for pattern in IN_STORE:
+            for place in sorted(self.path.glob(pattern)):
+                for path in sorted(place.rglob("*")) if place.is_dir() else (place,):
+                    name = str(path.relative_to(self.path))
+                    if path.is_file() and not path.is_symlink() and not _is_passing(name):
+                        yield name
+
+    def read(self, name: str) -> tuple[bytes, StoredFile]:
+        """Return a file.
+
+        Raises:
+            FileNotFoundError: it has gone.
+        """
+        path = self.path / name
+        version = file_version(path)
+        with path.open("rb") as file:
+            found, data = os.fstat(file.fileno()), file.read()
+        if not key_of(name):
+            self._seen[name] = (version, self._seen.get(name, ((), False))[0] == version)
+        return data, stored_file(data, found.st_mode & 0o777, found.st_mtime)
+
+    def write(self, name: str, data: bytes, entry: StoredFile) -> None:
+        """Put a file in its place.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        path = self.path / name
+        try:
+            self._make_folders(path.parent)
+            replace_file(path, data, mode=entry.mode)
+            os.utime(path, (entry.changed_at, entry.changed_at))
+        except OSError as error:
+            raise disk_error(error, path, "written") from error
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove files; there are none of that name: fine."""
+        for name in names:
+            (self.path / name).unlink(missing_ok=True)
+
+    def hashes(self) -> dict[str, str]:
+        """Return the hash of each file, without media."""
+        found = {}
+        for name in self.names():
+            with suppress(FileNotFoundError):
+                found[name] = self.read(name)[1].sha256
+        return found
+
+    def changes(self, known: Mapping[str, str]) -> tuple[list[str], Collection[str]]:
+        """Return the names of the files whose hash is not the known one, and of the known ones that have gone.
+
+        Raises:
+            StateError: the folder has been emptied.
+        """
+        changed, found = [], set()
+        for name in self.names():
+            found.add(name)
+            if self._seen.get(name) != (file_version(self.path / name), True):
+                with suppress(FileNotFoundError):
+                    if self.read(name)[1].sha256 != known.get(name):
+                        changed.append(name)
+        gone = known.keys() - found
+        if gone and not (self.path / SHARED_FILES).exists():
+            raise StateError(f"{self.path} was emptied or is no longer mounted: nothing is removed elsewhere")
+        return changed, gone
+
+    def media_keys(self) -> set[str]:
+        """Return the keys of the media that are whole."""
+        folder = self.path / MEDIA
+        keys = (
+            {key for path in folder.iterdir() if (key := key_of(f"{MEDIA}/{path.name}"))} if folder.is_dir() else set()
+        )
+        return {key for key in keys if all((self.path / name).exists() for name in of_media(key))}
+
+    def all_hashes(self) -> dict[str, str]:
+        """Return the hash of each file, with media."""
+        names = (name for key in self.media_keys() for name in of_media(key))
+        return self.hashes() | {name: self.read(name)[1].sha256 for name in names}
+
+    def is_newer(self, name: str, entry: StoredFile | None) -> bool:
+        """Whether the folder's file is of a later time, as after a restore of an older database."""
+        path = self.path / name
+        return entry is not None and path.exists() and path.stat().st_mtime > entry.changed_at
+
+    def set_aside(self, name: str) -> bool:
+        """Move a file out of the way of the database's; False: it cannot be moved. The log says which."""
+        aside = self.path / self.aside(name)
+        try:
+            self._make_folders(aside.parent)
+            (self.path / name).rename(aside)
+        except OSError as error:
+            log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
+            return False
+        log.error("%s is another one in the database, which counts: this one is now %s", name, aside)
+        return True
+
+    def _make_folders(self, path: Path) -> None:
+        """Make folders below the state folder, each for its owner alone."""
+        for folder in [*reversed(path.relative_to(self.path).parents), path.relative_to(self.path)]:
+            (self.path / folder).mkdir(mode=0o700, exist_ok=True)
+
+    def aside(self, name: str) -> str:
+        """Return the name under which a file is set aside now."""
+        stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
+        return str(Path(SET_ASIDE, stamp, name))
+
+    def read_notes(self) -> tuple[dict[str, str], set[str]]:
+        """Return hashes of files and keys of media as of when the database had the same.
+
+        Raises:
+            StateError: they cannot be read.
+        """
+        path = self.path / SHARED_FILES
+        try:
+            found = orjson.loads(path.read_bytes())
+            return dict(found["files"]), set(found["media"])
+        except FileNotFoundError:
+            return {}, set()
+        except (LookupError, ValueError, TypeError, OSError) as error:
+            raise StateError(f"{path} cannot be read: remove it ({error})") from error
+
+    def write_notes(self, files: Mapping[str, str], media: Iterable[str]) -> None:
+        """Keep what `read_notes` returns.
+
+        Raises:
+            DiskError: they cannot be written.
+        """
+        path = self.path / SHARED_FILES
+        try:
+            replace_file(path, orjson.dumps({"files": files, "media": sorted(media)}), reuse=True)
+        except OSError as error:
+            raise disk_error(error, path, "written") from error
+
+
+def of_media(key: str) -> tuple[str, str]:
+    """Return the names of the two files of media: the type first, for a key is never seen without it."""
+    return f"{MEDIA}/{key}.type", f"{MEDIA}/{key}"
+
+
+def key_of(name: str) -> str:
+    """Return the key of the media that a file belongs to; empty: it belongs to none."""
+    key = name.removeprefix(f"{MEDIA}/").removesuffix(".type")
+    return key if name.startswith(f"{MEDIA}/") and len(key) == _KEY_LENGTH else ""
+
+
+def _is_passing(name: str) -> bool:
+    """Whether a file is about to take the place of another one, or was set aside."""
+    is_new = fnmatchcase(name, "*.json.new") or fnmatchcase(Path(name).name, ".*.tmp")
+    return is_new or locality_of(name) is not Locality.SHARED

@@ -1,0 +1,44 @@
+"""Files of the state folder that a store has, too, as those who use them see it: Postgres has some, SQLite none."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+
+class SharedMedia(Protocol):
+    """Media in the database, beside those in the folder. All methods raise `DiskError` as `Database` does."""
+
+    async def keep(self, key: str) -> None:
+        """Store media that the folder has, or note that they were kept anew."""
+        ...
+
+    async def fetch(self, key: str) -> bool:
+        """Get media into the folder; False: the database has none."""
+        ...
+
+    async def drop(self, keys: Iterable[str]) -> None:
+        """Remove media."""
+        ...
+
+
+class SharedFiles(SharedMedia, Protocol):
+    """All files of the state folder that the database has, too."""
+
+    async def send_changes(self) -> int:
+        """Send what has changed in the folder since the last time; returns how many files that were."""
+        ...
+
+    async def settle(self) -> object:
+        """Bring folder and database together, but for media: what changed since they were the same counts."""
+        ...
+
+    async def settle_media(self) -> None:
+        """Get all media that the folder lacks, and send those that the database lacks."""
+        ...
+
+    async def send_all(self) -> None:
+        """Make the database have what the folder has, media too, whatever it had before."""
+        ...
+
+    async def compare(self) -> int:
+        """Return how many files both have; raises StateError where they are not the same."""
+        ...

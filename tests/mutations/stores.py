@@ -1,0 +1,66 @@
+"""Bugs in a copy of the database, and in the files that Postgres has, too."""
+
+from tests.mutations.bug import Bug, bug
+
+_COPY = "tests/ops/test_store_copy.py"
+_FILES = "tests/store/postgres/test_state_files.py"
+_STATE_FILES = "goclaw/store/postgres/state_files.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "a copy of the database counts without being read again",
+        "class copy: rows that came in differently, found when the source is gone",
+        "goclaw/store/postgres/copying.py",
+        "            if different := list(differing(wanted, came)):",
+        "            if different := list(differing(wanted, wanted)):",
+        f"{_COPY}::test_rows_that_come_in_differently_are_taken_back",
+    ),
+    bug(
+        "a copy goes into a schema that is in use",
+        "class copy: two histories, one of which is gone",
+        "goclaw/ops/store_copy.py",
+        "        if not replace and (found := await _rows(database)):",
+        "        if found := {}:",
+        f"{_COPY}::test_rows_of_the_target_are_refused_or_kept",
+    ),
+    bug(
+        "an id whose row is gone is given again after a copy to SQLite",
+        "class copy: a run of a schedule counts as one of another",
+        "goclaw/store/postgres/copying.py",
+        '        file.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table.name, used))',
+        "        del used",
+        f"{_COPY}::test_all_rows_come_to_postgres_and_back_as_they_were",
+    ),
+    bug(
+        "a picture that was removed elsewhere comes back from a folder that was left behind",
+        "class privacy: forgotten, and there again after a fail-over",
+        _STATE_FILES,
+        "        gone = (name for key in known - self._media for name in of_media(key))",
+        "        gone = ()",
+        f"{_FILES}::test_a_picture_that_was_removed_elsewhere_does_not_come_back",
+    ),
+    bug(
+        "a file that was changed in two folders is written over",
+        "class files: the work of an administrator is lost",
+        _STATE_FILES,
+        "            elif await asyncio.to_thread(self._folder.set_aside, name):",
+        "            elif True:",
+        f"{_FILES}::test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_kept",
+    ),
+    bug(
+        "a file that was rewritten is taken for one to which something was added",
+        "class files: blanked words stay in the database",
+        _STATE_FILES,
+        "    return len(data) > size and hashlib",
+        "    return len(data) > 0 or hashlib",
+        f"{_FILES}::test_what_is_added_to_a_file_is_sent_alone_and_a_file_that_was_rewritten_as_a_whole",
+    ),
+    bug(
+        "a file that is only about to get its name is sent",
+        "class files: half a users.json on another machine",
+        "goclaw/store/postgres/state_folder.py",
+        'fnmatchcase(name, "*.json.new") or ',
+        "",
+        f"{_FILES}::test_what_is_secret_or_belongs_to_a_machine_is_not_sent",
+    ),
+]
