@@ -17,6 +17,7 @@ FACTS = {
     "owed deletions": Locality.SHARED,
     "pairing": Locality.SHARED,
     "pauses": Locality.SHARED,
+    "procrastinate_migration": Locality.SHARED,
     "published": Locality.SHARED,
     "schedules.zone_hint": Locality.SHARED,
     "schema_version": Locality.SHARED,

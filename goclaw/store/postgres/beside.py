@@ -22,13 +22,14 @@ from goclaw.store.database import BoundStatement, Examined, Row
 from goclaw.store.postgres.connecting import HOLDER_OF, PostgresRow, off_this_machine, parameters
 from goclaw.store.postgres.database import PostgresDatabase, bound
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.ownership_schema import MIGRATION
 from goclaw.store.postgres.schema import HOLDER, NEWEST, VERSION
 from goclaw.store.schema import daemon_facts, metadata
 from goclaw.store.sqlite.migrations import migrate
 
 AT_ONCE = 500
 """Rows that are fetched and inserted together."""
-OF_THE_STORE = (VERSION, HOLDER)
+OF_THE_STORE = (VERSION, HOLDER, MIGRATION)
 """Facts that no copy has: they are about the schema itself."""
 _ABOUT = """
 SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync,
