@@ -21,8 +21,13 @@ END $$;
 DROP TYPE procrastinate_job_status, procrastinate_job_event_type, procrastinate_job_to_defer_v1 CASCADE;
 DELETE FROM daemon_facts WHERE name = 'procrastinate_migration';
 """
-_BEFORE = f"""{_WITHOUT_JOBS}
-DROP FUNCTION check_epoch, take_session; DROP TABLE session_owners, replicas; DROP SEQUENCE session_epochs;
+_WITHOUT_OURS = """
+DO $$ DECLARE each record; BEGIN
+  FOR each IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
+  LOOP EXECUTE 'DROP FUNCTION ' || each.name; END LOOP;
+END $$;
+DROP TABLE session_owners, replicas; DROP SEQUENCE session_epochs;
+ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
 """
 _FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname"
 _COLUMNS = """
@@ -43,8 +48,10 @@ async def test_a_schema_of_before_gets_the_tables_and_keeps_what_it_had(place: P
         await settings.learn("version", "what was there")
         await settings.learn(VERSION, FIRST)
     made = tables(server, place)
+    assert set(TABLES) <= made
     with psycopg.connect(server.url, autocommit=True, options=f"-csearch_path={place.schema}") as connection:
-        connection.execute(_BEFORE)
+        connection.execute(_WITHOUT_JOBS)
+        connection.execute(_WITHOUT_OURS)
     assert not set(TABLES) & tables(server, place)
     async with open_database(place):
         pass
