@@ -4,6 +4,7 @@
   x ConfigError             the configuration or users.json cannot be used (exit code 78)
   x StateError              the state folder cannot be used: locked, newer schema, inside a workspace
     + DiskError             its disk fails at the moment; the request may be repeated
+    + OwnershipLost         another process has taken the session over, and goes on with it
   x AccessDenied            authorize said no where a person waits for the answer
   x ToolError               a tool failed; the model reads the message and may adapt
     + UnknownTool           no such tool, or not for this actor: one answer for both
@@ -65,6 +66,10 @@ class DiskError(StateError):
     def __init__(self, message: str, fault: DiskFault) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+class OwnershipLost(StateError):
+    """Another process of a shared store has taken the session over: nothing was stored, and it goes on there."""
 
 
 class AccessDenied(GoclawError):

@@ -276,7 +276,7 @@ def test_the_extras_are_those_that_people_are_told_of_and_can_be_read() -> None:
     assert set(extras) == {"dev", *re.findall(r"^\| `(\w+)` \|", told, re.MULTILINE)}
     needs = {name: {Requirement(need).name for need in extra} for name, extra in extras.items()}
     assert needs["plugins"] == {"uv"}
-    assert needs["postgres"] == {"psycopg"}
+    assert needs["postgres"] == {"procrastinate", "psycopg"}
 
 
 def test_no_default_dependency_brings_torch() -> None:

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from goclaw.app.parts import App, Foundation, open_environment, write_missing_quickstart
+from goclaw.app.parts import App, Foundation, SharingPart, open_environment, write_missing_quickstart
 from goclaw.app.running import start
 from goclaw.app.sessions import build_sessions
 from goclaw.auth.access import Access
@@ -17,13 +17,15 @@ from goclaw.compaction.flush import works_alone
 from goclaw.config.load import CONFIG_FILE
 from goclaw.config.schema import Config
 from goclaw.config.state import commit_upgrade, open_state
+from goclaw.core import catalog
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Actor
+from goclaw.core.plugins import load
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.machine_faults import Outage
-from goclaw.engine.outbox import open_outbox
+from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.execution.tasks.room import TasksOnDisk
 from goclaw.gateway.alerts import AlertDesk
 from goclaw.health.readiness import Probe
@@ -35,6 +37,7 @@ from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
 from goclaw.store.open import open_database, open_shared_files
+from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows
@@ -134,7 +137,7 @@ async def _open_engine(
     parts: PackageParts,
 ) -> App:
     config, clock = foundation.config, foundation.clock
-    outbox = await stack.enter_async_context(open_outbox(foundation.database, channels, clock))
+    outbox = await stack.enter_async_context(_outbox(foundation.database, channels, clock))
     settings = Settings(foundation.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
@@ -168,6 +171,12 @@ async def _open_engine(
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
+
+
+def _outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AbstractAsyncContextManager[Outbox]:
+    if database.is_shared:
+        return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock)
+    return open_outbox(database, channels, clock)
 
 
 def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:

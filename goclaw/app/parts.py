@@ -7,12 +7,12 @@ when that is first used.
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structlog.contextvars import bound_contextvars
 
@@ -293,6 +293,25 @@ class App:
     stuck: StuckTurns
     mcp_server: McpState = field(default_factory=McpState)
     """The state of the listener for MCP clients."""
+
+
+@record
+class Shared:
+    """The part of this process in what several do that share a store."""
+
+    begin_no_more: Callable[[], None]
+    """Let go of sessions without work, and take no more."""
+    lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
+    """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
+
+
+@record
+class SharingPart:
+    """How the daemon works beside others on one store, as the catalogue names it."""
+
+    open_outbox: Callable[[Database, Mapping[str, Channel], Clock], AbstractAsyncContextManager[Outbox]]
+    open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
+    """Works on the sessions that this process gets, for as long as it is open."""
 
 
 async def write_missing_quickstart(foundation: Foundation, listing: ToolListing, workspace: Workspace) -> None:

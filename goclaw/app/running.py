@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from goclaw import __version__
 from goclaw.app.mcp_server import serve_mcp
-from goclaw.app.parts import App
+from goclaw.app.parts import App, Shared, SharingPart
 from goclaw.app.registries import keep_published, keep_registries
 from goclaw.app.schedules import build_schedules
 from goclaw.app.status import details, watch_faults
@@ -93,10 +93,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     schedules = _schedules(app)
     await follow_configuration(schedules, foundation.config.schedules)
     await app.sessions.service.restore()
-    app.sessions.ports.questions.restore(await app.journal.parked())
-    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
-    if turns or deliveries:
-        log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
+    shared = await _take_up(stack, app)
     logins = open_logins(app)
     gateway = _gateway(app, schedules, logins)
     await stack.enter_async_context(
@@ -108,20 +105,33 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
             link=partial(page_link, app, logins),
         )
     )
-    stack.push_async_callback(wind_down, app, gateway)
-    await _run_parts(stack, app, gateway, schedules)
+    stack.push_async_callback(wind_down, app, gateway, shared)
+    await _run_parts(stack, app, gateway, schedules, shared)
     if not alone:
         # A run that began in the moment of a command would be cut off by its end.
-        due = keep_running("schedules", schedules.scheduler.run, foundation.clock)
+        due = keep_running("schedules", _duty("schedules", schedules.scheduler.run, shared), foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
         await _listen(stack, app, gateway, schedules, logins)
+
+
+async def _take_up(stack: AsyncExitStack, app: App) -> Shared | None:
+    """Take up what is unfinished: all of it, or where processes share the store, the sessions that this one gets."""
+    if app.foundation.database.is_shared:
+        return await stack.enter_async_context(load(catalog.SHARING, SharingPart).open_sessions(app))
+    app.sessions.ports.questions.restore(await app.journal.parked())
+    turns, deliveries = await app.engine.resume({LOCAL, *app.channels}), await app.outbox.resume()
+    if turns or deliveries:
+        log.info("taking up from before: turns %d, deliveries %d", turns, deliveries)
+    return None
 
 
 def _schedules(app: App) -> Schedules:
     return build_schedules(app.sessions, app.foundation.database, users=app.foundation.users, engine=app.engine)
 
 
-async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules) -> None:
+async def _run_parts(
+    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, shared: Shared | None
+) -> None:
     """Run the channels and everything that works beside turns; a part that fails is started again."""
     foundation, sessions, clock = app.foundation, app.sessions, app.foundation.clock
     sweep = MediaSweep(
@@ -139,7 +149,7 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
         await keep(name, partial(channel.run, gateway))
     await once(_tools(app), "loading tools")
     await once(app.models.resolve(), "looking for models")
-    await keep("owed summaries", sessions.summary_retries.run)
+    await keep("owed summaries", _duty("owed summaries", sessions.summary_retries.run, shared))
     await keep("checkpoints", sessions.maintenance.run)
     await once(_prune(app, schedules), "pruning")
     await once(_tell_of_version(app), "looking whether the version is new")
@@ -150,6 +160,13 @@ async def _run_parts(stack: AsyncExitStack, app: App, gateway: Gateway, schedule
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
+
+
+def _duty(
+    name: str, run: Callable[[], Coroutine[Any, Any, None]], shared: Shared | None
+) -> Callable[[], Awaitable[None]]:
+    """Return what does a duty that one process at a time has, where several share the store."""
+    return partial(shared.lead, name, run) if shared else run
 
 
 async def _listen(
@@ -368,9 +385,11 @@ async def _prune(app: App, schedules: Schedules) -> None:
         await app.foundation.clock.sleep(PRUNE_SECONDS)
 
 
-async def wind_down(app: App, gateway: Gateway) -> None:
+async def wind_down(app: App, gateway: Gateway, shared: Shared | None = None) -> None:
     """Let turns and deliveries end for a while."""
     app.engine.begin_no_more()
+    if shared:
+        shared.begin_no_more()
     clock = app.foundation.clock
     began = clock.monotonic()
     with suppress(TimeoutError):

@@ -125,6 +125,11 @@ class Questions:
             question = _QUESTION.from_json(item.question)
             self._note(item.turn, item.session, item.step, question, self._left(question))
 
+    def forget(self, session: str) -> None:
+        """Know no question of a session any more: another process asks them."""
+        for item in [item for item in self._open.values() if item.session == session]:
+            del self._open[item.question.id]
+
     async def turn_ended(self, turn: str) -> None:
         """Drop the open questions of a turn that was stopped, or whose rights were revoked."""
         for item in [item for item in self._open.values() if item.turn == turn]:

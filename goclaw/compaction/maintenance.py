@@ -30,6 +30,7 @@ from goclaw.llm.base import ChatModel
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts, Session
 from goclaw.store.checkpoints import CheckpointStore, StoredCheckpoint
+from goclaw.store.fencing import HELD, Fence
 from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -117,8 +118,9 @@ class MaintenanceQueue:
     models: Models
     stored: Settings
     summary_retries: SummaryRetries
-    _waiting: dict[str, tuple[Actor, int]] = field(default_factory=dict)
-    _due: deque[tuple[Session, Actor, Due]] = field(default_factory=deque)
+    _waiting: dict[str, tuple[Actor, int, Fence | None]] = field(default_factory=dict)
+    """With each session the right under which its turn wrote: its work is given up where another process has it."""
+    _due: deque[tuple[Session, Actor, Due, Fence | None]] = field(default_factory=deque)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _yielding: asyncio.Task[None] | None = None
     """The current background request in a small window."""
@@ -132,7 +134,7 @@ class MaintenanceQueue:
         `last_row`: where it ends now. What later turns say is theirs: `/clear` may spare it while it hides the rest.
         """
         if len(self._waiting) < MAX_WAITING:
-            self._waiting[session] = actor, last_row
+            self._waiting[session] = actor, last_row, HELD.get()
             self._news.set()
 
     async def run(self) -> None:
@@ -153,7 +155,7 @@ class MaintenanceQueue:
         if session.actor is None or len(self._due) >= MAX_DUE or is_small(context_window):
             return  # in a small window notes are taken from the store
         if due := await self.flush.claim(session, session.actor, context_window):
-            self._due.append((session, session.actor, due))
+            self._due.append((session, session.actor, due, HELD.get()))
             self._news.set()
 
     async def catch_up(self) -> None:
@@ -161,10 +163,14 @@ class MaintenanceQueue:
         while self._due or self._waiting:
             try:
                 if self._due:
-                    await self.flush.take_notes(*self._due.popleft())
+                    session, actor, due, fence = self._due.popleft()
+                    HELD.set(fence)
+                    await self.flush.take_notes(session, actor, due)
                 else:
                     key = next(iter(self._waiting))
-                    await self.look_at(key, *self._waiting.pop(key))
+                    actor, last_row, fence = self._waiting.pop(key)
+                    HELD.set(fence)
+                    await self.look_at(key, actor, last_row)
             except (ConfigError, StateError) as error:
                 log.warning("no checkpoint or notes: %s", error)
 

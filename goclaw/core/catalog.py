@@ -127,6 +127,12 @@ ROUTES = {
 STORES = {"postgres": "goclaw.store.postgres.part:PART"}
 """Stores beside SQLite; loaded when `store` names one."""
 
+OWNERSHIPS = {"postgres": "goclaw.store.postgres.ownership:PART"}
+"""How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
+
+SHARING = "goclaw.app.sharing:SHARING"
+"""The daemon beside others on one store."""
+
 REGISTRIES = {
     "syncing": "goclaw.registries.syncing:SYNCING",
     "publishing": "goclaw.registries.publishing:PUBLISHER",

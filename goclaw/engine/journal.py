@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -358,8 +358,8 @@ class Journal:
         rows = await self._database.read(statements.VERSION(of_session=session, named=f'"ref":{json.dumps(ref)}'))
         return _INBOUND.from_json(rows[0]["body"]) if rows else None
 
-    async def open_turns(self) -> list[JournaledTurn]:
-        """Return everything that was not finished when the daemon last ended.
+    async def open_turns(self, session: str | None = None, known: Container[str] = ()) -> list[JournaledTurn]:
+        """Return all that was not finished when the daemon last ended, or is not of one `session` but for `known` ids.
 
         What had begun goes on first, then what took another's place, then what waited, each in order of arrival.
         """
@@ -374,7 +374,8 @@ class Journal:
                 interrupts=row["state"] == "next",
                 _recorded=await self.steps(row["id"]),
             )
-            for row in await self._database.read(statements.OPEN())
+            for row in await self._database.read(statements.opened(session))
+            if row["id"] not in known
         ]
         return sorted(turns, key=lambda turn: (not turn.begun, not turn.comes_first))
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Corou
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import takewhile
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
@@ -22,7 +22,7 @@ from goclaw.core.supervise import ends_within, goes_on
 from goclaw.engine.base import Handler, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
-from goclaw.errors import StateError
+from goclaw.errors import OwnershipLost, StateError
 from goclaw.health.stuck_tasks import task_stacks
 from goclaw.store.database import BoundStatement
 
@@ -46,14 +46,27 @@ Delayed = Callable[[Inbound, StateError], Awaitable[None]]
 FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 """Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
 
+Wanted = Callable[[str], BoundStatement]
+"""Returns the statement that has a session worked on, for the transaction that brings it a message."""
+
+
+class Ended(Protocol):
+    """Called with a session whose lane has ended, and whether another process goes on with its turns."""
+
+    def __call__(self, session: str, *, is_lost: bool) -> None: ...
+
 
 class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[JournaledTurn] = deque()
         self.turn: JournaledTurn | None = None
         self.work: asyncio.Task[Any] | None = None
+        self.task: asyncio.Task[Any] | None = None
+        """Runs it; None while it only keeps turns from beginning."""
         self.delayed = False
         """It waits for the disk."""
+        self.is_lost = False
+        """Another process goes on with the session."""
         self.ended = asyncio.Event()
         """Set when the turn that runs has ended, its journal included."""
 
@@ -106,6 +119,40 @@ class Lanes:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
         self._ending = False
+        self._wanted: Wanted | None = None
+        self._ended: Ended = _ignore_end
+
+    def share(self, wanted: Wanted, ended: Ended) -> None:
+        """Journal what comes in for the process that owns its session, which takes it up; instead of `resume`."""
+        self._wanted, self._ended = wanted, ended
+        self._resumed.set()
+
+    async def take_up(self, session: str, channels: Container[str], known: set[str]) -> int:
+        """Take up a session's turns that are not `known`, which learns them; returns how many. This process owns it."""
+        turns = await self._journal.open_turns(session, known)
+        new = [turn for turn in turns if turn.inbound.address.channel in channels]
+        for turn in new:
+            known.add(turn.id)
+            turn.resumed = turn.begun  # it may have been taken in just now, here or elsewhere
+            self._push(turn)
+        return len(new)
+
+    async def cut(self, session: str) -> None:
+        """End a session's lane; unfinished turns stay in the journal for the process that owns it next.
+
+        A turn that does not end is left: it writes nothing any more.
+        """
+        lane = self._lanes.get(session)
+        if lane is None or lane.task is None:
+            return
+        lane.task.cancel()
+        if not await ends_within(lane.task, self._clock, sum(CLOSE_SECONDS)):
+            log.error("a turn of %s does not end and is left", session, extra={"stack": task_stacks([lane.task])})
+            self._lanes.pop(session, None)
+
+    def is_busy(self, session: str) -> bool:
+        """Whether a session's lane has work."""
+        return session in self._lanes
 
     async def resume(self, channels: Container[str]) -> int:
         """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
@@ -127,6 +174,8 @@ class Lanes:
         also: Sequence[BoundStatement] = (),
     ) -> bool:
         await self._resumed.wait()
+        if self._wanted is not None:
+            return await self._journal.submit(inbound, kind, also=[*also, self._wanted(inbound.session)])
         # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
         work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
         return await goes_on(self._spawn(work, f"submit {inbound.id}"))
@@ -172,7 +221,7 @@ class Lanes:
             yield True
         finally:
             if lane.waiting:
-                self._spawn(self._drain(session, lane), _name(session))
+                lane.task = self._spawn(self._drain(session, lane), _name(session))
             else:
                 del self._lanes[session]
 
@@ -289,7 +338,7 @@ class Lanes:
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = _Lane()
-            self._spawn(self._drain(session, lane), _name(session))
+            lane.task = self._spawn(self._drain(session, lane), _name(session))
         lane.push(turn)
 
     async def _drain(self, session: str, lane: _Lane) -> None:
@@ -302,7 +351,10 @@ class Lanes:
                         log.info("turn taken up again", extra={"kind": turn.kind})
                     await self._run(lane, turn)
         finally:
-            del self._lanes[session]
+            if self._lanes.get(session) is lane:
+                del self._lanes[session]
+            if self._wanted is not None:
+                self._ended(session, is_lost=lane.is_lost)
 
     async def _run(self, lane: _Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
@@ -312,6 +364,11 @@ class Lanes:
             deliveries = await self._until_done(lane, turn)
             if not turn.ended:
                 await self._end(lane, turn, deliveries)
+        except OwnershipLost as lost:
+            # What is in memory of the session is behind what the other process writes: nothing of it may go on here.
+            log.info("the turn and %d behind it are left: %s", len(lane.waiting), lost)
+            lane.waiting.clear()
+            lane.is_lost = True
         except Exception:
             log.exception("the turn could not be ended; it is taken up at the next start")
         finally:
@@ -324,6 +381,8 @@ class Lanes:
         while True:
             try:
                 return await self._deliveries(lane, turn)
+            except OwnershipLost:
+                raise
             except StateError as error:
                 await self._wait_for_disk(lane, turn, error, backoff)
 
@@ -336,6 +395,8 @@ class Lanes:
             sent = partial(self._outbox.begin, promise.started)
             try:
                 return await turn.record_end(self._clock.now(), promise.rows, sent, durable=promise.durable)
+            except OwnershipLost:
+                raise
             except StateError as error:
                 await self._wait_for_disk(lane, turn, error, backoff)
 
@@ -394,6 +455,10 @@ class Lanes:
 
 async def _no_notice(inbound: Inbound, error: StateError) -> None:
     """Ignore that a turn waits."""
+
+
+def _ignore_end(session: str, *, is_lost: bool) -> None:
+    """Ignore that a lane has ended."""
 
 
 def _name(session: str) -> str:

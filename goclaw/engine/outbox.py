@@ -28,9 +28,10 @@ from goclaw.core.events import Address, Delivery, Receipt
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.core.supervise import goes_on, keep_running, result_of
-from goclaw.errors import DeliveryError, StateError
+from goclaw.errors import DeliveryError, OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.store.dialect import contains
+from goclaw.store.fencing import HELD
 from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
@@ -109,6 +110,8 @@ class DeliveryProgress:
         """Whether the service may have been asked to take the next part."""
         self._marked = marked or self._asked
         """Whether the row says that a part is being sent."""
+        self.fence = HELD.get()
+        """The right under which it is sent: that of the session which promised it."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -241,7 +244,7 @@ class Outbox:
 
         Raises:
             DeliveryError: the channel refused it for good or cannot do it, or there is no such channel.
-            StateError: it could not be promised.
+            StateError: it could not be promised, or another process sends it.
         """
         channel = self._channels.get(delivery.address.channel)
         if channel is None:
@@ -257,6 +260,13 @@ class Outbox:
         """Take up what the last run left undelivered; returns how many."""
         rows = await self._database.read(_OPEN())
         early, self._early = self._early or [], None
+        await self._take_up(rows)
+        known = {row["id"] for row in rows}
+        self._queue([progress for progress in early if progress.delivery.id not in known])
+        return len(rows)
+
+    async def _take_up(self, rows: Sequence[Row]) -> None:
+        """Send what another run of the daemon has promised, unless it is out of date by now."""
         for row in rows:
             progress = progress_of(row, self._database)
             if self._clock.now() - row["created_at"] > GIVE_UP_SECONDS:
@@ -264,9 +274,6 @@ class Outbox:
                     await self._fail(progress.delivery, "older than a day")
             else:
                 self._queue([progress])
-        known = {row["id"] for row in rows}
-        self._queue([progress for progress in early if progress.delivery.id not in known])
-        return len(rows)
 
     async def sent_as(self, address: Address, message_id: str) -> Sequence[Delivery]:
         """Return the deliveries of this message of a chat; empty for other people's messages, and for old ones."""
@@ -312,13 +319,13 @@ class Outbox:
 
     async def _recall(self, delivery_id: str) -> None:
         """The receipt of a delivery that an earlier run sent; if it is still under way, the queue will give it."""
-        row = (await self._database.read(_ONE(of=delivery_id)))[0]
-        if row["state"] == "sent":
-            self._receive(delivery_id, _RECEIPT.from_json(row["receipt"]))
-        elif row["state"] == "failed":
-            self._receive(delivery_id, DeliveryError(row["error"], permanent=True))
+        for row in await self._database.read(_ONE(of=delivery_id)):
+            if row["state"] == "sent":
+                self._receive(delivery_id, _RECEIPT.from_json(row["receipt"]))
+            elif row["state"] == "failed":
+                self._receive(delivery_id, DeliveryError(row["error"], permanent=True))
 
-    def _receive(self, delivery_id: str, outcome: Receipt | DeliveryError) -> None:
+    def _receive(self, delivery_id: str, outcome: Receipt | DeliveryError | OwnershipLost) -> None:
         """Wake the callers that wait for a delivery."""
         receipt = self._receipts.pop(delivery_id, None)
         if receipt is None:
@@ -349,9 +356,13 @@ class Outbox:
         clear_contextvars()
         while queue:
             progress = queue[0]
+            HELD.set(progress.fence)
             try:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._hand_over(key, progress)
+            except OwnershipLost as lost:
+                log.info("delivery %s is left: %s", progress.delivery.id, lost)
+                self._receive(progress.delivery.id, lost)
             except StateError:
                 # The disk's fault, not the delivery's.
                 progress.interrupted()

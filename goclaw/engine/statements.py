@@ -1,9 +1,9 @@
 """The statements of the journal about `inbox` and `steps`."""
 
-from sqlalchemy import bindparam, delete, func, or_, select, update
+from sqlalchemy import and_, bindparam, delete, func, or_, select, update
 
-from goclaw.store.database import Statement, insert_into
-from goclaw.store.dialect import contains
+from goclaw.store.database import BoundStatement, Statement, insert_into
+from goclaw.store.dialect import contains, is_of_the_dead
 from goclaw.store.schema import inbox, steps
 
 LOOK_BACK = 2_000
@@ -24,6 +24,10 @@ REPLACE = Statement(
 )
 END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
 OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
+OPEN_OF = Statement(
+    select(inbox).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
+)
+OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 VERSION = Statement(
     select(inbox.c.body)
@@ -48,7 +52,7 @@ PARKED = Statement(
     .where(steps.c.state == "parked", or_(inbox.c.state == "new", inbox.c.state == "next"))
     .order_by(inbox.c.seq)
 )
-OF_NO_MESSAGE = steps.c.turn.not_in(select(inbox.c.id))
+OF_NO_MESSAGE = and_(steps.c.turn.not_in(select(inbox.c.id)), is_of_the_dead(steps.c.turn))
 LOOSE = Statement(select(func.count()).select_from(steps).where(OF_NO_MESSAGE))
 FORGET_LOOSE = Statement(delete(steps).where(OF_NO_MESSAGE))
 FORGET_STEPS = Statement(delete(steps).where(steps.c.turn == bindparam("turn")))
@@ -57,3 +61,8 @@ ANSWERED = Statement(
     .where(steps.c.turn == bindparam("of_turn"), steps.c.name == bindparam("of_name"), steps.c.state == "parked")
     .values(state="done", output=bindparam("output"))
 )
+
+
+def opened(session: str | None) -> BoundStatement:
+    """Return the query for what is not finished, of all sessions or of one."""
+    return OPEN() if session is None else OPEN_OF(of_session=session)

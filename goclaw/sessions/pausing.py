@@ -16,8 +16,10 @@ from goclaw.core.records import record
 from goclaw.engine.base import Turn
 from goclaw.store.settings import Settings
 
+PAUSE = "pause"
+"""The session's setting that keeps its order over a restart: a row of its own, as several processes may order."""
 PAUSES = "pauses"
-"""The stored fact that keeps the orders over a restart."""
+"""The stored fact in which earlier versions kept all of them together."""
 STEP = "pause:"
 """Prefix of the step under which a paused turn is parked."""
 HELD = "The turn is paused. /resume continues it, /stop ends it."
@@ -62,8 +64,19 @@ class Pauses:
 
     async def restore(self) -> None:
         """Load the orders of an earlier run, before any turn resumes."""
-        kept = await self._stored.fact(PAUSES)
-        self._ordered = {pause.session: pause for pause in _PAUSES.from_data(kept or [])}
+        if kept := _PAUSES.from_data(await self._stored.fact(PAUSES) or []):
+            for pause in kept:
+                await self._stored.set(pause.session, PAUSE, _PAUSE.to_data(pause))
+            await self._stored.learn(PAUSES, [])
+        for session in await self._stored.sessions_with(PAUSE):
+            await self.reload(session)
+
+    async def reload(self, session: str) -> None:
+        """Load the order of one session, which another process may have given or lifted."""
+        kept = (await self._stored.of_session(session)).get(PAUSE)
+        self._ordered.pop(session, None)
+        if kept is not None:
+            self._ordered[session] = _PAUSE.from_data(kept)
 
     def of(self, session: str, turn: str | None) -> Pause | None:
         """Return the pause of a turn, None without one."""
@@ -76,7 +89,8 @@ class Pauses:
             if self.of(session, turn):
                 return False
             pause = Pause(secrets.token_hex(8), session, turn, by, self._clock.now())
-            await self._keep({**self._ordered, session: pause})
+            await self._stored.set(session, PAUSE, _PAUSE.to_data(pause))
+            self._ordered[session] = pause
         return True
 
     async def lift(self, session: str, turn: str, signal: Signal) -> bool:
@@ -101,11 +115,8 @@ class Pauses:
         return Gate(self, turn, stand_still, self._publish)
 
     async def _without(self, session: str) -> None:
-        await self._keep({key: pause for key, pause in self._ordered.items() if key != session})
-
-    async def _keep(self, ordered: dict[str, Pause]) -> None:
-        await self._stored.learn(PAUSES, _PAUSES.to_data(list(ordered.values())))
-        self._ordered = ordered
+        await self._stored.set(session, PAUSE, None)
+        self._ordered.pop(session, None)
 
 
 class Gate:

@@ -25,6 +25,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.dialect import OnConflict
+from goclaw.store.fencing import Fence
 
 if TYPE_CHECKING:
     from goclaw.store.shared_files import SharedFiles
@@ -141,6 +142,8 @@ class Transaction:
     statements: Sequence[BoundStatement]
     durable: bool
     done: asyncio.Future[list[StatementResult]]
+    fence: Fence | None = None
+    """Nothing of it is kept once another process has taken this session over; see `store.fencing`."""
 
 
 Outcome = list[StatementResult] | Exception
@@ -154,6 +157,8 @@ class Database:
     """The kind of the store, in words for people: `SQLite`."""
     is_default = False
     """Whether people need not be told which store it is."""
+    is_shared = False
+    """Whether other processes may use it at the same time; `ownership_of` says who works on what then."""
     settles_late = False
     """Whether a row can become visible after one with a higher number: see `TranscriptFeed`."""
 
@@ -177,6 +182,7 @@ class Database:
 
         Raises:
             DiskError: the store cannot be written to now. Nothing of the transaction is kept.
+            OwnershipLost: another process works on the session for which it is. Nothing of it is kept.
             ConstraintViolated: a constraint refused it. Nothing of it is kept.
             Exception: the driver's error, where the statements cannot be run.
         """

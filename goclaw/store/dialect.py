@@ -151,3 +151,33 @@ def _is_settled_in_postgres(element: is_settled, compiler: SQLCompiler, **option
     (column,) = element.clauses
     table = compiler.preparer.format_table(column.table)
     return f"{table}.{SETTLED_BY} < pg_snapshot_xmin(pg_current_snapshot())"
+
+
+REPLICA = "replica"
+"""The column of `steps` and `tasks` on Postgres alone that has the process which wrote the row, by a default."""
+SEEN_SECONDS = 10
+"""Seconds for which a process that was not seen may live: more than those after which others take its sessions."""
+
+
+class is_of_the_dead(FunctionElement[bool]):
+    """Whether the process that wrote a row is gone: `is_of_the_dead(tasks.c.id)`, asked at a start.
+
+    A file of SQLite, and a schema that is not shared, have one process at a time, which wrote nothing before.
+    """
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(is_of_the_dead, "sqlite")
+def _is_of_the_dead_in_sqlite(element: is_of_the_dead, compiler: SQLCompiler, **options: Any) -> str:
+    return "1"
+
+
+@compiles(is_of_the_dead, "postgresql")
+def _is_of_the_dead_in_postgres(element: is_of_the_dead, compiler: SQLCompiler, **options: Any) -> str:
+    (column,) = element.clauses
+    table = compiler.preparer.format_table(column.table)
+    seen = f"seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s'"
+    lives = f"EXISTS (SELECT 1 FROM replicas WHERE replicas.id = {table}.{REPLICA} AND {seen})"  # noqa: S608  # our own
+    return f"{table}.{REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) AND NOT {lives}"

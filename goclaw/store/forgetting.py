@@ -13,8 +13,11 @@ summary in force stays as long as anything of its session does; it is what the m
 """
 
 import asyncio
+import operator
 import re
+import secrets
 from collections.abc import Sequence
+from functools import reduce
 
 from sqlalchemy import String, and_, bindparam, delete, func, or_, select, update
 
@@ -27,6 +30,7 @@ from goclaw.store.media import ARTIFACTS, HAS_MEDIA, HAS_UPLOAD, blobs_of, media
 from goclaw.store.schema import (
     checkpoints,
     compactions,
+    daemon_facts,
     deliveries,
     held_messages,
     inbox,
@@ -41,7 +45,10 @@ from goclaw.store.schema import (
 from goclaw.store.settings import Settings
 
 OWED = "owed deletions"
-"""The daemon's fact that holds an `PendingDeletion`."""
+"""Name of the daemon's facts that hold a `PendingDeletion` each, with a random number behind a ":".
+
+Each deletion adds one of its own, so that two processes lose nothing of each other's.
+"""
 EVERYTHING = 2**63 - 1
 """No row has this number."""
 _OUTPUT = re.compile(r"output:([0-9a-f]{16})")
@@ -173,6 +180,12 @@ class PendingDeletion:
 
 
 _OWED: Codec[PendingDeletion] = Codec(PendingDeletion)
+_ALL_OWED = Statement(
+    select(daemon_facts.c.name, daemon_facts.c.value)
+    .where(daemon_facts.c.name >= OWED, daemon_facts.c.name < f"{OWED};")  # ";" is the character after ":"
+    .order_by(daemon_facts.c.name)
+)
+_SETTLE = Statement(delete(daemon_facts).where(daemon_facts.c.name == bindparam("named")))
 
 
 @record
@@ -186,11 +199,13 @@ class Extent:
 
 
 class Forgetting:
-    """The deletions, and what they leave to do. One at a time: what is owed is read, added to and written back."""
+    """The deletions, and what they leave to do."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._settings = Settings(database)
+        self._read: Sequence[str] | None = None
+        """The facts that `owed` has read last: `owe` replaces these, and not what others have added since."""
 
     async def extent(self, session: str) -> Extent:
         """Return what a person should know before it is deleted."""
@@ -239,25 +254,32 @@ class Forgetting:
         self, session: str, first_kept: int, at: float, *others: BoundStatement, owed: PendingDeletion
     ) -> int:
         """Delete the rows of a session before `first_kept`, together with other statements; returns how many."""
-        left = await self.owed() | owed | await self._files(session, first_kept)
+        left = owed | await self._files(session, first_kept)
         done = await self._database.write(
             _MARK(session="", turn="", step="", role="user", text="", created_at=at),
             _FORGET_MESSAGES(of_session=session, first_kept=first_kept),
             _FORGET_OLD_MARKS(),
             *others,
-            self._settings.learning(OWED, _OWED.to_data(left)),
+            *self._owing(left),
             durable=True,
         )
         return done[1].rowcount
 
     async def owed(self) -> PendingDeletion:
         """Return the work that is left."""
-        kept = await self._settings.fact(OWED)
-        return _OWED.from_data(kept) if kept else PendingDeletion()
+        rows = await self._database.read(_ALL_OWED())
+        self._read = [row["name"] for row in rows]
+        return reduce(operator.or_, (_OWED.from_json(row["value"]) for row in rows), PendingDeletion())
 
     async def owe(self, owed: PendingDeletion, *others: BoundStatement) -> None:
-        """Replace what is still to be done, together with other statements."""
-        await self._database.write(*others, self._settings.learning(OWED, _OWED.to_data(owed)))
+        """Replace what `owed` has returned, or would, together with other statements."""
+        if self._read is None:
+            await self.owed()
+        settled, self._read = self._read or (), None
+        await self._database.write(*others, *(_SETTLE(named=name) for name in settled), *self._owing(owed))
+
+    def _owing(self, left: PendingDeletion) -> Sequence[BoundStatement]:
+        return [self._settings.learning(f"{OWED}:{secrets.token_hex(8)}", _OWED.to_data(left))] if left else []
 
     async def rewrite(self) -> bool:
         """Write the file anew; False: it could not be done now."""

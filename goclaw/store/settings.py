@@ -17,6 +17,7 @@ FACTS = {
     "owed deletions": Locality.SHARED,
     "pairing": Locality.SHARED,
     "pauses": Locality.SHARED,
+    "procrastinate_migration": Locality.SHARED,
     "published": Locality.SHARED,
     "schedules.zone_hint": Locality.SHARED,
     "schema_version": Locality.SHARED,
@@ -25,8 +26,8 @@ FACTS = {
     "version": Locality.SHARED,
     "written": Locality.LOCAL,
 }
-"""Every fact of the daemon, up to a ":" in its name. Shared ones are read once and written whole today: with several
-processes on one database they need rows of their own or a lock first."""
+"""Every fact of the daemon, up to a ":" in its name. Most shared ones are read once and written whole today: with
+several processes on one database they need rows of their own, as `owed deletions` have, or a lock first."""
 
 _SET = upsert_into(session_settings, ("session", "name"), "value")
 _UNSET = Statement(

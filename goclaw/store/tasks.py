@@ -6,6 +6,8 @@ from typing import Any
 from sqlalchemy import bindparam, delete, select, update
 
 from goclaw.store.database import Database, Statement, insert_into
+from goclaw.store.dialect import is_of_the_dead
+from goclaw.store.fencing import fenced
 from goclaw.store.schema import tasks
 
 COLUMNS = ("id", "session", "person", "label", "output", "began_at", "state", "ended_at", "code", "note", "told")
@@ -16,7 +18,11 @@ _END = Statement(
     .where(tasks.c.id == bindparam("task"))
     .values({name: bindparam(name) for name in ("state", "ended_at", "code", "note", "told")})
 )
-_LOSE = Statement(update(tasks).where(tasks.c.state == "running").values(state="lost", ended_at=bindparam("at")))
+_LOSE = Statement(
+    update(tasks)
+    .where(tasks.c.state == "running", is_of_the_dead(tasks.c.id))
+    .values(state="lost", ended_at=bindparam("at"))
+)
 _OF = Statement(
     select(tasks)
     .where(tasks.c.session == bindparam("of_session"), tasks.c.person == bindparam("of_person"))
@@ -45,10 +51,12 @@ class TaskRows:
 
     async def end(self, task_id: str, **columns: Any) -> None:
         """Store the end of a task."""
-        await self._database.write(_END(task=task_id, **columns))
+        with fenced(None):  # it ran in this process, whichever has its session by now
+            ending = self._database.write(_END(task=task_id, **columns))
+        await ending
 
     async def lose(self, at: float) -> int:
-        """Mark all running tasks as lost; return how many."""
+        """Mark the running tasks of processes that are gone as lost; return how many."""
         return (await self._database.write(_LOSE(at=at)))[0].rowcount
 
     async def of(self, session: str, person: str) -> list[dict[str, Any]]:

@@ -369,6 +369,32 @@ BUGS: list[Bug] = [
         f"{_POSTGRES}::test_a_process_whose_schema_another_one_has_used_meanwhile_writes_no_more",
     ),
     bug(
+        "a process that was paused writes for a session that another one has taken over",
+        "the spike of 2026-11-23: a row of the transcript twice in 3 of 3 rounds",
+        "goclaw/store/postgres/database.py",
+        "    if transaction.fence is not None:",
+        "    if False:",
+        "tests/store/postgres/test_database_fencing.py",
+        "tests/engine/test_shared_sessions.py",
+    ),
+    bug(
+        "who takes a session over does not wait for the transaction that its owner has open",
+        "class store: two processes, one conversation",
+        "goclaw/store/postgres/ownership_schema.py",
+        "AND epoch = held FOR SHARE;",
+        "AND epoch = held FOR KEY SHARE;",
+        "tests/store/postgres/test_database_fencing.py::test_who_takes_over_waits_for_the_transaction_that_is_open_and_sees_it",
+    ),
+    bug(
+        "a job that waits is taken before the transaction that brings its session more has ended",
+        "class queue: a wake-up is lost, and the message waits for the next one",
+        "goclaw/store/postgres/ownership_schema.py",
+        "DO UPDATE SET priority = known.priority;",
+        "DO NOTHING;",
+        "tests/store/postgres/test_ownership.py::"
+        "test_a_session_is_not_taken_before_the_transaction_that_brings_it_work_has_ended",
+    ),
+    bug(
         "the character NUL goes to Postgres",
         "the spike of 2026-11-23: the turn fails for good",
         "goclaw/store/postgres/database.py",

@@ -9,9 +9,12 @@ import pytest
 
 from goclaw.auth.users import User
 from goclaw.channels.base import Doubt
+from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor, Notice
 from goclaw.core.messages import ToolCall
-from goclaw.sessions.pausing import GOES_ON, HELD
+from goclaw.sessions.pausing import GOES_ON, HELD, Pauses
+from goclaw.store.database import Database
+from goclaw.store.settings import Settings
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting
@@ -86,7 +89,7 @@ async def test_a_paused_turn_survives_a_restart_paused_and_what_comes_meanwhile_
         assert core.engine.waiting(HERE) == 1
         await core.command("/resume")
         await core.settled()
-        assert await core.sessions.ports.settings.fact("pauses") == []
+        assert "pause" not in await core.sessions.ports.settings.of_session(HERE)
     assert [text for text in world.texts() if text in ("first", "second")] == ["first", "second"]
     assert trail.times == 1
 
@@ -128,7 +131,7 @@ async def test_stop_ends_a_paused_turn(restarted: bool, tmp_path: Path) -> None:
             assert (await core.command("/stop")).startswith("Stopped")
         await core.settled()
         assert "paused" not in await core.command("/status")
-        assert await core.sessions.ports.settings.fact("pauses") == []
+        assert "pause" not in await core.sessions.ports.settings.of_session(HERE)
     assert "done" not in world.texts()
 
 
@@ -211,3 +214,31 @@ async def test_a_kill_at_any_write_loses_neither_the_turn_nor_what_was_ordered(t
             assert done and sum(heard.doubt is Doubt.NONE for heard in done) <= 1
             assert trail.times <= 1, "what must not run twice did"
     assert ordered and moments[-1].write >= 10
+
+
+async def test_orders_of_two_processes_on_one_database_are_all_kept(database: Database, clock: SteppedClock) -> None:
+    settings = Settings(database)
+    one, two, later = (Pauses(settings, clock, lambda event: None) for _ in range(3))
+    await one.order("a", "t1", "tui:ann")
+    await two.order("b", "t2", "tui:bob")
+    await later.restore()
+    assert later.of("a", "t1") and later.of("b", "t2")
+    await two.reload("a")
+    assert await two.lift("a", "t1", signalled)
+    await later.reload("a")
+    assert later.of("a", "t1") is None and later.of("b", "t2")
+
+
+async def test_orders_of_an_earlier_version_hold_on(database: Database, clock: SteppedClock) -> None:
+    settings = Settings(database)
+    kept = {"id": "1", "session": "a", "turn": "t1", "by": "tui:ann", "at": 1.0}
+    await settings.learn("pauses", [kept])
+    for _ in range(2):
+        pauses = Pauses(settings, clock, lambda event: None)
+        await pauses.restore()
+        assert pauses.of("a", "t1")
+    assert await settings.fact("pauses") == []
+
+
+async def signalled(turn: str, step: str, answer: str) -> bool:
+    return True

@@ -93,6 +93,24 @@ async def test_what_lies_outside_the_database_is_owed_with_the_deletion(database
     assert not await forgetting.owed()
 
 
+async def test_what_another_process_owes_meanwhile_is_not_settled_with_the_rest(database: Database) -> None:
+    one, two = Forgetting(database), Forgetting(database)
+    await one.forget("a", 300.0)
+    assert (await one.owed()).audit == frozenset({"a"})
+    await two.forget("b", 300.0)
+    await one.owe(PendingDeletion())
+    assert (await two.owed()).audit == frozenset({"b"})
+
+
+async def test_what_an_earlier_version_owed_is_owed_on(database: Database) -> None:
+    before = {"media": [], "outputs": [], "rewrite": True, "memory": False, "audit": ["a"]}
+    await Settings(database).learn("owed deletions", before)
+    forgetting = Forgetting(database)
+    assert await forgetting.owed() == PendingDeletion(rewrite=True, audit=frozenset({"a"}))
+    await forgetting.owe(PendingDeletion(audit=frozenset({"a"})))
+    assert await forgetting.owed() == PendingDeletion(audit=frozenset({"a"}))
+
+
 async def test_a_summary_that_was_being_written_does_not_bring_the_words_back(database: Database) -> None:
     story = await tell(database, "a", "apple")
     await Forgetting(database).forget("a", 300.0)

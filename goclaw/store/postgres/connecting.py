@@ -33,6 +33,7 @@ LOOK_SECONDS = 0.1
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 _MAX_NAME = 63
 """Bytes of `application_name` that Postgres keeps."""
+SEARCH_PATH = b"SELECT set_config('search_path', %s, false)"
 _SETTINGS = """
 SELECT set_config('search_path', %s, false), set_config('lock_timeout', '5s', false),
   set_config('client_min_messages', 'error', false),
@@ -40,6 +41,7 @@ SELECT set_config('search_path', %s, false), set_config('lock_timeout', '5s', fa
 """
 _KEY = "hashtextextended('goclaw:' || %s::text, 0)"
 _LOCK = f"SELECT pg_try_advisory_lock({_KEY})"
+_SHARE = f"SELECT pg_try_advisory_lock_shared({_KEY})"
 HOLDER_OF = f"""
 SELECT a.pid, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
@@ -139,16 +141,18 @@ def _is_local(host: str) -> bool:
     return host in ("", "localhost", "::1") or host.startswith(("/", "@", "127."))
 
 
-async def take_over(connection: Connection, place: PostgresPlace, clock: Clock) -> None:
+async def take_over(connection: Connection, place: PostgresPlace, clock: Clock, *, shared: bool = False) -> None:
     """Take the lock of the schema; it is held as long as the connection. An older connection of this process is ended.
+
+    `shared`: together with others that take it so. It refuses, and is refused by, a process that wants it alone.
 
     Raises:
         StateError: another process holds it; the message has its name.
     """
     deadline = clock.monotonic() + LOCK_SECONDS
-    while not await _single(connection, _LOCK, place.schema):
+    while not await single(connection, _SHARE if shared else _LOCK, place.schema):
         found = await (await connection.execute(HOLDER_OF, (place.schema,))).fetchone()
-        name = await _single(connection, "SELECT current_setting('application_name')")
+        name = await single(connection, "SELECT current_setting('application_name')")
         if found and found["application_name"] == name:
             await connection.execute(_END, (found["pid"],))
         elif clock.monotonic() >= deadline:
@@ -160,7 +164,8 @@ async def take_over(connection: Connection, place: PostgresPlace, clock: Clock) 
         await clock.sleep(LOOK_SECONDS)
 
 
-async def _single(connection: Connection, query: str, *values: object) -> Any:
+async def single(connection: Connection, query: str, *values: object) -> Any:
+    """Return the first column of a query's first row; None where it has no row."""
     row = await (await connection.execute(query.encode(), values)).fetchone()
     return row[0] if row else None
 

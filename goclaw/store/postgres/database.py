@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -30,7 +30,16 @@ from goclaw.store.database import (
     StatementResult,
     Transaction,
 )
-from goclaw.store.postgres.connecting import Connection, PostgresRow, Readers, application_name, connect, take_over
+from goclaw.store.fencing import HELD, Fence
+from goclaw.store.postgres.connecting import (
+    Connection,
+    PostgresRow,
+    Readers,
+    application_name,
+    connect,
+    single,
+    take_over,
+)
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.schema import DIALECT, HOLDER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
@@ -44,6 +53,12 @@ STALL_SECONDS = 20.0
 """Seconds after which Postgres counts as unreachable when it does not answer a transaction."""
 LOOK_SECONDS, LONGEST_LOOK = 0.2, 5.0
 """Seconds between two looks at a commit whose outcome is not known."""
+_NAME_REPLICA = "SELECT set_config('goclaw.replica', %s, false)"
+_CHECK = b"SELECT check_epoch(%s, %s)"
+_TAKE = "SELECT take_session(%s, %s)"
+_END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
+TAKES = 3
+"""Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
 _NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS = "SELECT pg_xact_status(%s::text::xid8)"
 
@@ -56,6 +71,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, place: PostgresPlace, clock: Clock) -> None:
         super().__init__()
+        self.is_shared = place.shared
         self._place = place
         self._clock = clock
         self._writer: Connection | None = None
@@ -74,8 +90,7 @@ class PostgresDatabase(Database):
             StateError: another GoClaw holds it, it is of a newer one, or Postgres cannot be used.
         """
         try:
-            self._writer = await connect(self._place, self._name, pipelines=True)
-            await take_over(self._writer, self._place, self._clock)
+            self._writer = await self._claimed()
             await prepare(self._writer, self._place.schema)
             await learn(self._writer, HOLDER, self._holder)
         except psycopg.Error as error:
@@ -85,6 +100,54 @@ class PostgresDatabase(Database):
         """Let the schema go."""
         await self._readers.close()
         await self._drop()
+
+    @property
+    def place(self) -> PostgresPlace:
+        """Where it is."""
+        return self._place
+
+    @property
+    def application_name(self) -> str:
+        """The name under which Postgres shows the connections of this process."""
+        return self._name
+
+    @property
+    def replica(self) -> str:
+        """The name of this process among those that share the schema; another one at each start."""
+        return self._holder
+
+    def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
+        done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
+        self._waiting.put_nowait(Transaction(statements, durable, done, HELD.get()))
+        return done
+
+    async def take(self, session: str) -> Fence:
+        """Take a session over; what another process writes for it from here on is refused there.
+
+        When this returns, all that one has written is committed or never will be.
+
+        Raises:
+            DiskError: Postgres cannot be reached, or a transaction of the other process is not ended yet.
+        """
+        try:
+            async with self._readers.one() as (connection, _):
+                with _Watch(connection):
+                    return Fence(session, await self._taken(connection, session))
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._place.shown, "written") from error
+
+    async def _taken(self, connection: Connection, session: str) -> int:
+        """Take a session over and return the new epoch.
+
+        A process that is paused between its statements and its COMMIT would keep the session: the connection on which
+        it stands still is ended. It makes a new one when it goes on.
+        """
+        for _ in range(TAKES - 1):
+            try:
+                return int(await single(connection, _TAKE, session, self._holder))
+            except psycopg.errors.LockNotAvailable:
+                await single(connection, _END_HOLDERS, session)
+        return int(await single(connection, _TAKE, session, self._holder))
 
     async def read(self, statement: BoundStatement) -> Sequence[Row]:
         text, values = bound(statement)
@@ -126,7 +189,7 @@ class PostgresDatabase(Database):
         return True
 
     async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
-        if not any(transaction.statements for transaction in group):
+        if not any(transaction.statements or transaction.fence for transaction in group):
             return [[] for _ in group]
         async with self._writing:
             try:
@@ -137,7 +200,9 @@ class PostgresDatabase(Database):
                 if len(group) == 1:
                     return [in_our_words(error)]
             except (psycopg.Error, OSError) as error:
-                raise self._lost(error) from error
+                # Two groups that bring several sessions work may wait for each other; alone, none does.
+                if len(group) == 1 or not isinstance(error, psycopg.errors.DeadlockDetected):
+                    raise self._lost(error) from error
             finally:
                 await self._clean()
             return [await self._alone(transaction) for transaction in group]
@@ -178,7 +243,7 @@ class PostgresDatabase(Database):
         with _Watch(writer):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
-                cursors = [[await writer.execute(*bound(one)) for one in each.statements] for each in group]
+                cursors = [await _sent(writer, each) for each in group]
                 number = await writer.execute(_NUMBER)
             results = [[await _result(cursor) for cursor in each] for each in cursors]
             [(own,)] = await number.fetchall()
@@ -216,6 +281,22 @@ class PostgresDatabase(Database):
             group.append(self._waiting.get_nowait())
         self._settle(group, [DiskError(str(trouble), trouble.fault) for _ in group])
 
+    async def _claimed(self) -> Connection:
+        """Return a new connection that holds the lock of the schema.
+
+        Raises:
+            StateError: another process holds it.
+            psycopg.Error: Postgres cannot be reached or refuses.
+        """
+        writer = await connect(self._place, self._name, pipelines=True)
+        try:
+            await take_over(writer, self._place, self._clock, shared=self.is_shared)
+            await single(writer, _NAME_REPLICA, self._holder)
+        except BaseException:
+            await writer.close()
+            raise
+        return writer
+
     async def _connected(self) -> Connection:
         """Return the writer's connection, made again after it was lost.
 
@@ -225,15 +306,13 @@ class PostgresDatabase(Database):
         if self._writer is not None and not self._writer.closed:
             return self._writer
         try:
-            writer = await connect(self._place, self._name, pipelines=True)
+            writer = await self._claimed()
+        except StateError as error:
+            raise DiskError(str(error), DiskFault.REFUSED) from error
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
         try:
-            await take_over(writer, self._place, self._clock)
-            holder = await fact(writer, HOLDER)
-        except StateError as error:
-            await writer.close()
-            raise DiskError(str(error), DiskFault.REFUSED) from error
+            holder = self._holder if self.is_shared else await fact(writer, HOLDER)
         except psycopg.Error as error:
             await writer.close()
             raise store_error(error, self._place.shown, "written") from error
@@ -295,6 +374,13 @@ def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
         if isinstance(value, str) and "\0" in value:
             values[name] = value.replace("\0", "")
     return text.encode(), values
+
+
+async def _sent(writer: Connection, transaction: Transaction) -> list[AsyncCursor[PostgresRow]]:
+    """Send the statements of a transaction, behind the check of its epoch; return their cursors."""
+    if transaction.fence is not None:
+        await writer.execute(_CHECK, (transaction.fence.session, transaction.fence.epoch))
+    return [await writer.execute(*bound(one)) for one in transaction.statements]
 
 
 async def _result(cursor: AsyncCursor[PostgresRow]) -> StatementResult:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import psycopg
 from psycopg import errors
 
-from goclaw.errors import DiskError, DiskFault
+from goclaw.errors import DiskError, DiskFault, OwnershipLost
 from goclaw.store.database import ConstraintViolated
+from goclaw.store.postgres.ownership_schema import LOST
 
 OWN_FAULT = (
     errors.IntegrityError,
@@ -51,6 +52,8 @@ def in_our_words(error: Exception) -> Exception:
     if not isinstance(error, psycopg.Error):
         return error
     words = error.diag.message_primary or str(error)
+    if error.diag.constraint_name == LOST:
+        return OwnershipLost(words)
     return ConstraintViolated(words) if isinstance(error, errors.IntegrityError) else type(error)(words)
 
 

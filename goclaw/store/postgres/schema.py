@@ -1,7 +1,7 @@
 """The tables in a schema of Postgres: made whole, or brought up to date, in one transaction.
 
-The version is a row of `daemon_facts`. It counts like SQLite's `user_version`: both stores have the same tables at the
-same version. A step never changes once released; a new one is appended.
+The version is a row of `daemon_facts`. A step never changes once released; a new one is appended. Steps for tables that
+both stores have answer to one of SQLite's each; the others are about processes that share a schema.
 """
 
 import secrets
@@ -12,17 +12,30 @@ from psycopg import sql
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
 FIRST = 5
 """The version of the first tables on Postgres."""
-STEPS: Sequence[str] = ()
-"""SQL scripts: the first brings version `FIRST` to the next one, and so on."""
+
+
+@record
+class SchemaStep:
+    """A change of the schema from one version to the next."""
+
+    script: str
+    of_both_stores: bool = True
+    """Whether SQLite has a step for it, too."""
+
+
+STEPS: Sequence[SchemaStep] = (SchemaStep(OWNERSHIP, of_both_stores=False),)
+"""The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
 HOLDER = "holder"
@@ -57,7 +70,7 @@ def definitions_of_files() -> Iterator[str]:
         yield str(CreateTable(table, if_not_exists=True).compile(dialect=DIALECT))
 
 
-async def prepare(connection: Connection, schema: str, steps: Sequence[str] = STEPS) -> None:
+async def prepare(connection: Connection, schema: str, steps: Sequence[SchemaStep] = STEPS) -> None:
     """Make the schema and its tables, or bring them up to the newest version; all of it or nothing.
 
     Raises:
@@ -74,6 +87,7 @@ async def prepare(connection: Connection, schema: str, steps: Sequence[str] = ST
             await _make(connection, FIRST + len(steps))
         elif daemon_facts.name in tables:
             await _bring_up(connection, schema, steps)
+            await _bring_jobs_up(connection, schema)
         else:
             raise StateError(
                 f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
@@ -91,11 +105,13 @@ async def _make(connection: Connection, version: int) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
+    await connection.execute(OWNERSHIP.encode())
+    await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await learn(connection, VERSION, version)
 
 
-async def _bring_up(connection: Connection, schema: str, steps: Sequence[str]) -> None:
+async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaStep]) -> None:
     version, newest = int(str(await fact(connection, VERSION) or 0)), FIRST + len(steps)
     if version > newest:
         raise StateError(
@@ -105,16 +121,25 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[str]) -
     if version < FIRST:
         raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
     for step in steps[version - FIRST :]:
-        await connection.execute(step.encode())
+        await connection.execute(step.script.encode())
     if version < newest:
         await learn(connection, VERSION, newest)
+
+
+async def _bring_jobs_up(connection: Connection, schema: str) -> None:
+    before = await fact(connection, MIGRATION)
+    now = await migrate_jobs(connection, schema, str(before)) if before else await make_jobs(connection)
+    if now != before:
+        await learn(connection, MIGRATION, now)
 
 
 async def _missing(connection: Connection, schema: str) -> str:
     """Name a table, or a column of one, that the schema lacks; empty when it has all."""
     found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
     wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
-    return next((f"{name}.{column}" for name, column in wanted if (name, column) not in found), "")
+    gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
+    gone += [name for name in TABLES if name not in {table for table, _ in found}]
+    return gone[0] if gone else ""
 
 
 async def fact(connection: Connection, name: str) -> object:

@@ -1,0 +1,68 @@
+"""The daemon beside others on one store: what it does for its own sessions only, and what one at a time does.
+
+Loaded only where the store is shared. Of several processes each takes in messages; who answers is settled for each
+session (`engine.shared_sessions`).
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+
+from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.channels.base import Channel
+from goclaw.core import catalog
+from goclaw.core.clock import Clock
+from goclaw.core.events import LOCAL
+from goclaw.core.plugins import load
+from goclaw.engine.outbox import Outbox
+from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.store.database import Database
+from goclaw.store.ownership import OwnershipPart
+
+
+def _open_outbox(
+    database: Database, channels: Mapping[str, Channel], clock: Clock
+) -> AbstractAsyncContextManager[Outbox]:
+    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
+    return open_shared_outbox(database, channels, clock, ownership)
+
+
+@asynccontextmanager
+async def _open_sessions(app: App) -> AsyncIterator[Shared]:
+    """Work on sessions for as long as the block lasts.
+
+    Raises:
+        TypeError: the outbox is not one that was opened for this.
+    """
+    if not isinstance(app.outbox, SharedOutbox):
+        raise TypeError("the outbox is not shared")
+    database, clock, ownership = app.foundation.database, app.foundation.clock, app.outbox.ownership
+    shared = SharedSessions(
+        *(ownership, database, app.journal, app.engine, app.outbox, {LOCAL, *app.channels}, clock),
+        partial(_take, app),
+        partial(_leave, app),
+        lambda session: app.foundation.environment.tasks.count(session) > 0,
+    )
+    async with open_shared_sessions(shared, app.engine, clock):
+        yield Shared(shared.begin_no_more, ownership.lead)
+
+
+async def _take(app: App, session: str) -> None:
+    """Read anew what is in memory of a session that this process takes: another one may have changed it."""
+    _leave(app, session)
+    await app.sessions.pauses.reload(session)
+    await app.foundation.environment.tasks.restore()
+    parked = [each for each in await app.journal.parked() if each.session == session]
+    app.sessions.ports.questions.restore(parked)
+
+
+def _leave(app: App, session: str) -> None:
+    """Drop what is in memory of a session that is another process's from here on."""
+    app.sessions.contexts.forget(session)
+    app.models.forget(session)
+    app.sessions.ports.questions.forget(session)
+
+
+SHARING = SharingPart(_open_outbox, _open_sessions)
+"""The part that `SHARING` of the catalogue names."""

@@ -1,0 +1,134 @@
+"""The outbox of a store that several processes share: a delivery is sent by the process that owns its session.
+
+What is promised under the fence of a session is sent here at once, as ever. What is promised elsewhere (the answer of a
+command, an alert) is committed with the wish that its session be worked on, and sent by the process that takes it. A
+delivery without a session is of its chat, which is owned like a session.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from sqlalchemy import bindparam, func, literal, or_, select
+
+from goclaw.channels.base import Channel
+from goclaw.core.clock import Clock
+from goclaw.core.events import Delivery, Receipt
+from goclaw.core.supervise import ends_within
+from goclaw.engine.outbox import DeliveryProgress, Outbox, Promise
+from goclaw.errors import StateError
+from goclaw.store.database import BoundStatement, Database, Statement
+from goclaw.store.dialect import json_text
+from goclaw.store.fencing import HELD, Fence
+from goclaw.store.ownership import Ownership
+from goclaw.store.schema import deliveries
+
+log = logging.getLogger(__name__)
+
+OF_CHAT = "outbox:"
+"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+RECALL_SECONDS = 0.5
+"""Seconds between two looks for the receipt of what another process may send."""
+
+_IS_OPEN = or_(deliveries.c.state == "pending", deliveries.c.state == "sending")
+_OWNER = func.coalesce(
+    func.nullif(json_text(deliveries.c.body, "session"), ""),
+    literal(OF_CHAT) + deliveries.c.channel + ":" + deliveries.c.chat,
+)
+OPEN_OF = Statement(select(deliveries).where(_IS_OPEN, bindparam("owned") == _OWNER).order_by(deliveries.c.seq))
+OPEN_SESSIONS = Statement(select(_OWNER.label("owned")).where(_IS_OPEN).distinct().order_by("owned"))
+
+
+def owned_as(delivery: Delivery) -> str:
+    """Return the session whose owner sends a delivery."""
+    return delivery.session or f"{OF_CHAT}{delivery.address.channel}:{delivery.address.chat}"
+
+
+class SharedOutbox(Outbox):
+    """An outbox beside those of other processes. Not resumed at the start: `take_up` does that for each session."""
+
+    def __init__(self, database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership) -> None:
+        super().__init__(database, channels, clock)
+        self._early = None
+        self.ownership = ownership
+        self._promised: dict[int, set[str]] = {}
+        """Ids that are promised or taken up under an epoch: they are in a queue here, will be, or have been sent."""
+
+    def row(self, delivery: Delivery, *, marked: bool = False) -> BoundStatement:
+        if fence := HELD.get():
+            # Before it is committed: a look for what others promised finds it as soon as it is.
+            self._promised.setdefault(fence.epoch, set()).add(delivery.id)
+        return super().row(delivery, marked=marked)
+
+    def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
+        promise = super().promise_of(deliveries)
+        if HELD.get() is not None:
+            return promise
+        return Promise(promise.started, [*promise.rows, *self._wanted(deliveries)], promise.durable)
+
+    def take(self, promised: Sequence[Delivery]) -> None:
+        if HELD.get() is not None:
+            super().take(promised)
+        else:
+            self._spawn(self._want(promised), "wanting sessions of deliveries")
+
+    def begin(self, started: Sequence[DeliveryProgress]) -> None:
+        super().begin([progress for progress in started if progress.fence is not None])
+
+    async def send(self, delivery: Delivery, *others: BoundStatement) -> Receipt:
+        if HELD.get() is not None:
+            return await super().send(delivery, *others)
+        sending = self._spawn(super().send(delivery, *others), f"send {delivery.id}")
+        try:
+            while not await ends_within(sending, self._clock, RECALL_SECONDS):
+                await self._recall(delivery.id)
+        finally:
+            sending.cancel()
+        return sending.result()
+
+    async def take_up(self, session: str, fence: Fence) -> int:
+        """Send what others have promised for a session that this process owns; returns how many deliveries."""
+        promised = self._promised.setdefault(fence.epoch, set())
+        new = [row for row in await self._database.read(OPEN_OF(owned=session)) if row["id"] not in promised]
+        promised.update(row["id"] for row in new)
+        await self._take_up(new)
+        return len(new)
+
+    def is_busy(self, fence: Fence) -> bool:
+        """Whether something is being sent under a fence, or waits for it."""
+        return any(progress.fence == fence for queue in self._queues.values() for progress in queue)
+
+    def leave(self, fence: Fence) -> None:
+        """Send no more under a fence: another process does. What is being sent meets the fence itself."""
+        self._promised.pop(fence.epoch, None)
+        for queue in self._queues.values():
+            for progress in [each for each in list(queue)[1:] if each.fence == fence]:
+                queue.remove(progress)
+
+    async def open_sessions(self) -> list[str]:
+        """Return the sessions with deliveries that are not sent."""
+        return [row["owned"] for row in await self._database.read(OPEN_SESSIONS())]
+
+    def _goes_at_once(self, delivery: Delivery) -> bool:
+        return HELD.get() is not None and super()._goes_at_once(delivery)
+
+    def _wanted(self, promised: Iterable[Delivery]) -> list[BoundStatement]:
+        return [self.ownership.wanted(session) for session in sorted(set(map(owned_as, promised)))]
+
+    async def _want(self, promised: Sequence[Delivery]) -> None:
+        try:
+            await self._database.write(*self._wanted(promised))
+        except StateError as error:
+            log.warning("deliveries wait for a later look: %s", error)
+
+
+@asynccontextmanager
+async def open_shared_outbox(
+    database: Database, channels: Mapping[str, Channel], clock: Clock, ownership: Ownership
+) -> AsyncIterator[SharedOutbox]:
+    """Yield the outbox, for as long as the block lasts."""
+    outbox = SharedOutbox(database, channels, clock, ownership)
+    try:
+        yield outbox
+    finally:
+        await outbox.close()

@@ -1,0 +1,84 @@
+"""Which process works on which session, where several share a store: the seam between the engine and the store.
+
+A session is wanted by the transaction that brings it work. One process takes it, works until nothing is left and a
+while has passed, and lets it go. What it writes meanwhile is checked by the fence of its lease (`store.fencing`).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from goclaw.core.clock import Clock
+from goclaw.core.records import record
+from goclaw.store.database import BoundStatement, Database
+from goclaw.store.fencing import Fence
+
+
+@dataclass(slots=True)
+class Lease:
+    """A session that this process works on."""
+
+    fence: Fence
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever the session may have been brought something, by this process or another one."""
+    is_lost: bool = False
+    """Another process has the session, or this one has it anew: its work ends with `OwnershipLost`."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nothing works under it any more."""
+
+    @property
+    def session(self) -> str:
+        """The session's key."""
+        return self.fence.session
+
+
+Work = Callable[[Lease], Awaitable[bool]]
+"""Works on a session, in tasks that begin under its fence, until nothing is left. False: something is, for another
+process or another time."""
+
+
+class Ownership(Protocol):
+    """Leases of sessions."""
+
+    def wanted(self, session: str) -> BoundStatement:
+        """Return the statement that has a session worked on, for the transaction that brings it work."""
+        ...
+
+    def wanted_if_idle(self, session: str) -> BoundStatement:
+        """Return the same for a session that may have been left behind: nothing where one works on it or will."""
+        ...
+
+    def withdrawn(self, session: str) -> BoundStatement:
+        """Return the statement with which an owner takes back that its session is wanted once more.
+
+        What was committed before is to be looked at after it: it says so no longer.
+        """
+        ...
+
+    async def run(self, work: Work) -> None:
+        """Take sessions that are wanted, those of dead processes included, and have each worked on.
+
+        Cancelled, it takes no more, and ends when all `work` has; what is left of a session is taken by another process
+        at once.
+        """
+        ...
+
+    def take_no_more(self) -> None:
+        """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
+        ...
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
+
+        Raises:
+            DiskError: the duty is lost, because the store cannot be reached. It may be another process's by now.
+        """
+        ...
+
+
+@record
+class OwnershipPart:
+    """The leases of a store, as the catalogue names them."""
+
+    open: Callable[[Database, Clock], Ownership]

@@ -1,0 +1,311 @@
+"""Leases of sessions on Postgres: procrastinate's jobs, one for each session that is wanted.
+
+`lock` and `queueing_lock` of a job are the session: one process works on it, and at most one job waits. A process that
+is dead sends no heartbeat: after `STALL_SECONDS` the others take its sessions. One that was only paused finds its epoch
+passed (`store.fencing`).
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, aclosing
+from functools import partial
+from typing import Any
+
+import psycopg
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job, Status
+from procrastinate.manager import JobManager, NotificationCallback
+from psycopg_pool import AsyncConnectionPool
+from sqlalchemy import text
+
+from goclaw import __version__
+from goclaw.core.clock import Backoff, Clock
+from goclaw.core.supervise import background, ends_within, keep_running, see_through
+from goclaw.errors import OwnershipLost, StateError
+from goclaw.store.database import BoundStatement, Database, Statement
+from goclaw.store.fencing import fenced
+from goclaw.store.ownership import Lease, Ownership, OwnershipPart, Work
+from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
+from goclaw.store.postgres.database import PostgresDatabase
+from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
+
+log = logging.getLogger(__name__)
+
+STALL_SECONDS = 4.0
+"""Seconds without a heartbeat after which a process counts as dead."""
+HEARTBEATS = 4
+"""Heartbeats in that time: one that is late alarms no one."""
+POLL_SECONDS = 0.2
+"""Seconds between two looks for a job: nothing tells of a job whose lock has become free."""
+MAX_SESSIONS = 1_000
+"""Sessions that one process works on at the same time, those included that it only waits beside."""
+END_SECONDS = 15.0
+"""Seconds for the work on all sessions to end when the process does; then it is cut."""
+UNFORESEEN_SECONDS = 1.0
+"""Seconds before a session is taken again of which the work has failed unexpectedly."""
+CONNECTIONS = 3
+"""Connections of procrastinate, beside the one that listens."""
+RECONNECT_SECONDS = 4.0
+"""Seconds for which the pool tries to make a lost connection again before a new query makes it try anew."""
+# What a job says of itself is the engine's to log; of an outage the database's writer tells.
+logging.getLogger("procrastinate").setLevel(logging.ERROR)
+
+_WANT = Statement(text("SELECT want_session(:session)"))
+_WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
+_WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
+_LISTEN = "SELECT 'LISTEN \"' || %s::text || md5(current_schema()) || '\"'"
+_SEE = """
+INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+"""
+_BE_GONE = "DELETE FROM replicas WHERE id = %s"
+_FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
+_OF_THE_DEAD = "SELECT want_sessions_of_the_dead(%s)"
+_END_THE_DEAD = "SELECT end_connections_of_the_dead(%s)"
+_LEAD = "SELECT pg_try_advisory_lock(hashtextextended('goclaw:' || current_schema() || ':' || %s::text, 2))"
+_IS_THERE = "SELECT 1"
+LEAD_SECONDS = 1.0
+"""Seconds between two tries to take a duty, and between two looks whether the connection that holds it is there."""
+
+
+class PostgresOwnership:
+    """Implements `store.ownership.Ownership`."""
+
+    def __init__(self, database: PostgresDatabase, clock: Clock, stall_seconds: float = STALL_SECONDS) -> None:
+        self._database = database
+        self._clock = clock
+        self._stall = stall_seconds
+        self._leases: dict[str, Lease] = {}
+        self._takes = True
+
+    def wanted(self, session: str) -> BoundStatement:
+        return _WANT(session=session)
+
+    def wanted_if_idle(self, session: str) -> BoundStatement:
+        return _WANT_IF_IDLE(session=session)
+
+    def withdrawn(self, session: str) -> BoundStatement:
+        return _WITHDRAW(session=session)
+
+    async def run(self, work: Work) -> None:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._be_gone)
+            parts = {"news of sessions": self._listen, "sessions of dead processes": self._look_for_the_dead}
+            for name, part in parts.items():
+                await stack.enter_async_context(background(keep_running(name, part, self._clock), name))
+            await keep_running("work on sessions", partial(self._take, work), self._clock)
+
+    def take_no_more(self) -> None:
+        self._takes = False
+
+    async def _be_gone(self) -> None:
+        """Say that this process ends: nothing it began is alive."""
+        try:
+            async with await self._connected() as connection:
+                await connection.execute(_BE_GONE, (self._database.replica,))
+        except (psycopg.Error, OSError) as error:
+            log.debug("the end of this process cannot be noted: %s", error)
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            async with await self._connected() as connection:
+                while not await single(connection, _LEAD, duty):
+                    await self._clock.sleep(LEAD_SECONDS)
+                log.info("this process does what one at a time does: %s", duty)
+                async with background(run(), duty) as work:
+                    while not await ends_within(work, self._clock, LEAD_SECONDS):
+                        await single(connection, _IS_THERE)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._database.place.shown, "written") from error
+
+    async def _take(self, work: Work) -> None:
+        """Take jobs until cancelled, and then wait for those that run.
+
+        Raises:
+            StateError: it has ended before.
+        """
+
+        async def run_job(session: str) -> None:
+            await self._own(session, work)
+
+        app = self._app()
+        app.task(name=TASK, queue=QUEUE)(run_job)
+        async with app.open_async():
+            await app.run_worker_async(
+                queues=[QUEUE],
+                name=self._database.replica,
+                concurrency=MAX_SESSIONS,
+                fetch_job_polling_interval=POLL_SECONDS,
+                shutdown_graceful_timeout=END_SECONDS,
+                delete_jobs="always",
+                install_signal_handlers=False,
+                update_heartbeat_interval=self._stall / HEARTBEATS,
+                stalled_worker_timeout=self._stall,
+            )
+        raise StateError("procrastinate's worker has ended by itself")
+
+    def _app(self) -> App:
+        place = self._database.place
+
+        async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
+            await connection.execute(SEARCH_PATH, (f'"{place.schema}", pg_temp',))
+            await connection.commit()
+
+        options = parameters(place) | {"application_name": self._database.application_name}
+        connector = PsycopgConnector(
+            pool_factory=AsyncConnectionPool,
+            kwargs=options,
+            configure=configure,
+            min_size=1,
+            max_size=CONNECTIONS,
+            timeout=RECONNECT_SECONDS,
+            reconnect_timeout=RECONNECT_SECONDS,
+        )
+        app = App(connector=connector)
+        app.job_manager = _Jobs(connector, self._clock, lambda: self._takes)
+        return app
+
+    async def _own(self, session: str, work: Work) -> None:
+        """Work on a session that a job of ours has locked."""
+        is_done = False
+        try:
+            if before := self._leases.get(session):
+                # We counted as dead, and have taken it from ourselves.
+                before.is_lost = True
+                before.news.set()
+                await before.ended.wait()
+            is_done = await self._work(session, work)
+        except StateError as error:
+            log.warning("a session waits for another try: %s", error, extra={"session": session})
+            await self._clock.sleep(POLL_SECONDS)
+        except Exception:
+            await self._clock.sleep(UNFORESEEN_SECONDS)
+            raise
+        finally:
+            if not is_done:
+                await self._want_again(session)
+
+    async def _work(self, session: str, work: Work) -> bool:
+        lease = self._leases[session] = Lease(await self._database.take(session))
+        try:
+            with fenced(lease.fence):
+                return await work(lease)
+        except OwnershipLost as lost:
+            log.info("%s", lost, extra={"session": session})
+            return True  # where it goes on
+        finally:
+            del self._leases[session]
+            lease.ended.set()
+
+    async def _want_again(self, session: str) -> None:
+        """Have a session worked on of which something is left. Where this is cut, `wanted_if_idle` finds it."""
+        backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
+        while True:
+            try:
+                await see_through(_written(self._database, _WANT(session=session)), f"leaving {session}")
+            except StateError as error:
+                log.warning("a session waits to be left: %s", error, extra={"session": session})
+            else:
+                return
+            await self._clock.sleep(backoff.next())
+
+    async def _listen(self) -> None:
+        """Tell owners of news for as long as the connection lasts."""
+        try:
+            async with await self._connected() as connection:
+                await connection.execute(str(await single(connection, _LISTEN, NEWS)).encode())
+                # What came while there was no connection was told to no one.
+                self._tell(self._leases)
+                async with aclosing(connection.notifies()) as notices:
+                    async for notice in notices:
+                        self._tell([notice.payload])
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._database.place.shown, "read") from error
+
+    def _tell(self, sessions: Iterable[str]) -> None:
+        for session in sessions:
+            if lease := self._leases.get(session):
+                lease.news.set()
+
+    async def _look_for_the_dead(self) -> None:
+        """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""
+        try:
+            async with await self._connected() as connection:
+                address = self._database.application_name
+                await connection.execute(_FORGET)
+                while True:
+                    await connection.execute(_SEE, (self._database.replica, address, __version__))
+                    for (session,) in await (await connection.execute(_OF_THE_DEAD, (self._stall,))).fetchall():
+                        log.warning("a process that worked on a session is gone", extra={"session": session})
+                    await connection.execute(_END_THE_DEAD, (self._stall,))
+                    await self._clock.sleep(self._stall / HEARTBEATS / 2)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._database.place.shown, "written") from error
+
+    async def _connected(self) -> Connection:
+        return await connect(self._database.place, self._database.application_name)
+
+
+async def _written(database: PostgresDatabase, statement: BoundStatement) -> None:
+    await database.write(statement)
+
+
+class _Jobs(JobManager):
+    """procrastinate's statements, for a worker that outlives an outage of Postgres."""
+
+    def __init__(self, connector: PsycopgConnector, clock: Clock, takes: Callable[[], bool]) -> None:
+        """`takes`: whether jobs are taken now."""
+        super().__init__(connector)
+        self._clock = clock
+        self._takes = takes
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        if not self._takes():
+            return None
+        try:
+            return await super().fetch_job(queues, worker_id)
+        except ConnectorException as error:
+            if isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
+                raise  # another process has removed this worker, which was paused: it is registered anew
+            log.debug("no job can be looked for: %s", error.__cause__)
+            return None
+
+    async def update_heartbeat(self, worker_id: int) -> None:
+        try:
+            await super().update_heartbeat(worker_id)
+        except ConnectorException as error:
+            log.debug("no heartbeat can be sent: %s", error.__cause__)
+
+    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
+        """Try until Postgres has taken it: one that is done and there would keep its session from everyone."""
+        backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
+        while True:
+            try:
+                return await super().finish_job(job, status, delete_job)
+            except ConnectorException as error:
+                if isinstance(error.__cause__, psycopg.errors.RaiseException):
+                    return None  # it is gone: we counted as dead, and its session has another job
+                log.debug("a job cannot be ended: %s", error.__cause__)
+            await self._clock.sleep(backoff.next())
+
+    async def listen_for_jobs(
+        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
+    ) -> None:
+        while True:
+            try:
+                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
+            except ConnectorException as error:
+                log.debug("new jobs are not told of: %s", error.__cause__)
+            await self._clock.sleep(RECONNECT_SECONDS)
+
+
+def _open(database: Database, clock: Clock) -> Ownership:
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return PostgresOwnership(database, clock)
+
+
+PART = OwnershipPart(_open)
+"""The leases that `OWNERSHIPS` of the catalogue names."""

@@ -1,0 +1,287 @@
+"""Two processes on one schema of Postgres: a conversation goes on in one of them, and in the other when that is gone.
+
+The processes are two engines of this one; what a pause of a process does to others is done to the store instead.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from goclaw.channels.memory import MemoryChannel, Room
+from goclaw.config.values import PostgresPlace
+from goclaw.core.events import Address, Delivery
+from goclaw.engine import shared_sessions
+from goclaw.engine.base import Turn
+from goclaw.engine.journal import Journal
+from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.store.fencing import HELD
+from goclaw.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.store.postgres.ownership import PostgresOwnership
+from tests.acceptance.waiting import clock, eventually, never
+from tests.engine.house import EVERYWHERE, inbound
+from tests.parts import sql
+from tests.postgres import Server, fresh_place, running
+
+Act = Callable[[Turn], Awaitable[str]]
+LINGER = 0.3
+STALL = 3.0
+"""Seconds: less than the product's, but more than a busy machine holds this process up."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def place(server: Server) -> PostgresPlace:
+    return replace(fresh_place(server), shared=True)
+
+
+@pytest.fixture(autouse=True)
+def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", LINGER)
+
+
+class Replica:
+    """One process's engine."""
+
+    def __init__(self, room: Room, act: Act) -> None:
+        self.room = room
+        self.act = act
+        self.acted: list[str] = []
+        self.taken: list[str] = []
+        self.left: list[str] = []
+        self.database: PostgresDatabase
+        self.ownership: PostgresOwnership
+        self.lanes: Lanes
+        self.outbox: SharedOutbox
+        self.shared: SharedSessions
+
+    async def handle(self, turn: Turn) -> Sequence[Delivery]:
+        self.acted.append(turn.id)
+        return [
+            Delivery(f"{turn.id}:deliver:1", turn.inbound.address, await self.act(turn), session=turn.inbound.session)
+        ]
+
+    async def failed(self, turn: Turn, error: Exception) -> Sequence[Delivery]:
+        raise error
+
+    async def take(self, session: str) -> None:
+        self.taken.append(session)
+
+    def has(self, session: str) -> bool:
+        return session in self.shared._leases
+
+
+async def echo(turn: Turn) -> str:
+    return f"answer {turn.inbound.text}"
+
+
+@asynccontextmanager
+async def replica(place: PostgresPlace, room: Room, act: Act = echo) -> AsyncIterator[Replica]:
+    made = Replica(room, act)
+    async with open_schema(place, clock) as made.database:
+        made.ownership = PostgresOwnership(made.database, clock, STALL)
+        journal, channels = Journal(made.database), {"memory": MemoryChannel(room, clock)}
+        async with (
+            open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
+            open_lanes(journal, made.outbox, made.handle, made.failed, clock) as made.lanes,
+        ):
+            made.shared = SharedSessions(
+                *(made.ownership, made.database, journal, made.lanes, made.outbox, EVERYWHERE, clock),
+                made.take,
+                made.left.append,
+                lambda session: False,
+            )
+            async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
+                yield made
+                made.lanes.begin_no_more()
+
+
+def texts(room: Room) -> list[str]:
+    return [heard.delivery.text for heard in room.all]
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_messages_that_either_process_takes_in_are_answered_once_in_order_by_one_of_them(
+    place: PostgresPlace,
+) -> None:
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two:
+        for number in range(12):
+            assert await (one, two)[number % 2].lanes.submit(inbound(number))
+        await eventually(lambda: len(room.all) == 12)
+        assert texts(room) == [f"answer {number}" for number in range(12)]
+        assert one.acted == [] or two.acted == []
+        assert not await two.lanes.submit(inbound(3)), "it was known"
+        await eventually(lambda: not one.has("s") and not two.has("s"))
+    assert len(room.all) == 12
+
+
+async def test_conversations_are_divided_and_each_message_is_answered_once(place: PostgresPlace) -> None:
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two:
+        sent = [inbound(number, f"s{number % 8}") for number in range(40)]
+        await asyncio.gather(*(one.lanes.submit(each) for each in sent))
+        await eventually(lambda: len(room.all) == 40)
+        assert sorted(texts(room)) == sorted(f"answer {number}" for number in range(40))
+        assert sorted(one.acted + two.acted) == sorted(each.id for each in sent)
+
+
+async def begun_by_one(one: Replica, two: Replica, gate: asyncio.Event) -> None:
+    """Have one process begin a turn, which stands at the gate; then the other takes its session."""
+    two.ownership.take_no_more()
+    await one.lanes.submit(inbound(1))
+    await eventually(lambda: one.acted == ["m1"])
+    one.ownership.take_no_more()
+    two.ownership._takes = True
+    # To the others it looks like this when a process is paused for longer than it may be.
+    await two.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+    await eventually(lambda: two.has("s"))
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_a_turn_of_a_process_that_was_paused_is_answered_by_the_other_one_alone(place: PostgresPlace) -> None:
+    room, gate = Room(), asyncio.Event()
+
+    async def stand(turn: Turn) -> str:
+        await gate.wait()
+        return "too late"
+
+    async with replica(place, room, stand) as one, replica(place, room) as two:
+        await begun_by_one(one, two, gate)
+        await eventually(lambda: texts(room) == ["answer 1"])
+        gate.set()
+        await eventually(lambda: not one.has("s"))
+        await one.lanes.submit(inbound(2))
+        await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
+        assert one.left == ["s"], "what it had in memory of the session is dropped"
+        assert two.acted == ["m1", "m2"]
+    assert len(room.all) == 2
+
+
+async def test_without_the_fence_both_would_answer(place: PostgresPlace) -> None:
+    """The negative control: the same, but the one before says nothing of its epoch."""
+    room, gate = Room(), asyncio.Event()
+
+    async def stand(turn: Turn) -> str:
+        await gate.wait()
+        return "too late"
+
+    async with replica(place, room, stand) as one, replica(place, room) as two:
+        one.database.write = unfenced(one.database)  # type: ignore[method-assign,assignment]  # what it tries
+        await begun_by_one(one, two, gate)
+        await eventually(lambda: texts(room) == ["answer 1"])
+        gate.set()
+        await eventually(lambda: len(room.all) == 2)
+    assert texts(room) == ["answer 1", "too late"]
+
+
+def unfenced(database: PostgresDatabase) -> Callable[..., Awaitable[object]]:
+    write = database.write
+
+    def written(*statements: object, durable: bool = False) -> Awaitable[object]:
+        token = HELD.set(None)
+        try:
+            return write(*statements, durable=durable)  # type: ignore[arg-type]  # as they came
+        finally:
+            HELD.reset(token)
+
+    return written
+
+
+async def test_what_a_dead_process_has_begun_goes_on_in_another_one(place: PostgresPlace) -> None:
+    """Its turn, what waits behind that, and a delivery that it had promised: all in order."""
+    room = Room()
+    async with open_schema(place, clock) as database:
+        ownership, journal = PostgresOwnership(database, clock), Journal(database)
+        for number in (1, 2):
+            await journal.submit(inbound(number), "message", also=[ownership.wanted("s")])
+        outbox = SharedOutbox(database, {}, clock, ownership)
+        await database.write(outbox.row(Delivery("old", Address("memory", "s"), "promised before", session="s")))
+        await database.write(
+            sql("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '1 hour')"),
+            sql("UPDATE procrastinate_jobs SET status = 'doing', worker_id = 1"),
+        )
+    async with replica(place, room):
+        await eventually(lambda: len(room.all) == 3)
+        assert sorted(texts(room)) == ["answer 1", "answer 2", "promised before"]
+        assert texts(room).index("answer 1") < texts(room).index("answer 2")
+
+
+async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: PostgresPlace) -> None:
+    room = Room()
+    async with replica(place, room) as two:
+        two.ownership.take_no_more()
+        async with replica(place, room) as one:
+            await one.lanes.submit(inbound(1))
+            await eventually(lambda: texts(room) == ["answer 1"])
+            two.ownership._takes = True
+            one.shared.begin_no_more()
+            began = clock.monotonic()
+            await eventually(lambda: two.has("s"))
+            assert clock.monotonic() - began < 1.0, "the seconds of a dead process are not waited for"
+            await one.lanes.submit(inbound(2))
+            await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
+        assert two.acted == ["m2"]
+
+
+async def test_a_turn_that_is_cut_by_the_end_of_its_process_goes_on_in_another_one(place: PostgresPlace) -> None:
+    room = Room()
+
+    async def stand(turn: Turn) -> str:
+        return str(await asyncio.Event().wait())
+
+    async with replica(place, room) as two:
+        two.ownership.take_no_more()
+        async with replica(place, room, stand) as one:
+            await one.lanes.submit(inbound(1))
+            await eventually(lambda: one.acted == ["m1"])
+            two.ownership._takes = True
+        await eventually(lambda: texts(room) == ["answer 1"])
+
+
+async def test_an_answer_that_no_turn_gives_is_sent_once_by_the_owner_and_its_receipt_known_to_the_sender(
+    place: PostgresPlace,
+) -> None:
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two:
+        one.ownership.take_no_more()
+        told = Delivery("told", Address("memory", "s"), "an answer of a command", session="s")
+        receipt = await one.outbox.send(told)
+        assert receipt.message_id == room.all[0].message_id
+        assert await one.outbox.promise(replace(told, id="more", text="an alert", session=""))
+        assert not await one.outbox.promise(told), "its id was promised before"
+        await eventually(lambda: texts(room) == ["an answer of a command", "an alert"])
+        assert set(two.taken) == {"s", "outbox:memory:s"} and one.taken == []
+    assert len(room.all) == 2
+
+
+async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
+    """As one process alone leaves it, which knows of no jobs."""
+    room = Room()
+    async with open_schema(replace(place, shared=False), clock) as database:
+        await Journal(database).submit(inbound(1), "message")
+    async with replica(place, room):
+        await eventually(lambda: texts(room) == ["answer 1"])
+
+
+async def test_a_session_without_news_is_let_go_and_taken_again_by_either(place: PostgresPlace) -> None:
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two:
+        two.ownership.take_no_more()
+        await two.lanes.submit(inbound(1))
+        await eventually(lambda: one.left == ["s"])
+        await never(lambda: one.has("s"), LINGER)
+        one.ownership.take_no_more()
+        two.ownership._takes = True
+        await one.lanes.submit(inbound(2))
+        await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
+        assert (one.acted, two.acted) == (["m1"], ["m2"])

@@ -1,0 +1,280 @@
+"""Leases of sessions: one process works on a session that is wanted, and another one when that is gone."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.supervise import background
+from goclaw.engine.journal import Journal
+from goclaw.errors import OwnershipLost
+from goclaw.store.ownership import Lease, Work
+from goclaw.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.store.postgres.ownership import PostgresOwnership
+from tests.acceptance.waiting import clock, eventually, never
+from tests.parts import sql
+from tests.postgres import Server
+
+STALL = 3.0
+"""Seconds: less than the product's, but more than a busy machine holds this process up."""
+ADD = "INSERT INTO steps (turn, name, state) VALUES (:k, 'x', 'done')"
+
+
+class Process:
+    """One process's part: its client of the schema, its leases, and what it does under them."""
+
+    def __init__(self, database: PostgresDatabase, ownership: PostgresOwnership) -> None:
+        self.database = database
+        self.ownership = ownership
+        self.done: list[str] = []
+        self.leases: dict[str, Lease] = {}
+        self.lost: list[str] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        """Sessions that are held until the gate is opened."""
+
+    async def want(self, session: str) -> None:
+        await self.database.write(self.ownership.wanted(session))
+
+    async def work(self, lease: Lease) -> bool:
+        self.leases[lease.session] = lease
+        try:
+            if gate := self.gates.get(lease.session):
+                await gate.wait()
+            await self.database.write(sql(ADD, k=f"{lease.session} {lease.fence.epoch}"))
+            self.done.append(lease.session)
+            return True
+        except OwnershipLost:
+            self.lost.append(lease.session)
+            raise
+        finally:
+            del self.leases[lease.session]
+
+
+@asynccontextmanager
+async def process(place: PostgresPlace, work: Work | None = None) -> AsyncIterator[Process]:
+    """A process that works on sessions for as long as the block lasts."""
+    async with open_schema(replace(place, shared=True), clock) as database:
+        made = Process(database, PostgresOwnership(database, clock, STALL))
+        async with background(made.ownership.run(work or made.work), "a process"):
+            yield made
+
+
+def jobs(server: Server, place: PostgresPlace, query: str = "SELECT lock, status FROM procrastinate_jobs") -> list[str]:
+    with psycopg.connect(server.url, options=f"-csearch_path={place.schema}", autocommit=True) as connection:
+        return [" ".join(map(str, row)) for row in connection.execute(query.encode()).fetchall()]
+
+
+async def test_every_session_that_is_wanted_is_worked_on_once_by_one_of_the_processes(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with process(place) as one, process(place) as two:
+        sessions = [f"s{number}" for number in range(20)]
+        await asyncio.gather(*(one.want(session) for session in sessions))
+        await eventually(lambda: len(one.done) + len(two.done) == 20)
+        await eventually(lambda: jobs(server, place) == [])
+        assert Counter(one.done + two.done) == Counter(sessions)
+
+
+async def test_no_session_is_worked_on_by_two_at_a_time(place: PostgresPlace, server: Server) -> None:
+    at_work, most = Counter[str](), Counter[str]()
+
+    async def work(lease: Lease) -> bool:
+        at_work[lease.session] += 1
+        most[lease.session] = max(most[lease.session], at_work[lease.session])
+        await clock.sleep(0.01)
+        at_work[lease.session] -= 1
+        return True
+
+    async with process(place, work) as one, process(place, work) as two:
+        for _ in range(10):
+            await asyncio.gather(one.want("s"), two.want("s"), two.want("t"))
+        await eventually(lambda: jobs(server, place) == [])
+    assert most == {"s": 1, "t": 1}
+
+
+async def test_its_owner_hears_what_any_process_brings_a_session(place: PostgresPlace) -> None:
+    async with process(place) as owner, process(place) as other:
+        owner.gates["s"] = asyncio.Event()
+        other.ownership.take_no_more()
+        await owner.want("s")
+        lease = await eventually(lambda: owner.leases.get("s"))
+        for bringer in (other, owner):
+            lease.news.clear()
+            await bringer.want("s")
+            async with asyncio.timeout(10):
+                await lease.news.wait()
+        owner.gates["s"].set()
+        # What came while it worked is looked at once more: it may have come behind its last look.
+        await eventually(lambda: owner.done == ["s", "s"])
+
+
+async def test_what_an_owner_takes_back_is_not_looked_at_once_more(place: PostgresPlace, server: Server) -> None:
+    async with process(place) as owner:
+        owner.gates["s"] = asyncio.Event()
+        await owner.want("s")
+        await eventually(lambda: owner.leases.get("s"))
+        await owner.want("s")
+        await owner.database.write(owner.ownership.withdrawn("s"))
+        owner.gates["s"].set()
+        await eventually(lambda: jobs(server, place) == [])
+        assert owner.done == ["s"]
+
+
+async def test_a_session_is_not_taken_before_the_transaction_that_brings_it_work_has_ended(
+    place: PostgresPlace, server: Server
+) -> None:
+    """Though a job of it waits already: its owner would find nothing and let it go."""
+    async with open_schema(replace(place, shared=True), clock) as database:
+        await database.write(PostgresOwnership(database, clock).wanted("s"))
+    async with await psycopg.AsyncConnection.connect(server.url, options=f"-csearch_path={place.schema}") as bringing:
+        await bringing.execute("SELECT want_session('s')")
+        async with process(place) as one:
+            await one.want("t")
+            await eventually(lambda: one.done == ["t"])
+            await bringing.commit()
+            await eventually(lambda: one.done == ["t", "s"])
+
+
+async def test_sessions_of_a_dead_process_are_taken_also_where_a_job_of_theirs_waits_already(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with open_schema(replace(place, shared=True), clock) as database:
+        ownership = PostgresOwnership(database, clock)
+        await database.write(
+            sql("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '1 hour')"),
+            ownership.wanted("alone"),
+            ownership.wanted("twice"),
+            sql("UPDATE procrastinate_jobs SET status = 'doing', worker_id = 1"),
+        )
+        await database.write(ownership.wanted("twice"))
+    assert sorted(jobs(server, place)) == ["alone doing", "twice doing", "twice todo"]
+    async with process(place) as one:
+        await eventually(lambda: sorted(one.done) == ["alone", "twice"])
+        await eventually(lambda: jobs(server, place) == [])
+
+
+async def test_a_process_that_only_counted_as_dead_ends_nothing_of_the_one_that_goes_on(
+    place: PostgresPlace, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with process(place) as before, process(place) as after:
+        before.gates["s"], after.gates["s"] = asyncio.Event(), asyncio.Event()
+        after.ownership.take_no_more()
+        await before.want("s")
+        await eventually(lambda: before.leases.get("s"))
+        before.ownership.take_no_more()
+        after.ownership._takes = True
+        await before.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+        await eventually(lambda: after.leases.get("s"))
+        before.gates["s"].set()
+        await eventually(lambda: before.lost == ["s"])
+        await never(lambda: jobs(server, place) != ["s doing"], 0.5)
+        after.gates["s"].set()
+        await eventually(lambda: after.done == ["s"])
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_a_process_that_counted_as_dead_takes_its_session_from_itself(place: PostgresPlace) -> None:
+    async with process(place) as one:
+        one.gates["s"] = asyncio.Event()
+        await one.want("s")
+        lease = await eventually(lambda: one.leases.get("s"))
+        await one.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+        await eventually(lambda: lease.is_lost)
+        one.gates["s"].set()
+        await eventually(lambda: one.done == ["s", "s"])
+        assert lease.ended.is_set()
+
+
+async def test_what_is_left_when_a_process_ends_is_taken_by_another_one_at_once(place: PostgresPlace) -> None:
+    ending = asyncio.Event()
+
+    async def work(lease: Lease) -> bool:
+        await ending.wait()
+        return False
+
+    async with process(place) as other:
+        other.ownership.take_no_more()
+        async with process(place, work) as one:
+            await one.want("s")
+            await eventually(lambda: one.ownership._leases)
+            one.ownership.take_no_more()
+            other.ownership._takes = True
+            began = clock.monotonic()
+            ending.set()
+            await eventually(lambda: other.done == ["s"], STALL)
+            assert clock.monotonic() - began < STALL
+
+
+async def test_a_session_whose_work_fails_is_tried_again(
+    place: PostgresPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = list[str]()
+
+    async def work(lease: Lease) -> bool:
+        tries.append(lease.session)
+        if len(tries) == 1:
+            raise RuntimeError("unforeseen")
+        return True
+
+    async with process(place, work) as one:
+        await one.want("s")
+        await eventually(lambda: len(tries) == 2)
+    caplog.clear()
+
+
+async def test_a_session_that_was_left_behind_is_found_and_one_that_is_worked_on_left_alone(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with process(place) as one:
+        one.gates["busy"] = asyncio.Event()
+        await one.want("busy")
+        await eventually(lambda: one.leases.get("busy"))
+        await one.database.write(one.ownership.wanted_if_idle("busy"), one.ownership.wanted_if_idle("left"))
+        await eventually(lambda: one.done == ["left"])
+        await eventually(lambda: jobs(server, place) == ["busy doing"])
+        one.gates["busy"].set()
+
+
+async def test_one_process_at_a_time_has_a_duty_and_another_one_when_that_ends(place: PostgresPlace) -> None:
+    has = list[int]()
+
+    def duty(number: int) -> Callable[[], Coroutine[Any, Any, None]]:
+        async def run() -> None:
+            has.append(number)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                has.remove(number)
+
+        return run
+
+    async with process(place) as one, process(place) as two:
+        async with background(one.ownership.lead("duty", duty(1)), "one"):
+            await eventually(lambda: has == [1])
+            async with background(two.ownership.lead("duty", duty(2)), "two"):
+                await never(lambda: has != [1], 0.5)
+                async with background(two.ownership.lead("another", duty(3)), "three"):
+                    await eventually(lambda: has == [1, 3])
+        assert has == []
+        async with background(two.ownership.lead("duty", duty(2)), "two"):
+            await eventually(lambda: has == [2])
+
+
+async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: PostgresPlace, server: Server) -> None:
+    async with process(place) as one:
+        await eventually(lambda: jobs(server, place, "SELECT id FROM replicas") == [one.database.replica])
+        await one.database.write(sql(ADD, k="of an agent at work"))
+        async with open_schema(replace(place, shared=True), clock) as two:
+            await Journal(two).forget_loose()
+            left = partial(jobs, server, place, "SELECT turn FROM steps")
+            assert left() == ["of an agent at work"]
+    async with open_schema(place, clock) as alone:
+        await Journal(alone).forget_loose()
+        assert left() == []
