@@ -36,8 +36,8 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
-from goclaw.store.open import open_database, open_shared_files
 from goclaw.store.database import Database
+from goclaw.store.open import open_database, open_shared_files
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
 from goclaw.store.tasks import TaskRows

@@ -16,8 +16,8 @@ from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.connecting import Connection
-from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
+from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
