@@ -9,7 +9,7 @@ BUGS: list[Bug] = [
         "goclaw/llm/encoded.py",
         "    if len(texts) == len(encoded):",
         "    if False:",
-        "tests/llm/test_encoded.py::test_a_known_conversation_costs_a_step_or_two_a_message",
+        "tests/llm/test_encoded.py::test_a_known_conversation_costs_no_step_a_message",
     ),
     bug(
         "a model that falls silent in its answer is waited for as long as for its begin",
