@@ -89,8 +89,9 @@ async def test_in_a_group_everybody_works_in_the_shared_workspace(ann: Person, b
     await ann.say_in_group(
         f"{ann.name('a')} run pwd > where-{ann.number}", document=b"ours", file_name="ours.txt", mime="text/plain"
     )
-    await eventually(lambda: (home.workspace / f"where-{ann.number}").exists())
-    assert (home.workspace / f"where-{ann.number}").read_text() == f"{home.workspace}\n"
+    where = home.workspace / f"where-{ann.number}"
+    await eventually(lambda: where.exists() and where.stat().st_size)  # the shell makes the file before `pwd` writes
+    assert where.read_text() == f"{home.workspace}\n"
     await eventually(lambda: (home.workspace / "inbox/ours.txt").exists())
     assert not (folder_of(ann) / "inbox/ours.txt").exists()
     assert "ours" in await bob.ask(f"{bob.name('a')} run cat shared/inbox/ours.txt")
