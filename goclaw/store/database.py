@@ -299,12 +299,12 @@ class StorePart:
     """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
     replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
     """Puts the rows of a file of SQLite in the place of all others, which no daemon may use; returns their sums."""
+    fill_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
+    """Does the same where there are no rows, and refuses where there are."""
     files: Callable[[Database, Path, Clock], "SharedFiles"]
     """The files of a state folder that an open store has, too."""
     open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
     """Brings folder and store together, and keeps them so until the block ends."""
-    fill_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
-    """Does the same where there are no rows, and refuses where there are."""
 
 
 @record

@@ -76,7 +76,7 @@ class StoredFiles:
         return {str(row["path"]): _entry(row) for row in await self._database.read(_LIST())}
 
     async def get(self, name: str) -> StoredFile | None:
-        """Return a file, but for its bytes; None: there is none."""
+        """Return a file, but for its bytes; None where no such file is stored."""
         rows = await self._database.read(_ENTRY(name=name))
         return _entry(rows[0]) if rows else None
 
