@@ -68,6 +68,10 @@ class Ownership(Protocol):
         """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
         ...
 
+    def holds(self, session: str) -> bool:
+        """Whether this process works on a session, as far as it knows: one that was paused may be wrong."""
+        ...
+
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
 

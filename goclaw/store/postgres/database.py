@@ -41,6 +41,7 @@ from goclaw.store.postgres.connecting import (
     single,
 )
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
+from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.schema import metadata
@@ -83,6 +84,8 @@ class PostgresDatabase(Database):
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
+        self.notices = Notices(place, self._name)
+        """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.counts: Counter[str] = Counter()
         """Groups that were committed, connections that were lost, commits that had to be looked up."""
 

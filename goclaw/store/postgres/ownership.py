@@ -7,7 +7,7 @@ passed (`store.fencing`).
 
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
@@ -55,7 +55,6 @@ logging.getLogger("procrastinate").setLevel(logging.ERROR)
 _WANT = Statement(text("SELECT want_session(:session)"))
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
-_LISTEN = "SELECT 'LISTEN \"' || %s::text || md5(current_schema()) || '\"'"
 _SEE = """
 INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
@@ -92,13 +91,18 @@ class PostgresOwnership:
     async def run(self, work: Work) -> None:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._be_gone)
-            parts = {"news of sessions": self._listen, "sessions of dead processes": self._look_for_the_dead}
+            self._database.notices.hear(NEWS, self._tell, self._tell_all)
+            parts = {"notices": self._database.notices.run, "sessions of dead processes": self._look_for_the_dead}
             for name, part in parts.items():
                 await stack.enter_async_context(background(keep_running(name, part, self._clock), name))
             await keep_running("work on sessions", partial(self._take, work), self._clock)
 
     def take_no_more(self) -> None:
         self._takes = False
+
+    def holds(self, session: str) -> bool:
+        lease = self._leases.get(session)
+        return lease is not None and not lease.is_lost
 
     async def _be_gone(self) -> None:
         """Say that this process ends: nothing it began is alive."""
@@ -211,23 +215,13 @@ class PostgresOwnership:
                 return
             await self._clock.sleep(backoff.next())
 
-    async def _listen(self) -> None:
-        """Tell owners of news for as long as the connection lasts."""
-        try:
-            async with await self._connected() as connection:
-                await connection.execute(str(await single(connection, _LISTEN, NEWS)).encode())
-                # What came while there was no connection was told to no one.
-                self._tell(self._leases)
-                async with aclosing(connection.notifies()) as notices:
-                    async for notice in notices:
-                        self._tell([notice.payload])
-        except (psycopg.Error, OSError) as error:
-            raise store_error(error, self._database.place.shown, "read") from error
+    def _tell(self, session: str) -> None:
+        if lease := self._leases.get(session):
+            lease.news.set()
 
-    def _tell(self, sessions: Iterable[str]) -> None:
-        for session in sessions:
-            if lease := self._leases.get(session):
-                lease.news.set()
+    def _tell_all(self) -> None:
+        for lease in self._leases.values():
+            lease.news.set()
 
     async def _look_for_the_dead(self) -> None:
         """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""

@@ -17,9 +17,8 @@ LOST = "session_epoch"
 """The constraint that Postgres names when a transaction has an old epoch: no table has it."""
 QUEUE, TASK = "sessions", "work"
 """procrastinate's names of the queue of all sessions and of its one task: to work on a session."""
-NEWS = "sessions_"
-"""Beginning of the channel of NOTIFY on which a session's owner hears that it was brought something; the rest is the
-MD5 of the schema's name, which may be longer than a channel's."""
+NEWS = "sessions"
+"""Topic of the notices that a session was brought something (`store.postgres.notices`)."""
 TABLES = ("session_owners", "replicas", "procrastinate_jobs", "procrastinate_workers")
 """Tables that no copy has: they are about processes that run."""
 OWNERSHIP = f"""
@@ -66,7 +65,7 @@ BEGIN
     INSERT INTO procrastinate_jobs AS known (queue_name, task_name, lock, queueing_lock, args)
     VALUES ('{QUEUE}', '{TASK}', of_session, of_session, jsonb_build_object('session', of_session))
     ON CONFLICT (queueing_lock) WHERE status = 'todo' DO UPDATE SET priority = known.priority;
-    PERFORM pg_notify('{NEWS}' || md5(current_schema()), of_session);
+    PERFORM pg_notify('{NEWS}_' || md5(current_schema()), of_session);
 END $$;
 CREATE FUNCTION want_session_if_idle(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
