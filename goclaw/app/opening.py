@@ -105,6 +105,7 @@ async def _open_ground(
     alone: bool,
 ) -> Foundation:
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+    await database.join(config.replica)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)

@@ -5,7 +5,7 @@ session (`engine.shared_sessions`).
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart
@@ -14,6 +14,8 @@ from goclaw.core import catalog
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
+from goclaw.core.supervise import background, keep_running
+from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
@@ -44,7 +46,12 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         partial(_leave, app),
         lambda session: app.foundation.environment.tasks.count(session) > 0,
     )
-    async with open_shared_sessions(shared, app.engine, clock):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
+        if app.foundation.config.replica.workspaces == "own":
+            absent = AbsentGateways(ownership, app.journal, app.outbox, app.foundation.bus.publish, clock)
+            telling = keep_running("telling of gateways that are gone", absent.run, clock)
+            await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
         yield Shared(shared.begin_no_more, ownership.lead)
 
 
