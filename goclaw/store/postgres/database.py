@@ -317,7 +317,7 @@ class PostgresDatabase(Database):
             StateError: others hold it.
             psycopg.Error: Postgres cannot be reached or refuses.
         """
-        writer = await connect(self._place, self._name, pipelines=True)
+        writer = await connect(self._place, self._name)
         try:
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
@@ -362,13 +362,18 @@ class PostgresDatabase(Database):
         return store_error(known, self._place.shown, "written")
 
     async def _clean(self) -> None:
-        """Bring the writer back to where a transaction can begin; let it go where that is not possible."""
+        """Bring the writer back to where a transaction can begin; let it go where that is not possible.
+
+        Of a pipeline that fails, psycopg counts as prepared what Postgres never got to, until it sees the outcome of a
+        ROLLBACK. It looks at that of a text which it has not had before.
+        """
         writer = self._writer
         if writer is None or writer.pgconn.transaction_status == pq.TransactionStatus.IDLE:
             return
         try:
             with _Watch(writer):
-                await writer.execute("ROLLBACK")
+                self.counts["rollbacks"] += 1
+                await writer.execute(f"ROLLBACK /* {self.counts['rollbacks']} */".encode())
         except psycopg.Error:
             await self._drop()
 

@@ -8,6 +8,7 @@ from functools import partial
 
 import psycopg
 import pytest
+from sqlalchemy import bindparam, func, select
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Actor, Address, Inbound
@@ -15,7 +16,7 @@ from goclaw.core.messages import ToolResult, UserMessage
 from goclaw.engine.journal import Journal
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store import forgetting
-from goclaw.store.database import BoundStatement, ConstraintViolated, insert_into
+from goclaw.store.database import BoundStatement, ConstraintViolated, Statement, insert_into
 from goclaw.store.open import open_database, stored_fact
 from goclaw.store.postgres import connecting, database
 from goclaw.store.postgres.database import PostgresDatabase
@@ -30,6 +31,8 @@ from tests.parts import sql
 from tests.postgres import Server, fresh_place, running
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
+
+COUNT = Statement(select(func.count()).select_from(sessions).where(sessions.c.key == bindparam("key")))
 
 
 def session(key: str) -> BoundStatement:
@@ -77,6 +80,26 @@ async def test_a_transaction_that_fails_is_undone_alone(place: PostgresPlace) ->
         )
         assert [isinstance(outcome, ConstraintViolated) for outcome in outcomes] == [False, True, False]
         assert await keys(found) == ["a", "c"]
+        assert found.trouble is None
+
+
+async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_to_be_prepared(
+    place: PostgresPlace,
+) -> None:
+    async with opened(place) as found:
+        await found.write(session("a"))
+        for round_ in range(3):
+            for number in range(2 * connecting.PREPARED_AFTER):
+                # At one of these failures Postgres never gets to the statement that psycopg would prepare then.
+                with pytest.raises(ConstraintViolated):
+                    await found.write(session("a"), COUNT(key=f"{round_}{number}"))
+                await found.write(COUNT(key=f"{round_}{number}"))
+        for _ in range(2 * connecting.PREPARED_AFTER):
+            [result] = await found.write(COUNT(key="a"))
+            assert result.rows[0][0] == 1
+        async with found.paused() as writer:
+            prepared = await (await writer.execute("SELECT count(*) FROM pg_prepared_statements")).fetchone()
+        assert prepared is not None and prepared[0] >= 1, "the statements of turns are parsed once"
         assert found.trouble is None
 
 

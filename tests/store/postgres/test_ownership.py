@@ -15,6 +15,7 @@ from goclaw.core.supervise import background
 from goclaw.engine.journal import Journal
 from goclaw.errors import OwnershipLost
 from goclaw.store.ownership import Lease, Work
+from goclaw.store.postgres.connecting import connect
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
@@ -277,3 +278,20 @@ async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: Pos
     async with open_schema(place, clock) as alone:
         await Journal(alone).forget_loose()
         assert left() == []
+
+
+async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connections_that_it_makes_then(
+    place: PostgresPlace, server: Server
+) -> None:
+    seen = "UPDATE replicas SET seen_at = clock_timestamp() WHERE id = 'gone'"
+    made = "INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES ('gone', '', '', now(), now())"
+    async with open_schema(place, clock) as other:
+        await other.write(sql(made))
+        async with await connect(place, "goclaw gone pid 1") as before:
+            await other.write(sql(seen))
+            async with await connect(place, "goclaw gone pid 1") as since:
+                # A stall of no time: it counts as dead from the moment at which it was seen.
+                await other.write(sql("SELECT end_connections_of_the_dead(0)"))
+                with pytest.raises(psycopg.OperationalError):
+                    await before.execute("SELECT 1")
+                await since.execute("SELECT 1")
