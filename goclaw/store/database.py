@@ -29,7 +29,7 @@ from goclaw.store.fencing import Fence
 
 if TYPE_CHECKING:
     from goclaw.config.policies import ReplicaSettings
-    from goclaw.store.replicas import StoreUse
+    from goclaw.store.replicas import SharedVectors, StoreUse
     from goclaw.store.shared_files import SharedFiles
     from goclaw.store.sums import TableSum
 
@@ -175,6 +175,8 @@ class Database:
         """Called when trouble begins or changes, and with None when it has ended."""
         self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
+        self.deleted: Callable[[], None] = _ignore_commit
+        """Called where other processes share the store, when something that was said may have been deleted."""
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         """Run the statements as one transaction and return what each did, once it is committed.
@@ -198,6 +200,11 @@ class Database:
             DiskError: the store cannot be read now.
         """
         raise NotImplementedError
+
+    @property
+    def vectors(self) -> "SharedVectors | None":
+        """The vectors that the processes share; None where it is one alone."""
+        return None
 
     async def join(self, settings: "ReplicaSettings") -> None:
         """Be one of the processes that use the store, where several may.

@@ -19,6 +19,7 @@ from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.replicas import REPLICAS
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.vectors import VECTORS
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
@@ -38,6 +39,7 @@ class SchemaStep:
 STEPS: Sequence[SchemaStep] = (
     SchemaStep(OWNERSHIP, of_both_stores=False),
     SchemaStep(REPLICAS, of_both_stores=False),
+    SchemaStep(VECTORS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
