@@ -29,7 +29,7 @@ from goclaw.store.fencing import Fence
 
 if TYPE_CHECKING:
     from goclaw.config.policies import ReplicaSettings
-    from goclaw.store.replicas import SharedVectors, StoreUse
+    from goclaw.store.replicas import FolderProbe, SharedVectors, StoreUse
     from goclaw.store.shared_files import SharedFiles
     from goclaw.store.sums import TableSum
 
@@ -319,6 +319,10 @@ class StorePart:
     exists: Callable[[PostgresPlace], bool]
     """Whether there are tables."""
     examine: Callable[[PostgresPlace], "Examined"]
+    probe: Callable[[Database, Callable[[], Mapping[str, Path]], Clock], "FolderProbe"]
+    """Whether other gateways see the same folders, given by a name that all know: for a running one."""
+    unseen_folders: Callable[[PostgresPlace, Callable[[], Mapping[str, Path]], Clock], Awaitable[Sequence[str]]]
+    """The same beside the gateways: says in words which of them does not see a folder."""
     copy_to_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
     """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
     replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]

@@ -70,3 +70,19 @@ class SharedVectors(Protocol):
             StateError: the store cannot be reached.
         """
         ...
+
+
+class FolderProbe(Protocol):
+    """Whether all gateways see the same folders."""
+
+    async def run(self) -> None:
+        """Answer the others, until cancelled."""
+        ...
+
+    async def unseen(self) -> Sequence[str]:
+        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
