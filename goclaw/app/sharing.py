@@ -4,7 +4,7 @@ Loaded only where the store is shared. Of several processes each takes in messag
 session (`engine.shared_sessions`).
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
@@ -14,9 +14,13 @@ from goclaw.core import catalog
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
+from goclaw.core.records import record
+from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
+from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.database import Database
 from goclaw.store.ownership import OwnershipPart
 
@@ -28,41 +32,55 @@ def _open_outbox(
     return open_shared_outbox(database, channels, clock, ownership)
 
 
+def _lanes(database: Database, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
+    ownership = _shared(outbox).ownership
+    return partial(SharedLanes, database=database, ownership=ownership, channels={LOCAL, *channels})
+
+
+def _shared(outbox: Outbox) -> SharedOutbox:
+    if not isinstance(outbox, SharedOutbox):
+        raise TypeError("the outbox is not shared")
+    return outbox
+
+
 @asynccontextmanager
 async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: the outbox is not one that was opened for this.
+        TypeError: the outbox or the lanes are not those that were opened for this.
     """
-    if not isinstance(app.outbox, SharedOutbox):
-        raise TypeError("the outbox is not shared")
-    database, clock, ownership = app.foundation.database, app.foundation.clock, app.outbox.ownership
-    shared = SharedSessions(
-        *(ownership, database, app.journal, app.engine, app.outbox, {LOCAL, *app.channels}, clock),
-        partial(_take, app),
-        partial(_leave, app),
-        lambda session: app.foundation.environment.tasks.count(session) > 0,
-    )
-    async with open_shared_sessions(shared, app.engine, clock):
-        yield Shared(shared.begin_no_more, ownership.lead)
+    outbox, lanes, clock = _shared(app.outbox), app.engine, app.foundation.clock
+    if not isinstance(lanes, SharedLanes):
+        raise TypeError("the lanes are not shared")
+    shared = SharedSessions(app.foundation.database, app.journal, lanes, outbox, _Memory(app), clock)
+    async with open_shared_sessions(shared, lanes, clock):
+        yield Shared(shared.begin_no_more, outbox.ownership.lead, partial(SharedGateway, shared=shared))
 
 
-async def _take(app: App, session: str) -> None:
-    """Read anew what is in memory of a session that this process takes: another one may have changed it."""
-    _leave(app, session)
-    await app.sessions.pauses.reload(session)
-    await app.foundation.environment.tasks.restore()
-    parked = [each for each in await app.journal.parked() if each.session == session]
-    app.sessions.ports.questions.restore(parked)
+@record
+class _Memory:
+    """Implements `SessionMemory` on the parts of the daemon."""
+
+    app: App
+
+    async def take(self, session: str) -> None:
+        self.leave(session)
+        app = self.app
+        await app.sessions.pauses.reload(session)
+        await app.foundation.environment.tasks.restore()
+        parked = [each for each in await app.journal.parked() if each.session == session]
+        app.sessions.ports.questions.restore(parked)
+
+    def leave(self, session: str) -> None:
+        self.app.sessions.contexts.forget(session)
+        self.app.models.forget(session)
+        self.app.sessions.ports.questions.forget(session)
+
+    def is_needed(self, session: str) -> bool:
+        tasks, codes = self.app.foundation.environment.tasks, self.app.sessions.forgetter.codes
+        return tasks.count(session) > 0 or codes.is_given(session)
 
 
-def _leave(app: App, session: str) -> None:
-    """Drop what is in memory of a session that is another process's from here on."""
-    app.sessions.contexts.forget(session)
-    app.models.forget(session)
-    app.sessions.ports.questions.forget(session)
-
-
-SHARING = SharingPart(_open_outbox, _open_sessions)
+SHARING = SharingPart(_open_outbox, _lanes, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

@@ -11,7 +11,6 @@ from goclaw.channels.base import Handler, PathRule
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
-from goclaw.core.events import Actor, QuestionAsked
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.engine.outbox import Outbox
@@ -49,8 +48,6 @@ class RoutePorts:
     """Told of each request to a model."""
     blobs: Blobs
     spending: Spending
-    answerable: Callable[[Actor], Sequence[QuestionAsked]]
-    """Returns the open questions that an actor may answer now, oldest first."""
     config_file: Path | None
     """The configuration file, which need not exist yet; None: unknown."""
     logins: WebLogins | None = None

@@ -33,7 +33,10 @@ CODE_LENGTH = 6
 
 
 class Codes:
-    """Codes that confirm an order: each for one person and one session, for five minutes, for one use."""
+    """Codes that confirm an order: each for one person and one session, for five minutes, for one use.
+
+    They are in the memory of this process alone.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -51,6 +54,11 @@ class Codes:
         """Whether `code` is the current code; any attempt invalidates it."""
         given, until = self._given.pop((person, session), ("", 0.0))
         return self.clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
+
+    def is_given(self, session: str) -> bool:
+        """Whether a code for a session may still be used."""
+        now = self.clock.monotonic()
+        return any(of == session and until > now for (_, of), (_, until) in self._given.items())
 
 
 @dataclass(slots=True, eq=False)

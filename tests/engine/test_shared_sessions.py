@@ -7,18 +7,21 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Address, Delivery
+from goclaw.core.events import Address, Delivery, Inbound
 from goclaw.engine import shared_sessions
-from goclaw.engine.base import Turn
+from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.lanes import open_lanes
+from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.errors import StateError
 from goclaw.store.fencing import HELD
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -58,9 +61,13 @@ class Replica:
         self.acted: list[str] = []
         self.taken: list[str] = []
         self.left: list[str] = []
+        self.prepared: list[str] = []
+        """Messages whose first step was known when they came in."""
+        self.ordered: list[str] = []
+        self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
-        self.lanes: Lanes
+        self.lanes: SharedLanes
         self.outbox: SharedOutbox
         self.shared: SharedSessions
 
@@ -76,12 +83,33 @@ class Replica:
     async def take(self, session: str) -> None:
         self.taken.append(session)
 
+    def leave(self, session: str) -> None:
+        self.left.append(session)
+
+    def is_needed(self, session: str) -> bool:
+        return False
+
+    async def delayed(self, inbound: Inbound, error: StateError) -> None:
+        raise error
+
+    def prepare(self, inbound: Inbound) -> PreparedStep[str] | None:
+        self.prepared.append(inbound.id)
+        return PreparedStep("first", "", '""', [])
+
+    async def echo(self, session: str, body: str) -> str:
+        self.ordered.append(body)
+        return await self.obey(session, body)
+
     def has(self, session: str) -> bool:
-        return session in self.shared._leases
+        return self.lanes.leases.of(session) is not None
 
 
 async def echo(turn: Turn) -> str:
     return f"answer {turn.inbound.text}"
+
+
+async def obey(session: str, body: str) -> str:
+    return f"{session}: {body}"
 
 
 @asynccontextmanager
@@ -92,14 +120,15 @@ async def replica(place: PostgresPlace, room: Room, act: Act = echo) -> AsyncIte
         journal, channels = Journal(made.database), {"memory": MemoryChannel(room, clock)}
         async with (
             open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
-            open_lanes(journal, made.outbox, made.handle, made.failed, clock) as made.lanes,
+            open_lanes(
+                *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
+                partial(SharedLanes, database=made.database, ownership=made.ownership, channels=EVERYWHERE),
+            ) as lanes,
         ):
-            made.shared = SharedSessions(
-                *(made.ownership, made.database, journal, made.lanes, made.outbox, EVERYWHERE, clock),
-                made.take,
-                made.left.append,
-                lambda session: False,
-            )
+            assert isinstance(lanes, SharedLanes)
+            made.lanes = lanes
+            made.shared = SharedSessions(made.database, journal, made.lanes, made.outbox, made, clock)
+            made.shared.serve({"echo": made.echo})
             async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
                 yield made
                 made.lanes.begin_no_more()

@@ -25,10 +25,11 @@ from goclaw.core.supervise import background, ends_within, keep_running, see_thr
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
-from goclaw.store.ownership import Lease, Ownership, OwnershipPart, Work
+from goclaw.store.ownership import Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,9 @@ logging.getLogger("procrastinate").setLevel(logging.ERROR)
 _WANT = Statement(text("SELECT want_session(:session)"))
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
+_IS_OWNED = Statement(
+    text("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
+)
 _SEE = """
 INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
@@ -76,6 +80,7 @@ class PostgresOwnership:
         self._database = database
         self._clock = clock
         self._stall = stall_seconds
+        self.orders: Orders = PostgresOrders(database, database.notices, clock)
         self._leases: dict[str, Lease] = {}
         self._takes = True
 
@@ -85,6 +90,9 @@ class PostgresOwnership:
     def wanted_if_idle(self, session: str) -> BoundStatement:
         return _WANT_IF_IDLE(session=session)
 
+    async def is_owned(self, session: str) -> bool:
+        return bool((await self._database.read(_IS_OWNED(session=session)))[0][0])
+
     def withdrawn(self, session: str) -> BoundStatement:
         return _WITHDRAW(session=session)
 
@@ -92,6 +100,7 @@ class PostgresOwnership:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._be_gone)
             self._database.notices.hear(NEWS, self._tell, self._tell_all)
+            self._database.notices.hear(GIVEN, self._tell_of_order, self._tell_all)
             parts = {"notices": self._database.notices.run, "sessions of dead processes": self._look_for_the_dead}
             for name, part in parts.items():
                 await stack.enter_async_context(background(keep_running(name, part, self._clock), name))
@@ -219,8 +228,14 @@ class PostgresOwnership:
         if lease := self._leases.get(session):
             lease.news.set()
 
+    def _tell_of_order(self, session: str) -> None:
+        if lease := self._leases.get(session):
+            lease.has_orders = True
+            lease.news.set()
+
     def _tell_all(self) -> None:
         for lease in self._leases.values():
+            lease.has_orders = True
             lease.news.set()
 
     async def _look_for_the_dead(self) -> None:
