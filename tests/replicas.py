@@ -5,7 +5,8 @@
         await two.say("m1 plain")
         await eventually(lambda: answers(one, two))
 
-The model is `tests.acceptance.model`. What another process does to a daemon is real; a pause of it is not possible here.
+The model is `tests.acceptance.model`. What one process does to another is real; none can be
+paused here.
 """
 
 from collections.abc import AsyncIterator, Sequence

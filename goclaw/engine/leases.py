@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from goclaw.core.clock import Clock
+from goclaw.errors import OwnershipLost
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import Lease
 
@@ -66,7 +67,11 @@ class Leases:
 
     @contextmanager
     def acting(self, session: str) -> Iterator[Held | None]:
-        """Act in a session under its epoch, if it is this process's, which keeps it meanwhile; else None."""
+        """Act in a session under its epoch, if it is this process's, which keeps it meanwhile; else None.
+
+        Raises:
+            OwnershipLost: the block has; another process has the session.
+        """
         held = self.of(session)
         if held is None:
             yield None
@@ -76,6 +81,11 @@ class Leases:
         try:
             with fenced(held.lease.fence):
                 yield held
+        except OwnershipLost:
+            # What is read or taken up from here on is for naught: it may begin nothing more.
+            held.lease.is_lost = True
+            held.lease.news.set()
+            raise
         finally:
             held.acting -= 1
             held.active_at = self._clock.monotonic()

@@ -170,18 +170,13 @@ class SharedSessions:
 
     async def _carried_out(self, order: Order) -> None:
         """Carry an order out and send its reply; one that is cut is carried out by the session's next owner."""
-        with self.leases.acting(order.session) as held:
-            if held is None:
-                return
-            try:
-                reply, is_refusal = await self._reply(order)
-                await self._ownership.orders.answer(order, reply, is_refusal=is_refusal)
-            except OwnershipLost as lost:
-                log.info("an order is left: %s", lost, extra={"session": order.session})
-                held.lease.is_lost = True
-                held.lease.news.set()
-            except GoclawError as error:
-                log.warning("the reply to an order cannot be sent: %s", error, extra={"session": order.session})
+        try:
+            with self.leases.acting(order.session) as held:
+                if held is not None:
+                    reply, is_refusal = await self._reply(order)
+                    await self._ownership.orders.answer(order, reply, is_refusal=is_refusal)
+        except GoclawError as error:
+            log.warning("an order is left without a reply: %s", error, extra={"session": order.session})
 
     async def _reply(self, order: Order) -> tuple[str, bool]:
         """Carry an order out; return its reply, and whether that is a refusal."""
