@@ -11,12 +11,9 @@ paused here.
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
-from pydantic import SecretStr
 
 from goclaw.app import App, open_app
 from goclaw.channels.memory import Room
@@ -106,17 +103,10 @@ async def replicas(
     place: PostgresPlace, folder: Path, model_url: str, count: int = 2, **more: Any
 ) -> AsyncIterator[Sequence[Replica]]:
     """Run so many daemons for as long as the block lasts. `more`: keys of their configuration."""
-    of = PostgresPlace.of
-
-    def shared(address: str, password: SecretStr | None = None) -> PostgresPlace:
-        return replace(of(address, password), shared=True)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(PostgresPlace, "of", staticmethod(shared))
-        async with AsyncExitStack() as stack:
-            made = list[Replica]()
-            for number in range(count):
-                room = Room()
-                config = config_for(place, folder / str(number), model_url, room, **more)
-                made.append(Replica(await stack.enter_async_context(open_app(config)), room))
-            yield made
+    async with AsyncExitStack() as stack:
+        made = list[Replica]()
+        for number in range(count):
+            room = Room()
+            config = config_for(place, folder / str(number), model_url, room, **more)
+            made.append(Replica(await stack.enter_async_context(open_app(config)), room))
+        yield made

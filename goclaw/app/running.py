@@ -279,6 +279,7 @@ async def _route_ports(
         model_watches=foundation.ports.watches,
         blobs=foundation.environment.blobs,
         spending=app.sessions.ports.spending,
+        answerable=gateway.answerable,
         config_file=app.sessions.ports.config_file,
         logins=logins,
         samples=samples,

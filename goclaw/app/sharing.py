@@ -78,8 +78,7 @@ class _Memory:
         self.app.sessions.ports.questions.forget(session)
 
     def is_needed(self, session: str) -> bool:
-        tasks, codes = self.app.foundation.environment.tasks, self.app.sessions.forgetter.codes
-        return tasks.count(session) > 0 or codes.is_given(session)
+        return self.app.foundation.environment.tasks.count(session) > 0
 
 
 SHARING = SharingPart(_open_outbox, _lanes, _open_sessions)

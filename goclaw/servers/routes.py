@@ -1,6 +1,6 @@
 """Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from goclaw.auth.access import Access
@@ -48,6 +48,8 @@ class RoutePorts:
     """Told of each request to a model."""
     blobs: Blobs
     spending: Spending
+    answerable: Callable[[Actor], Awaitable[Sequence[QuestionAsked]]]
+    """Returns the open questions that an actor may answer now, in all sessions."""
     config_file: Path | None
     """The configuration file, which need not exist yet; None: unknown."""
     logins: WebLogins | None = None

@@ -32,7 +32,6 @@ from goclaw.core.events import (
     MessageStored,
     Notice,
     Outline,
-    QuestionAsked,
     StreamRestarted,
     TranscriptRow,
 )
@@ -171,10 +170,6 @@ class ServingGateway(GatewayPort, Protocol):
 
     async def outline(self, session: str, last: int) -> Outline:
         """Return the session's state beside its rows, and where its last `last` messages begin."""
-        ...
-
-    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
-        """Return the open questions that `actor` may answer now, in all sessions."""
         ...
 
     async def memory(self, actor: Actor, query: MemoryQuery) -> Mapping[str, Any]:

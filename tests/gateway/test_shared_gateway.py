@@ -81,8 +81,10 @@ async def test_a_question_is_answered_in_words_or_by_a_press_from_elsewhere(
 async def test_an_approval_is_given_from_elsewhere_by_its_id(
     place: PostgresPlace, folder: Path, model: EchoModel
 ) -> None:
-    policy = {"policy": {"always_ask": ["write"]}}
-    async with replicas(place, folder, model.url, **policy) as (owner, other), asyncio.timeout(90):
+    async with (
+        replicas(place, folder, model.url, policy={"always_ask": ["write"]}) as (owner, other),
+        asyncio.timeout(90),
+    ):
         owner.takes_alone(other)
         for name, order, said in (("m1", "approve", "Allowed."), ("m2", "deny", "Denied.")):
             await owner.say(f"{name} write")
@@ -131,8 +133,7 @@ async def test_a_conversation_that_is_cleared_elsewhere_goes_on_without_the_old_
 
 
 async def test_a_full_queue_is_told_elsewhere(place: PostgresPlace, folder: Path, model: EchoModel) -> None:
-    limits = {"limits": {"queued_messages": 1}}
-    async with replicas(place, folder, model.url, **limits) as (owner, other), asyncio.timeout(60):
+    async with replicas(place, folder, model.url, limits={"queued_messages": 1}) as (owner, other), asyncio.timeout(60):
         owner.takes_alone(other)
         gate = model.gate("m1 ")
         await owner.say("m1 plain")

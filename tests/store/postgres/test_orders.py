@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -50,7 +49,7 @@ class Process:
 
 @asynccontextmanager
 async def process(place: PostgresPlace) -> AsyncIterator[Process]:
-    async with open_schema(replace(place, shared=True), clock) as database:
+    async with open_schema(place, clock) as database:
         made = Process(database)
         async with background(made.ownership.run(made.work), "a process"), asyncio.timeout(60):
             yield made
