@@ -11,6 +11,7 @@ from goclaw.channels.base import Handler, PathRule
 from goclaw.config.schema import Config
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
+from goclaw.core.events import Actor, QuestionAsked
 from goclaw.core.records import record
 from goclaw.engine.base import Engine
 from goclaw.engine.outbox import Outbox

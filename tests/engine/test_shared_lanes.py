@@ -10,6 +10,7 @@ from goclaw.channels.base import Doubt
 from goclaw.channels.memory import Room
 from goclaw.config.values import PostgresPlace
 from goclaw.engine.base import LaneState, Turn
+from goclaw.store.database import BoundStatement, StatementResult
 from tests.acceptance.waiting import clock, eventually
 from tests.engine.house import inbound
 from tests.engine.test_shared_sessions import place, replica, server, short_linger, texts
@@ -52,6 +53,28 @@ async def test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_ow
         await two.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
         await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
     assert (one.acted, two.acted) == (["m1"], ["m2"])
+
+
+async def test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_done_once(place: PostgresPlace) -> None:
+    """The look falls between the commit of the message and the lane."""
+    room = Room()
+    async with replica(place, room) as one:
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: texts(room) == ["answer 1"])
+        held, write, looks = one.lanes.leases.of("s"), one.database.write, list[int]()
+        assert held is not None
+
+        async def written_and_looked(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
+            results = await write(*statements, durable=durable)
+            if not looks:
+                looks.append(await one.lanes.take_up(held))
+            return results
+
+        one.database.write = written_and_looked  # type: ignore[method-assign]  # the moment cannot be met otherwise
+        await one.lanes.submit(inbound(2))
+        await eventually(lambda: texts(room)[1:])
+        await eventually(lambda: not one.has("s"))
+    assert (looks, one.acted, texts(room)) == ([0], ["m1", "m2"], ["answer 1", "answer 2"])
 
 
 async def test_how_far_a_session_is_is_known_where_it_is_not(place: PostgresPlace) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy import Boolean, Float, Integer, Select, types
 
 import goclaw
 from goclaw.store.database import Statement
+from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import OWNERSHIP, jobs_schema
 from goclaw.store.postgres.schema import DIALECT, definitions
 from goclaw.store.postgres.stored_files import files_metadata
@@ -112,7 +113,7 @@ def test_every_statement_of_the_product_is_taken_by_postgres(major: int) -> None
     assert len(known) > 130, "statements of the product were not found"
     refused = {}
     with running(major) as server, psycopg.connect(server.url, autocommit=True) as connection:
-        for definition in (*definitions(), OWNERSHIP):
+        for definition in (*definitions(), OWNERSHIP, ORDERS):
             connection.execute(definition.encode())
         connection.execute(jobs_schema())
         for name, statement in known.items():
