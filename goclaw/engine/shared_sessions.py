@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 from goclaw.core.clock import Clock
-from goclaw.core.supervise import background, keep_running, set_within
+from goclaw.core.supervise import background, keep_running, result_of, set_within
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import CLOSE_SECONDS
 from goclaw.engine.leases import Held
@@ -181,7 +181,7 @@ class SharedSessions:
     async def _reply(self, order: Order) -> tuple[str, bool]:
         """Carry an order out; return its reply, and whether that is a refusal."""
         try:
-            orders = await asyncio.shield(self._carry_out)
+            orders = await result_of(self._carry_out)
             return await orders[order.name](order.session, order.body), False
         except OwnershipLost:
             raise
