@@ -1,7 +1,6 @@
 """Random histories of several processes: whatever happens to them, readers have what was said, once and in order."""
 
 import asyncio
-import os
 import random
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -15,7 +14,7 @@ from tests.engine.buses import Process, Reader, cut_listener, processes
 from tests.postgres import Server, fresh_place, running
 
 STEPS = 60
-SEEDS = int(os.environ.get("SEEDS", "6"))
+SEEDS = 6
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +83,10 @@ class Session:
         assert rows == sorted(set(rows)), rows
 
 
+async def shows(reader: Reader, session: Session) -> None:
+    await eventually(lambda: reader.text == session.text and reader.texts == session.texts)
+
+
 @pytest.mark.promise("P-views-anywhere")
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_readers_have_what_was_said_whatever_happens(
@@ -124,5 +127,5 @@ async def test_readers_have_what_was_said_whatever_happens(
             await asyncio.sleep(0)
         session.stream()
         for reader, _ in readers:
-            await eventually(lambda reader=reader: reader.text == session.text and reader.texts == session.texts)
+            await shows(reader, session)
             assert reader.turn == session.owner.turn
