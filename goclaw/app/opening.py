@@ -102,6 +102,7 @@ async def _open_ground(
     counts: Callable[[], Mapping[str, float]],
 ) -> Foundation:
     database = await stack.enter_async_context(open_database(config.store_place))
+    clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
