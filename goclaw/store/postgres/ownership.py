@@ -56,6 +56,13 @@ logging.getLogger("procrastinate").setLevel(logging.ERROR)
 _WANT = Statement(text("SELECT want_session(:session)"))
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
+_FORGET_OWNER = Statement(
+    text(
+        "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
+        "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
+    )
+)
+"""Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
 _SEE = """
 INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
@@ -185,7 +192,10 @@ class PostgresOwnership:
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:
             with fenced(lease.fence):
-                return await work(lease)
+                is_done = await work(lease)
+            if is_done:
+                await self._database.write(_FORGET_OWNER(session=session, epoch=lease.fence.epoch))
+            return is_done
         except OwnershipLost as lost:
             log.info("%s", lost, extra={"session": session})
             return True  # where it goes on
