@@ -205,10 +205,13 @@ class Outbox:
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=_DELIVERY.to_json(delivery),
+            body=self._body_of(delivery),
             state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
+
+    def _body_of(self, delivery: Delivery) -> str:
+        return _DELIVERY.to_json(delivery)
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
         """Return how to promise deliveries; the first one to a chat as being sent, where its channel asks at once."""
