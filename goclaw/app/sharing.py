@@ -15,6 +15,7 @@ from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
+from goclaw.core.supervise import background, keep_running
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
@@ -23,6 +24,10 @@ from goclaw.store.database import Database
 from goclaw.store.exchange import ExchangePart
 from goclaw.store.fencing import HELD
 from goclaw.store.ownership import OwnershipPart
+from goclaw.store.postgres.database import PostgresDatabase
+
+SUMMARIES = "summaries"
+"""Topic of the notices that the summary of a session, which was owed, is written."""
 
 
 def _open_bus(database: Database, clock: Clock) -> Bus:
@@ -43,19 +48,28 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: the outbox or the bus is not one that was opened for this.
+        TypeError: outbox, bus or database are not such that were opened for this.
     """
     if not isinstance(app.outbox, SharedOutbox):
         raise TypeError("the outbox is not shared")
     bus = _shared_bus(app)
     database, clock, ownership = app.foundation.database, app.foundation.clock, app.outbox.ownership
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} has no notices")
     shared = SharedSessions(
         *(ownership, database, app.journal, app.engine, app.outbox, {LOCAL, *app.channels}, clock),
         partial(_take, app),
         partial(_leave, app),
         lambda session: app.foundation.environment.tasks.count(session) > 0,
     )
-    async with bus.open(app.sessions.inspection.now), open_shared_sessions(shared, app.engine, clock):
+    retries = app.sessions.summary_retries
+    retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
+    database.notices.hear(SUMMARIES, retries.heard, retries.missed)
+    async with (
+        bus.open(app.sessions.inspection.now),
+        background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES),
+        open_shared_sessions(shared, app.engine, clock),
+    ):
         yield Shared(shared.begin_no_more, ownership.lead)
 
 
