@@ -5,7 +5,7 @@ session (`engine.shared_sessions`).
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart
@@ -16,6 +16,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background, keep_running
+from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
@@ -65,11 +66,14 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     retries = app.sessions.summary_retries
     retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
-    async with (
-        bus.open(app.sessions.inspection.now),
-        background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES),
-        open_shared_sessions(shared, app.engine, clock),
-    ):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(bus.open(app.sessions.inspection.now))
+        await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
+        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
+        if app.foundation.config.replica.workspaces == "own":
+            absent = AbsentGateways(ownership, app.journal, app.outbox, app.foundation.bus.publish, clock)
+            telling = keep_running("telling of gateways that are gone", absent.run, clock)
+            await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
         yield Shared(shared.begin_no_more, ownership.lead)
 
 

@@ -17,6 +17,7 @@ from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
+from goclaw.store.postgres.replicas import REPLICAS
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
@@ -38,6 +39,7 @@ class SchemaStep:
 STEPS: Sequence[SchemaStep] = (
     SchemaStep(OWNERSHIP, of_both_stores=False),
     SchemaStep(WATCHES, of_both_stores=False),
+    SchemaStep(REPLICAS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
