@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -21,11 +21,16 @@ from goclaw.store.database import Database
 from goclaw.store.ownership import OwnershipPart
 
 
+def _open_store(database: Database, clock: Clock) -> StoreSharing:
+    part = load(catalog.OWNERSHIPS["postgres"], OwnershipPart)
+    ownership = part.open(database, clock)
+    return StoreSharing(ownership, part.channels(database, ownership, clock))
+
+
 def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock
+    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
 ) -> AbstractAsyncContextManager[Outbox]:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
-    return open_shared_outbox(database, channels, clock, ownership)
+    return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
 @asynccontextmanager
@@ -53,6 +58,9 @@ async def _take(app: App, session: str) -> None:
     _leave(app, session)
     await app.sessions.pauses.reload(session)
     await app.foundation.environment.tasks.restore()
+    if sharing := app.foundation.sharing:
+        for take in sharing.channels.takes:
+            await take(session)
     parked = [each for each in await app.journal.parked() if each.session == session]
     app.sessions.ports.questions.restore(parked)
 
@@ -64,5 +72,5 @@ def _leave(app: App, session: str) -> None:
     app.sessions.ports.questions.forget(session)
 
 
-SHARING = SharingPart(_open_outbox, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

@@ -5,6 +5,7 @@ is dead sends no heartbeat: after `STALL_SECONDS` the others take its sessions. 
 passed (`store.fencing`).
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
@@ -26,6 +27,7 @@ from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import Lease, Ownership, OwnershipPart, Work
+from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.faults import store_error
@@ -120,7 +122,8 @@ class PostgresOwnership:
                 log.info("this process does what one at a time does: %s", duty)
                 async with background(run(), duty) as work:
                     while not await ends_within(work, self._clock, LEAD_SECONDS):
-                        await single(connection, _IS_THERE)
+                        async with asyncio.timeout(self._stall):  # by then the others have ended the connection
+                            await single(connection, _IS_THERE)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._database.place.shown, "written") from error
 
@@ -301,5 +304,11 @@ def _open(database: Database, clock: Clock) -> Ownership:
     return PostgresOwnership(database, clock)
 
 
-PART = OwnershipPart(_open)
+def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresChannels:
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return PostgresChannels(database, ownership, clock)
+
+
+PART = OwnershipPart(_open, _open_channels)
 """The leases that `OWNERSHIPS` of the catalogue names."""

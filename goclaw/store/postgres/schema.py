@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
+from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.stored_files import files_metadata
@@ -34,7 +35,10 @@ class SchemaStep:
     """Whether SQLite has a step for it, too."""
 
 
-STEPS: Sequence[SchemaStep] = (SchemaStep(OWNERSHIP, of_both_stores=False),)
+STEPS: Sequence[SchemaStep] = (
+    SchemaStep(OWNERSHIP, of_both_stores=False),
+    SchemaStep(CHANNELS, of_both_stores=False),
+)
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
@@ -105,7 +109,9 @@ async def _make(connection: Connection, version: int) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
-    await connection.execute(OWNERSHIP.encode())
+    for step in STEPS:
+        if not step.of_both_stores:
+            await connection.execute(step.script.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await learn(connection, VERSION, version)
@@ -138,7 +144,7 @@ async def _missing(connection: Connection, schema: str) -> str:
     found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
     wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
     gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
-    gone += [name for name in TABLES if name not in {table for table, _ in found}]
+    gone += [name for name in (*TABLES, *CHANNEL_TABLES) if name not in {table for table, _ in found}]
     return gone[0] if gone else ""
 
 
