@@ -43,12 +43,12 @@ class FirstPoll:
 async def begin(config: Config) -> AsyncIterator[FirstPoll | None]:
     """Send the first poll, and end what the channel has not taken over with the block.
 
-    Yields None where there is nothing to poll: with a webhook, while another process polls for the bot, or where
-    several share a store: polling is a duty then, which this process does not have yet.
+    Yields None where there is nothing to poll: with a webhook, while another process polls for the bot, or on Postgres,
+    where polling is a duty of one of several processes, which this one does not have yet.
     """
     settings, place = config.telegram, config.store_place
     token = settings.token.get_secret_value().strip() if settings.token else ""
-    if not token or settings.mode == "webhook" or (isinstance(place, PostgresPlace) and place.shared):
+    if not token or settings.mode == "webhook" or isinstance(place, PostgresPlace):
         yield None
         return
     async with AsyncExitStack() as stack:

@@ -1,7 +1,6 @@
 """A Postgres for the tests of channels on several processes: one server for each worker that asks for it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -19,4 +18,4 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def place(server: Server) -> PostgresPlace:
     """A schema that does not exist yet, for processes that share it."""
-    return replace(fresh_place(server), shared=True)
+    return fresh_place(server)

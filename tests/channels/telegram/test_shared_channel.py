@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,13 +90,10 @@ async def test_a_poller_that_stood_still_gives_way_and_nothing_is_lost_or_taken_
     assert len(taken) == said == len(set(telegram.world.confirmed)), "what came twice has the same id both times"
 
 
-async def test_no_process_that_shares_a_store_polls_before_it_has_the_duty(tmp_path: Path) -> None:
+async def test_no_process_on_postgres_polls_before_it_has_the_duty(tmp_path: Path) -> None:
     async with FakeTelegram() as telegram:
         values = {"token": telegram.token, "base_url": telegram.base_url}
         config = Config.model_validate({"telegram": values, "state_dir": tmp_path, "store": "postgresql://h/db"})
-        place = replace(PostgresPlace.of("postgresql://h/db"), shared=True)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Config, "store_place", place)
-            async with begin(config) as begun:
-                assert begun is None
+        async with begin(config) as begun:
+            assert begun is None
         assert telegram.calls == []
