@@ -8,10 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
-from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
@@ -31,17 +30,18 @@ SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
 
-def _open_bus(database: Database, clock: Clock) -> Bus:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
+def _open_store(database: Database, clock: Clock) -> StoreSharing:
+    part = load(catalog.OWNERSHIPS["postgres"], OwnershipPart)
+    ownership = part.open(database, clock)
     exchange = load(catalog.EXCHANGES["postgres"], ExchangePart).open(database)
-    return SharedBus(database, exchange, ownership.wanted_if_idle, clock)
+    bus = SharedBus(database, exchange, ownership.wanted_if_idle, clock)
+    return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
 
 
 def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock
+    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
 ) -> AbstractAsyncContextManager[Outbox]:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
-    return open_shared_outbox(database, channels, clock, ownership)
+    return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
 @asynccontextmanager
@@ -88,6 +88,9 @@ async def _take(app: App, session: str) -> None:
     _leave(app, session)
     await app.sessions.pauses.reload(session)
     await app.foundation.environment.tasks.restore()
+    if sharing := app.foundation.sharing:
+        for take in sharing.channels.takes:
+            await take(session)
     parked = [each for each in await app.journal.parked() if each.session == session]
     app.sessions.ports.questions.restore(parked)
     if fence := HELD.get():
@@ -102,5 +105,5 @@ def _leave(app: App, session: str) -> None:
     _shared_bus(app).left(session)
 
 
-SHARING = SharingPart(_open_bus, _open_outbox, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

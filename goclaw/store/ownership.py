@@ -97,3 +97,5 @@ class OwnershipPart:
     """The leases of a store, as the catalogue names them."""
 
     open: Callable[[Database, Clock], Ownership]
+    channels: Callable[[Database, Ownership, Clock], Any]
+    """Opens what the channels of all processes have in common: a `channels.sharing.ChannelSharing`."""

@@ -26,6 +26,7 @@ from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import OF_CHAT, Lease, Ownership, OwnershipPart, Work
+from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
@@ -84,7 +85,7 @@ class PostgresOwnership:
         self._stall = stall_seconds
         self._leases: dict[str, Lease] = {}
         self._takes = True
-        self._duties = Duties(database.place, database.application_name, clock)
+        self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
 
     def wanted(self, session: str) -> BoundStatement:
         return _WANT(session=session)
@@ -318,5 +319,11 @@ def _open(database: Database, clock: Clock) -> Ownership:
     return PostgresOwnership(database, clock, database.settings.stall_seconds)
 
 
-PART = OwnershipPart(_open)
+def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresChannels:
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return PostgresChannels(database, ownership, clock)
+
+
+PART = OwnershipPart(_open, _open_channels)
 """The leases that `OWNERSHIPS` of the catalogue names."""

@@ -15,6 +15,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
+from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.replicas import REPLICAS
@@ -40,6 +41,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(OWNERSHIP, of_both_stores=False),
     SchemaStep(WATCHES, of_both_stores=False),
     SchemaStep(REPLICAS, of_both_stores=False),
+    SchemaStep(CHANNELS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
@@ -147,7 +149,7 @@ async def _missing(connection: Connection, schema: str) -> str:
     found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
     wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
     gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
-    gone += [name for name in TABLES if name not in {table for table, _ in found}]
+    gone += [name for name in (*TABLES, *CHANNEL_TABLES) if name not in {table for table, _ in found}]
     return gone[0] if gone else ""
 
 
