@@ -101,6 +101,7 @@ def _leave(app: App, session: str) -> None:
     """Drop what is in memory of a session that is another process's from here on."""
     app.sessions.contexts.forget(session)
     app.models.forget(session)
+    app.sessions.costs.reservations.leave(session)
     app.sessions.ports.questions.forget(session)
     _shared_bus(app).left(session)
 
