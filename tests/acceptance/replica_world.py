@@ -35,7 +35,7 @@ DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
 SIMPLE_CHATS: Mapping[int, Habits] = {
-    number: Habits((number,), ("plain", "exec", "both", "plain", "long", "file"), waiting=3) for number in range(31, 41)
+    number: Habits((number,), ("plain", "exec", "both", "plain", "long"), waiting=3) for number in range(31, 41)
 }
 """Where no one asks for more than an answer."""
 MORE_CHATS: Mapping[int, Habits] = {
