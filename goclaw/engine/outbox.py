@@ -259,6 +259,10 @@ class Outbox:
             await self._recall(delivery.id)
         return await result_of(receipt)
 
+    def expect(self, delivery_id: str) -> None:
+        """Have the failure of a delivery reported to who will call `send` with its id, and not to its chat."""
+        self._receipts.setdefault(delivery_id, asyncio.get_running_loop().create_future())
+
     async def resume(self) -> int:
         """Take up what the last run left undelivered; returns how many."""
         rows = await self._database.read(_OPEN())

@@ -1,19 +1,13 @@
-"""`python -m tests.acceptance.replica … gateway`: the very same daemon, which shares its schema with others.
+"""`python -m tests.acceptance.replica … gateway`: the very same daemon, changed where a test has no other hold on it.
 
-No setting says so yet: what is left of the work on several processes stands in `docs/architecture.md`. Variables of the
-environment change what a test has no other hold on; they have no prefix of ours, which would make them settings.
+Variables of the environment say what is changed; they have no prefix of ours, which would make them settings.
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import SecretStr
-
 from goclaw.cli.program import main
-from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
 from goclaw.engine import shared_sessions
 from goclaw.store.ownership import OwnershipPart
@@ -31,15 +25,6 @@ UNFENCED = "REPLICA_UNFENCED"
 FENCE = "tests.fence"
 """The variable of Postgres with a transaction's fence: epoch, blank, session; empty: none."""
 _MARK = f"SELECT set_config('{FENCE}', %s, true)"
-
-
-def sharing(of: Callable[..., PostgresPlace]) -> Callable[..., PostgresPlace]:
-    """Have every place that is taken from a configuration shared."""
-
-    def place_of(address: str, password: SecretStr | None = None) -> PostgresPlace:
-        return replace(of(address, password), shared=True)
-
-    return place_of
 
 
 def set_stall(seconds: float) -> None:
@@ -77,7 +62,6 @@ def check_no_epoch() -> None:
 
 def prepare(environment: "os._Environ[str]") -> None:
     """Do what the environment says."""
-    PostgresPlace.of = staticmethod(sharing(PostgresPlace.of))  # type: ignore[method-assign]  # the test's own
     if seconds := environment.get(STALL):
         set_stall(float(seconds))
     if seconds := environment.get(LINGER):

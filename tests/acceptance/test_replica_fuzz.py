@@ -93,7 +93,7 @@ def test_a_report_goes_on_where_it_was_ended_and_says_the_sums(tmp_path: Path) -
 
 @pytest.mark.sqlite("has a Postgres of its own")
 async def test_the_books_find_a_row_that_is_written_under_an_epoch_that_has_passed(server: Server) -> None:
-    async with open_schema(replace(PostgresPlace.of(server.url), shared=True), RealClock()) as database:
+    async with open_schema(PostgresPlace.of(server.url), RealClock()) as database:
         await asyncio.to_thread(replica_ledger.watch, server)
         held = await database.take("s")
         told, step = f"SELECT set_config('{FENCE}', :f, true)", "INSERT INTO messages (session, turn, step, role, text"

@@ -42,7 +42,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(server: Server) -> PostgresPlace:
-    return replace(fresh_place(server), shared=True)
+    return fresh_place(server)
 
 
 @pytest.fixture(autouse=True)
@@ -289,9 +289,9 @@ async def test_a_tools_message_is_sent_by_the_owner_of_the_turn_alone(place: Pos
 
 
 async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
-    """As one process alone leaves it, which knows of no jobs."""
+    """As a copy of a file of SQLite leaves it, which has no jobs."""
     room = Room()
-    async with open_schema(replace(place, shared=False), clock) as database:
+    async with open_schema(place, clock) as database:
         await Journal(database).submit(inbound(1), "message")
     async with replica(place, room):
         await eventually(lambda: texts(room) == ["answer 1"])
