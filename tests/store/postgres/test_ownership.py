@@ -285,7 +285,7 @@ async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connect
 ) -> None:
     seen = "UPDATE replicas SET seen_at = clock_timestamp() WHERE id = 'gone'"
     made = "INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES ('gone', '', '', now(), now())"
-    async with open_schema(replace(place, shared=True), clock) as other:
+    async with open_schema(place, clock) as other:
         await other.write(sql(made))
         async with await connect(place, "goclaw gone pid 1") as before:
             await other.write(sql(seen))
