@@ -22,6 +22,8 @@ from tests.postgres import Server, running
 
 SEED, KILLS = "314", 12
 PAUSES = 6
+CALM_LIVES = 25.0
+"""How long the other two live, in the longest lives: about as long as these pauses take."""
 
 
 @pytest.mark.long
@@ -54,9 +56,10 @@ async def test_without_the_fence_the_books_find_what_a_paused_daemon_writes(fold
 
 
 def pauses() -> Iterator[tuple[int, Life]]:
-    """Return lives with a pause in the middle of work each, after which there is time to go on with that."""
-    paused = replace(life_of(SEED, 0), end=TIME, share=1.0, trouble=PAUSE, trouble_share=0.7, early=False, faults=())
-    return enumerate([paused] * PAUSES)
+    """Return lives for three daemons: two that go on, and one that is paused in the middle of its work again and again."""
+    calm = replace(life_of(SEED, 0), end=TIME, trouble="", share=CALM_LIVES, rest=0.0, faults=())
+    paused = replace(calm, share=1.0, trouble=PAUSE, trouble_share=0.7, early=False)
+    return enumerate([calm, calm, *[paused] * PAUSES])
 
 
 def test_a_run_is_repeated_by_its_seed_and_has_everything_in_it_that_can_happen() -> None:
