@@ -104,7 +104,12 @@ async def _open_ground(
     *,
     alone: bool,
 ) -> Foundation:
+<<<<<<< HEAD
+    database = await stack.enter_async_context(open_database(config.store_place))
+    clock = database.clock_of(clock)
+=======
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+>>>>>>> main
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
@@ -113,7 +118,7 @@ async def _open_ground(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
     http = await stack.enter_async_context(open_client())
-    bus = Bus(clock)
+    bus = _bus(database, clock)
     return Foundation(
         config=config,
         clock=clock,
@@ -174,6 +179,10 @@ async def _open_engine(
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
+
+
+def _bus(database: Database, clock: Clock) -> Bus:
+    return load(catalog.SHARING, SharingPart).open_bus(database, clock) if database.is_shared else Bus(clock)
 
 
 def _outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AbstractAsyncContextManager[Outbox]:

@@ -309,6 +309,7 @@ class Shared:
 class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
+    open_bus: Callable[[Database, Clock], Bus]
     open_outbox: Callable[[Database, Mapping[str, Channel], Clock], AbstractAsyncContextManager[Outbox]]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""

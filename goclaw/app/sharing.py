@@ -11,14 +11,29 @@ from functools import partial
 from goclaw.app.parts import App, Shared, SharingPart
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
+from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
+from goclaw.core.supervise import background, keep_running
 from goclaw.engine.outbox import Outbox
+from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.store.database import Database
+from goclaw.store.exchange import ExchangePart
+from goclaw.store.fencing import HELD
 from goclaw.store.ownership import OwnershipPart
+from goclaw.store.postgres.database import PostgresDatabase
+
+SUMMARIES = "summaries"
+"""Topic of the notices that the summary of a session, which was owed, is written."""
+
+
+def _open_bus(database: Database, clock: Clock) -> Bus:
+    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
+    exchange = load(catalog.EXCHANGES["postgres"], ExchangePart).open(database)
+    return SharedBus(database, exchange, ownership.wanted_if_idle, clock)
 
 
 def _open_outbox(
@@ -33,19 +48,35 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: the outbox is not one that was opened for this.
+        TypeError: outbox, bus or database are not such that were opened for this.
     """
     if not isinstance(app.outbox, SharedOutbox):
         raise TypeError("the outbox is not shared")
+    bus = _shared_bus(app)
     database, clock, ownership = app.foundation.database, app.foundation.clock, app.outbox.ownership
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} has no notices")
     shared = SharedSessions(
         *(ownership, database, app.journal, app.engine, app.outbox, {LOCAL, *app.channels}, clock),
         partial(_take, app),
         partial(_leave, app),
         lambda session: app.foundation.environment.tasks.count(session) > 0,
     )
-    async with open_shared_sessions(shared, app.engine, clock):
+    retries = app.sessions.summary_retries
+    retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
+    database.notices.hear(SUMMARIES, retries.heard, retries.missed)
+    async with (
+        bus.open(app.sessions.inspection.now),
+        background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES),
+        open_shared_sessions(shared, app.engine, clock),
+    ):
         yield Shared(shared.begin_no_more, ownership.lead)
+
+
+def _shared_bus(app: App) -> SharedBus:
+    if not isinstance(app.foundation.bus, SharedBus):
+        raise TypeError("the bus is not shared")
+    return app.foundation.bus
 
 
 async def _take(app: App, session: str) -> None:
@@ -55,6 +86,8 @@ async def _take(app: App, session: str) -> None:
     await app.foundation.environment.tasks.restore()
     parked = [each for each in await app.journal.parked() if each.session == session]
     app.sessions.ports.questions.restore(parked)
+    if fence := HELD.get():
+        await _shared_bus(app).taken(fence)
 
 
 def _leave(app: App, session: str) -> None:
@@ -62,7 +95,8 @@ def _leave(app: App, session: str) -> None:
     app.sessions.contexts.forget(session)
     app.models.forget(session)
     app.sessions.ports.questions.forget(session)
+    _shared_bus(app).left(session)
 
 
-SHARING = SharingPart(_open_outbox, _open_sessions)
+SHARING = SharingPart(_open_bus, _open_outbox, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

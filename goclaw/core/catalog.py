@@ -130,6 +130,9 @@ STORES = {"postgres": "goclaw.store.postgres.part:PART"}
 OWNERSHIPS = {"postgres": "goclaw.store.postgres.ownership:PART"}
 """How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
 
+EXCHANGES = {"postgres": "goclaw.store.postgres.exchange:PART"}
+"""How they send each other what happens in sessions; loaded as those."""
+
 SHARING = "goclaw.app.sharing:SHARING"
 """The daemon beside others on one store."""
 

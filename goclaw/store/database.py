@@ -197,6 +197,10 @@ class Database:
         """
         raise NotImplementedError
 
+    def clock_of(self, clock: Clock) -> Clock:
+        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
+        return clock
+
     async def rewrite(self) -> bool:
         """Make deleted rows unreadable in the files of the store. False: it could not be done now; the log says why."""
         raise NotImplementedError

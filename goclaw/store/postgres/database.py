@@ -31,6 +31,7 @@ from goclaw.store.database import (
     Transaction,
 )
 from goclaw.store.fencing import HELD, Fence
+from goclaw.store.postgres.clock import DatabaseClock
 from goclaw.store.postgres.connecting import (
     Connection,
     PostgresRow,
@@ -60,6 +61,7 @@ _TAKE = "SELECT take_session(%s, %s)"
 _END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
 TAKES = 3
 """Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
+_TIME = "SELECT extract(epoch from clock_timestamp())::float8"
 _NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS = "SELECT pg_xact_status(%s::text::xid8)"
 
@@ -84,6 +86,7 @@ class PostgresDatabase(Database):
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
+        self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.counts: Counter[str] = Counter()
@@ -113,6 +116,9 @@ class PostgresDatabase(Database):
     def place(self) -> PostgresPlace:
         """Where it is."""
         return self._place
+
+    def clock_of(self, clock: Clock) -> Clock:
+        return self.clock if self.is_shared else clock
 
     @property
     def application_name(self) -> str:
@@ -298,8 +304,15 @@ class PostgresDatabase(Database):
         """
         writer = await connect(self._place, self._name)
         try:
+<<<<<<< HEAD
+            await take_over(writer, self._place, self._clock, shared=self.is_shared)
+            await single(writer, _NAME_REPLICA, self._holder)
+            asked = self._clock.awake_or_not()
+            self.clock.seen(await single(writer, _TIME), asked)
+=======
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
+>>>>>>> main
         except BaseException:
             await writer.close()
             raise

@@ -18,6 +18,7 @@ from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
@@ -34,7 +35,10 @@ class SchemaStep:
     """Whether SQLite has a step for it, too."""
 
 
-STEPS: Sequence[SchemaStep] = (SchemaStep(OWNERSHIP, of_both_stores=False),)
+STEPS: Sequence[SchemaStep] = (
+    SchemaStep(OWNERSHIP, of_both_stores=False),
+    SchemaStep(WATCHES, of_both_stores=False),
+)
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
@@ -106,7 +110,9 @@ async def _make(connection: Connection, version: int) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
-    await connection.execute(OWNERSHIP.encode())
+    for step in STEPS:
+        if not step.of_both_stores:
+            await connection.execute(step.script.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await learn(connection, VERSION, version)
