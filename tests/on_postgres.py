@@ -108,7 +108,7 @@ def place_of(path: Path) -> PostgresPlace:
 
 
 def _open_schema_of(path: Path, clock: Clock = CLOCK) -> AbstractAsyncContextManager[Database]:
-    return opening.postgres().open(place_of(path), clock)
+    return opening.postgres().open(place_of(path), clock, False)
 
 
 def _read_schema_of(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:

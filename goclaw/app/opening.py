@@ -64,7 +64,8 @@ async def open_app(
 ) -> AsyncIterator[App]:
     """Yield the daemon, listening and answering while the block runs.
 
-    Without channels it serves local clients only: for a command that opens the state for a moment. `vitals` adds lines
+    Without channels it serves local clients only, and no other gateway may use the store: for a command that opens the
+    state for a moment. `vitals` adds lines
     to the status, `counts` numbers to that for machines. `config_file`: what `config` was read from, if anything was.
     `parts`: what packages declare, which `config` holds already. `begun`: what the channels have begun; then the caller
     holds the state folder.
@@ -77,7 +78,7 @@ async def open_app(
     async with AsyncExitStack() as stack:
         if begun is None:
             stack.enter_context(open_state(config))
-        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts)
+        foundation = await _open_ground(stack, config, clock or RealClock(), vitals, counts, alone=not with_channels)
         channels: Mapping[str, Channel] = {}
         faults: dict[str, str] = {}
         if with_channels:
@@ -100,8 +101,10 @@ async def _open_ground(
     clock: Clock,
     vitals: Callable[[], Mapping[str, str]],
     counts: Callable[[], Mapping[str, float]],
+    *,
+    alone: bool,
 ) -> Foundation:
-    database = await stack.enter_async_context(open_database(config.store_place))
+    database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)

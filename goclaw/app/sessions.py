@@ -226,6 +226,7 @@ class SessionParts:
             models=ports.models,
             overheard=self.overheard,
             retention=Retention(database, forgetting),
+            settings=ports.settings,
             tasks=ports.environment.tasks,
         )
 

@@ -2,7 +2,8 @@
 
 Off by default. It makes one entry of users.json, for the number of the account that got the code, regardless of who
 repeats it later and of the account's name. It never opens a group: the entry has `groups: false`.
-Strangers learn nothing else, not even whether a code was wrong. Codes are kept over restarts, as facts of the store.
+Strangers learn nothing else, not even whether a code was wrong. Codes and wrong tries are facts of the store, a row
+each: they are kept over restarts, and are the same for all processes that share it.
 """
 
 import asyncio
@@ -10,24 +11,26 @@ import hmac
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users, add_user
 from goclaw.config.schema import PairingSettings
-from goclaw.config.state import Facts
+from goclaw.config.state import SharedFacts
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor, Address, Delivery, Inbound
-from goclaw.core.records import BoundedDict, record
+from goclaw.core.records import record
 from goclaw.core.redact import printable
 from goclaw.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
 FACT = "pairing"
-"""Name of the stored fact: the open codes."""
+"""Name of the stored facts: what each stranger was given; behind a ":" the stranger's key."""
+TRIES_FACT = "pairing tries"
+"""Name of the stored facts: when each wrong code of an admin is over; the admin's key and a random number follow."""
 ALPHABET = "23456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Without what is mistaken for something else when it is read aloud."""
 LENGTH = 8
@@ -38,15 +41,13 @@ REMIND_SECONDS = 600.0
 DENIED_SECONDS = 24 * 3_600.0
 """Time without a new code after a denial or an expired code."""
 TRIES = 5
-"""Wrong codes of one admin in an hour; after that none is looked at for the rest of it."""
-MAX_REMEMBERED = 1_000
-"""Denied people, and admins who tried, that are remembered."""
+"""Wrong codes of one admin in an hour; after that none is looked at until the first of them is an hour old."""
 MAX_NAME = 40
 
 
 @record
 class PairingRequest:
-    """An open request of a stranger."""
+    """A request of a stranger."""
 
     code: str
     key: str
@@ -57,6 +58,14 @@ class PairingRequest:
     chat: str
     until: float
     """Epoch seconds."""
+    told_at: float = 0.0
+    """When the stranger was sent the code last, in epoch seconds."""
+    denied: bool = False
+
+    @property
+    def rests_until(self) -> float:
+        """The moment from which this stranger may get another code, in epoch seconds."""
+        return self.until - CODE_SECONDS + DENIED_SECONDS
 
 
 class PairingRefused(Exception):
@@ -74,17 +83,9 @@ class Pairing:
     audit: Callable[[AuditEntry], None]
     promise: Callable[[Delivery], Awaitable[bool]]
     """Puts a message to a chat into the outbox."""
-    facts: Facts
-    _asking: dict[str, PairingRequest] | None = None
-    """By code; None: not read from the store yet."""
-    _reminded: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
-    """Monotonic time of the last message with the code, by key."""
-    _rests: BoundedDict[str, float] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
-    """Monotonic time until which no new code is made, by key."""
-    _tries: BoundedDict[str, tuple[int, float]] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
-    """Wrong codes by admin: how many, and until when they count, monotonic."""
+    facts: SharedFacts
     _one: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while codes are made, looked up or used: a code is used once."""
+    """Held while this process makes, looks up or uses a code: a code is used once."""
 
     @property
     def enabled(self) -> bool:
@@ -107,15 +108,16 @@ class Pairing:
         ):
             return
         async with self._one:
-            asking = await self._code_for(actor, address)
-            if asking is None or not self._is_time_to_remind(actor.key):
+            asking, now = await self._code_for(actor, address), self.clock.now()
+            if asking is None or 0 <= now - asking.told_at < REMIND_SECONDS:
                 return
+            await self.facts.learn(_fact(asking), asdict(replace(asking, told_at=now)))
             await self.promise(Delivery(f"{inbound.id}:pairing", address, _code_message(asking.code)))
 
     async def list(self) -> Sequence[PairingRequest]:
         """Return open requests, the oldest first."""
         async with self._one:
-            return list((await self._open()).values())
+            return sorted((await self._open()).values(), key=lambda asking: asking.until)
 
     async def approve(self, by: Actor, code: str) -> PairingRequest:
         """Let in the person who got this code.
@@ -141,11 +143,11 @@ class Pairing:
                 self._note(by, asking, "pairing.approve", "failed")
                 await self.users.refresh()
                 if self.users.get(asking.key):
-                    await self._close(asking)  # the entry was written meanwhile
+                    await self.facts.unlearn(_fact(asking))  # the entry was written meanwhile
                 raise PairingRefused(
                     f"{asking.key} is not let in, users.json cannot take it: {'; '.join(error.problems)}"
                 ) from error
-            await self._close(asking)
+            await self.facts.unlearn(_fact(asking))
             await self.users.refresh()
             self._note(by, asking, "pairing.approve", "ok")
             welcome = "You are let in. Say what you want to know, or /help."
@@ -161,36 +163,42 @@ class Pairing:
         """
         async with self._one:
             asking = await self._found(by, code)
-            await self._close(asking)
-            self._rests[asking.key] = self.clock.monotonic() + DENIED_SECONDS
+            now = self.clock.now()
+            await self.facts.learn(_fact(asking), asdict(replace(asking, denied=True, until=now + CODE_SECONDS)))
             self._note(by, asking, "pairing.deny", "ok")
             return asking
 
     async def _code_for(self, actor: Actor, address: Address) -> PairingRequest | None:
         """Return the stranger's open code, made if need be; None when no code may be made now."""
-        now, asking = self.clock.now(), await self._open()
-        if found := next((each for each in asking.values() if each.key == actor.key), None):
-            return found
-        if self._rests.get(actor.key, 0.0) > self.clock.monotonic():
-            return None
+        now, known = self.clock.now(), await self._known()
+        asking = {key: each for key, each in known.items() if _is_open(each, now)}
+        if actor.key in known:
+            return asking.get(actor.key)
         if len(asking) >= self.settings.waiting:
             log.warning("pairing: %d codes are open, so %s gets none (pairing.waiting)", len(asking), actor.key)
             return None
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
         made = PairingRequest(code, actor.key, actor.name, address.channel, address.chat, now + CODE_SECONDS)
-        await self._keep({**asking, code: made})
-        # A stranger who lets it expire and goes on writing was not told to expect a code.
-        self._rests[actor.key] = self.clock.monotonic() + DENIED_SECONDS
+        # On the disk before it is sent; another process may have made one at the same time, and sends that.
+        if not await self.facts.learn_new(_fact(made), asdict(made)):
+            return None
         self._note(actor, made, "pairing.ask", "code given")
         log.info("pairing: %s asks to be let in; `goclaw pair list` shows the code", actor.key)
         return made
 
     async def _found(self, by: Actor, code: str) -> PairingRequest:
-        now, tried = self.clock.monotonic(), code.strip().upper().replace("-", "")
-        times, until = self._tries.get(by.key, (0, 0.0))
-        if until <= now:
-            times, until = 0, now + CODE_SECONDS
-        if times >= TRIES:
+        # The try counts before it is compared: several at once, in several processes, are as many as they are.
+        name, fact = f"{TRIES_FACT}:{by.key}", f"{TRIES_FACT}:{by.key}:{secrets.token_hex(8)}"
+        now, tried = self.clock.now(), code.strip().upper().replace("-", "")
+        await self.facts.learn(fact, now + CODE_SECONDS)
+        count, until = 0, now
+        for part, over in (await self.facts.facts(name)).items():
+            if not now < over <= now + CODE_SECONDS:  # or the clock was set
+                await self.facts.unlearn(f"{name}:{part}")
+            else:
+                count, until = count + 1, over if until == now else min(until, over)
+        if count > TRIES:
+            await self.facts.unlearn(fact)
             minutes = max(1, round((until - now) / 60))
             raise PairingRefused(f"Too many wrong codes. Try again in {minutes} min.")
         found = None
@@ -198,37 +206,38 @@ class Pairing:
             if hmac.compare_digest(each.code.encode(), tried.encode(errors="replace")):
                 found = each
         if found is None:
-            self._tries[by.key] = (times + 1, until)
             self.audit(AuditEntry("pairing.approve", "code", by, allowed=False, rule="no such code"))
             raise PairingRefused(
                 "No such code is open: it may be over (an hour), used, or mistyped. `/pair list` shows them."
             )
+        await self.facts.unlearn(fact)
         return found
 
     async def _open(self) -> dict[str, PairingRequest]:
-        """Return the codes that are still good."""
-        if self._asking is None:
-            self._asking = _read(await self.facts.fact(FACT))
+        """Return the requests whose codes are still good, by the stranger's key."""
         now = self.clock.now()
-        if any(each.until <= now for each in self._asking.values()):
-            await self._keep({code: each for code, each in self._asking.items() if each.until > now})
-        return self._asking
+        return {key: each for key, each in (await self._known()).items() if _is_open(each, now)}
 
-    async def _close(self, asking: PairingRequest) -> None:
-        await self._keep({code: each for code, each in (await self._open()).items() if code != asking.code})
-        self._reminded.pop(asking.key, None)
+    async def _known(self) -> dict[str, PairingRequest]:
+        """Return the requests of the last day, by the stranger's key; older ones are forgotten."""
+        now, found = self.clock.now(), dict[str, PairingRequest]()
+        for key, value in (await self.facts.facts(FACT)).items():
+            if not key:
+                await self._part(value)
+                return await self._known()
+            asking = _read(value)
+            if asking is None or asking.rests_until <= now:
+                await self.facts.unlearn(f"{FACT}:{key}")
+            else:
+                found[key] = asking
+        return found
 
-    async def _keep(self, asking: dict[str, PairingRequest]) -> None:
-        """Write the requests to disk before a code is sent."""
-        await self.facts.learn(FACT, [asdict(each) for each in asking.values()])
-        self._asking = asking
-
-    def _is_time_to_remind(self, key: str) -> bool:
-        now = self.clock.monotonic()
-        if key in self._reminded and now - self._reminded[key] < REMIND_SECONDS:
-            return False
-        self._reminded[key] = now
-        return True
+    async def _part(self, together: Any) -> None:
+        """Store the codes that an older GoClaw kept as one fact as one each."""
+        for value in together if isinstance(together, list) else ():
+            if asking := _read(value):
+                await self.facts.learn_new(_fact(asking), value)
+        await self.facts.unlearn(FACT)
 
     def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
         rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
@@ -256,8 +265,16 @@ def _name(name: str) -> str:
     return line if len(line) <= MAX_NAME else f"{line[:MAX_NAME]}…"
 
 
-def _read(known: Any) -> dict[str, PairingRequest]:
+def _fact(asking: PairingRequest) -> str:
+    return f"{FACT}:{asking.key}"
+
+
+def _is_open(asking: PairingRequest, now: float) -> bool:
+    return not asking.denied and now < asking.until
+
+
+def _read(known: Any) -> PairingRequest | None:
     try:
-        return {each["code"]: PairingRequest(**each) for each in known or ()}
-    except (TypeError, KeyError):
-        return {}
+        return PairingRequest(**known)
+    except TypeError:
+        return None

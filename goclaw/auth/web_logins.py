@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from goclaw.auth.audit import AuditEntry
-from goclaw.auth.pairing import ALPHABET, CODE_SECONDS, LENGTH, MAX_REMEMBERED, TRIES
+from goclaw.auth.pairing import ALPHABET, CODE_SECONDS, LENGTH, TRIES
 from goclaw.auth.tokens import MARK, TOKEN_BYTES, digest_of
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor
@@ -28,6 +28,8 @@ REQUEST_SECONDS = 300.0
 """Seconds for which a page's code is good: to fetch a phone and write it there."""
 LINK_SECONDS = 60.0
 """Seconds for which a link is good: until a browser has opened it."""
+MAX_REMEMBERED = 1_000
+"""People who tried wrong codes, that are remembered."""
 OFF = "the web page is off: set `http.web: true` in the configuration and `goclaw restart` (docs/web-page.md)"
 NO_PERSON = "Pages are let in, or turned away, from a chat or from a terminal on the daemon's own machine."
 SOCKET = "socket"

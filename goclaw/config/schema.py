@@ -364,7 +364,7 @@ class Config(Sections):
     store: StoreAddress | None = Field(
         None,
         description="`postgresql://USER@HOST/DATABASE`: conversations and what the daemon remembers are in Postgres; "
-        "not set: in a SQLite file of the state folder. `?schema=NAME` for a second gateway in one database.",
+        "not set: in a SQLite file of the state folder. `?schema=NAME` for a second deployment in one database.",
     )
     store_password: Secret | None = Field(
         None, description="For `store`: the file `store_password` in `secrets`; else PGPASSFILE, as libpq reads it."

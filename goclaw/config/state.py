@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -135,6 +135,22 @@ def locality_of(path: str) -> Locality | None:
     parts = Path(path).parts
     names = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
     return next((each.locality for each in STATE_PATHS if any(fnmatchcase(name, each.pattern) for name in names)), None)
+
+
+class SharedFacts(Facts, Protocol):
+    """Facts with a row for each of their parts, that several processes change: `store.settings.Settings`."""
+
+    async def facts(self, name: str) -> Mapping[str, Any]:
+        """Return the facts `name:PART` by their part, and that called `name` itself as the part ""."""
+        ...
+
+    async def learn_new(self, name: str, value: Any) -> bool:
+        """Keep a value, unless one of this name is kept. False: one is."""
+        ...
+
+    async def unlearn(self, name: str) -> bool:
+        """Drop a value. False: there was none."""
+        ...
 
 
 @contextmanager

@@ -307,8 +307,6 @@ class PostgresPlace:
     """As libpq takes it: without the password and the schema."""
     schema: str
     password: SecretStr | None = None
-    shared: bool = False
-    """Whether other processes that say so, too, may use the schema at the same time. No setting says it yet."""
 
     @classmethod
     def of(cls, address: str, password: SecretStr | None = None) -> "PostgresPlace":

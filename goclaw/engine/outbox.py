@@ -198,10 +198,13 @@ class Outbox:
             id=delivery.id,
             channel=delivery.address.channel,
             chat=delivery.address.chat,
-            body=_DELIVERY.to_json(delivery),
+            body=self._body_of(delivery),
             state="sending" if marked else "pending",
             created_at=self._clock.now(),
         )
+
+    def _body_of(self, delivery: Delivery) -> str:
+        return _DELIVERY.to_json(delivery)
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
         """Return how to promise deliveries; the first one to a chat as being sent, where its channel asks at once."""
@@ -255,6 +258,10 @@ class Outbox:
         if not await self.promise(delivery, *others):
             await self._recall(delivery.id)
         return await result_of(receipt)
+
+    def expect(self, delivery_id: str) -> None:
+        """Have the failure of a delivery reported to who will call `send` with its id, and not to its chat."""
+        self._receipts.setdefault(delivery_id, asyncio.get_running_loop().create_future())
 
     async def resume(self) -> int:
         """Take up what the last run left undelivered; returns how many."""

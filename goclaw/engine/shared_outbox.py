@@ -2,9 +2,11 @@
 
 What is promised under the fence of a session is sent here at once, as ever. What is promised elsewhere (the answer of a
 command, an alert) is committed with the wish that its session be worked on, and sent by the process that takes it. A
-delivery without a session is of its chat, which is owned like a session.
+delivery without a session is of its chat, which is owned like a session; one that a session's turn promises for itself
+(a tool's message) or for another one is its own, and its row says so.
 """
 
+import json
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -27,11 +29,14 @@ log = logging.getLogger(__name__)
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+OWNER = "owner"
+"""Key in a row's body: the session that has promised the delivery, where nothing else says that."""
 RECALL_SECONDS = 0.5
 """Seconds between two looks for the receipt of what another process may send."""
 
 _IS_OPEN = or_(deliveries.c.state == "pending", deliveries.c.state == "sending")
 _OWNER = func.coalesce(
+    json_text(deliveries.c.body, OWNER),
     func.nullif(json_text(deliveries.c.body, "session"), ""),
     literal(OF_CHAT) + deliveries.c.channel + ":" + deliveries.c.chat,
 )
@@ -40,7 +45,7 @@ OPEN_SESSIONS = Statement(select(_OWNER.label("owned")).where(_IS_OPEN).distinct
 
 
 def owned_as(delivery: Delivery) -> str:
-    """Return the session whose owner sends a delivery."""
+    """Return the session whose owner sends a delivery that is promised under no fence."""
     return delivery.session or f"{OF_CHAT}{delivery.address.channel}:{delivery.address.chat}"
 
 
@@ -59,6 +64,12 @@ class SharedOutbox(Outbox):
             # Before it is committed: a look for what others promised finds it as soon as it is.
             self._promised.setdefault(fence.epoch, set()).add(delivery.id)
         return super().row(delivery, marked=marked)
+
+    def _body_of(self, delivery: Delivery) -> str:
+        body, fence = super()._body_of(delivery), HELD.get()
+        if fence is None or owned_as(delivery) == fence.session:
+            return body
+        return json.dumps({**json.loads(body), OWNER: fence.session})
 
     def promise_of(self, deliveries: Sequence[Delivery]) -> Promise:
         promise = super().promise_of(deliveries)

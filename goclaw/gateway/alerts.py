@@ -1,6 +1,8 @@
 """Alerts to an administrator about faults that need the operator: each fault is reported once while it lasts.
 
-A fault is reported again only after it ended and came back, or when a day has passed. This state outlives restarts.
+A fault is reported again only after it ended and came back, or when a day has passed. This state outlives restarts. It
+is a row for each fault, exchanged in the transaction that promises the message: of several processes on one store that
+see a fault, one reports it. Only what cannot be stored is reported by each.
 It is no log (the module that sees a fault logs it) and no monitoring: only what a person has to do something about
 belongs here. Other modules use `events.Alerts`.
 """
@@ -8,7 +10,7 @@ belongs here. Other modules use `events.Alerts`.
 import asyncio
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,13 +26,13 @@ from goclaw.core.events import Address, Delivery
 from goclaw.core.redact import mask, printable
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import DeliveryError, StateError
-from goclaw.store.database import BoundStatement
+from goclaw.store.database import BoundStatement, ConstraintViolated
 from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
 
 FACT = "alerts"
-"""Name of the stored fact: when each fault was reported, and when it ended."""
+"""Name of the stored facts: when a fault was reported, and when it ended; behind a ":" the fault's key."""
 AGAIN_SECONDS = 24 * 3600.0
 """Interval after which a fault that lasts is reported again."""
 SETTLE_SECONDS = 300.0
@@ -54,6 +56,20 @@ class AlertState:
     at: float
     ended: float | None = None
 
+    @property
+    def stored(self) -> list[Any]:
+        """The state as its row has it."""
+        return [self.at, self.ended]
+
+
+@dataclass(slots=True)
+class OpenFault:
+    """A fault that is there now."""
+
+    text: str
+    since: float
+    """When this process saw it first, in epoch seconds."""
+
 
 class AlertDesk:
     """An alert queue: accepts faults at once and sends them from `run`. Implements `events.Alerts`."""
@@ -64,48 +80,49 @@ class AlertDesk:
         self._bus = bus
         self._facts = facts
         self._clock = clock
-        self._open: dict[str, str] = {}
+        self._open: dict[str, OpenFault] = {}
         self._reported: dict[str, AlertState] = {}
-        self._ended_early: dict[str, float] | None = {}
-        """Faults that ended before the reports of earlier runs were loaded."""
+        """The rows as they were read last, and what could not be written into them."""
+        self._stored: dict[str, list[Any]] = {}
+        """The rows as they were read last."""
+        self._is_read = False
+        self._ended: dict[str, float] = {}
+        """When faults have ended, for those whose rows do not say so yet."""
         self._news = asyncio.Event()
 
     def tell(self, key: str, text: str) -> None:
-        new = key not in self._open
-        if new and len(self._open) >= MAX_OPEN:
-            return
-        self._open[key] = _fitting(text)
-        if new:
+        known = self._open.get(key)
+        if known is not None:
+            known.text = _fitting(text)
+        elif len(self._open) < MAX_OPEN:
+            self._open[key] = OpenFault(_fitting(text), self._clock.now())
             self._news.set()
 
     def clear(self, key: str) -> None:
         self._open.pop(key, None)
-        if self._ended_early is not None:
-            self._ended_early[key] = self._clock.now()
-        elif (reported := self._reported.get(key)) and reported.ended is None:
-            reported.ended = self._clock.now()
+        reported = self._reported.get(key)
+        if not self._is_read or (reported and reported.ended is None and key not in self._ended):
+            self._ended[key] = self._clock.now()
             self._news.set()
 
     def open(self) -> Mapping[str, str]:
         """Return the faults that are there now, as far as this run knows: key and text."""
-        return dict(self._open)
+        return {key: fault.text for key, fault in self._open.items()}
 
     async def run(self, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
         """Report incoming faults until cancelled."""
-        await self._restore()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._remind(), name="reminders of alerts")
             while True:
+                await self._read()
+                if due := [key for key in self._open if self._is_due(key)]:
+                    # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
+                    for work in await self._report(due, outbox, channels):
+                        tasks.create_task(work, name="telling an administrator")
+                    await self._clock.sleep(GATHER_SECONDS)
+                await self._remember()
                 await self._news.wait()
                 self._news.clear()
-                if due := [key for key in self._open if self._is_due(key)]:
-                    text = self._announce(due)
-                    await self._notify(text, outbox, channels)
-                    # Beside the loop: a chat that cannot be reached for hours keeps nothing else back.
-                    tasks.create_task(self._reach_admin(text, outbox, channels), name="telling an administrator")
-                    await self._clock.sleep(GATHER_SECONDS)
-                else:
-                    await self._remember()
 
     async def tell_once(
         self, text: str, fact: str, value: Any, outbox: Outbox, channels: Mapping[str, Channel]
@@ -118,20 +135,46 @@ class AlertDesk:
         self._bus.notice(text)
         for address in self._addresses():
             if address.channel in channels and await self._reach(
-                address, text, outbox, channels[address.channel], learnt
+                self._delivery(address, text), outbox, channels[address.channel], learnt
             ):
                 return
         log.info("no administrator could be told: %s", text)
         await self._facts.learn(fact, value)
 
-    async def _restore(self) -> None:
-        if self._ended_early is None:
-            return  # `run` failed and runs again: what it reported already stays reported
-        self._reported = _read(await self._facts.fact(FACT))
-        for key, ended in self._ended_early.items():
+    async def _read(self) -> None:
+        """Take up what this process and others have reported.
+
+        Raises:
+            StateError: it cannot be read, and never was.
+        """
+        try:
+            rows = await self._facts.facts(FACT)
+            if "" in rows:
+                rows = await self._part(rows[""])
+        except StateError:
+            if not self._is_read:
+                raise
+            return  # what could not be noted stays as this process knows it
+        self._stored = {key: value for key, value in rows.items() if isinstance(value, list) and len(value) == 2}
+        unwritten = {
+            key: known for key, known in self._reported.items() if known.at > self._clock.now() - AGAIN_SECONDS
+        }
+        self._reported = {key: AlertState(at, ended) for key, (at, ended) in self._stored.items()}
+        for key, known in unwritten.items():
+            if key not in self._reported or self._reported[key].at < known.at:
+                self._reported[key] = known
+        self._is_read = True
+        for key, ended in self._ended.items():
             if (reported := self._reported.get(key)) and reported.ended is None:
                 reported.ended = ended
-        self._ended_early = None
+        self._ended.clear()
+
+    async def _part(self, together: Any) -> dict[str, Any]:
+        """Store what an older GoClaw kept as one fact as one for each fault; return them all."""
+        for key, value in together.items() if isinstance(together, dict) else ():
+            await self._facts.learn_new(f"{FACT}:{key}", value)
+        await self._facts.unlearn(FACT)
+        return await self._facts.facts(FACT)
 
     async def _remind(self) -> None:
         while True:
@@ -143,39 +186,70 @@ class AlertDesk:
         reported, now = self._reported.get(key), self._clock.now()
         if reported is None or now - reported.at >= AGAIN_SECONDS:
             return True
-        if reported.ended is not None and now - reported.ended > SETTLE_SECONDS:
+        # Where another process saw its end, it has gone on here.
+        if (
+            reported.ended is not None
+            and now - reported.ended > SETTLE_SECONDS < self._open[key].since - reported.ended
+        ):
             return True
         reported.ended = None
         return False
 
-    def _announce(self, due: Sequence[str]) -> str:
-        """Show faults in watched sessions; return the message about them."""
-        text = _message([self._open[key] for key in due])
-        for key in due:
-            self._reported[key] = AlertState(self._clock.now())
-        self._bus.notice(text)
-        return text
-
-    async def _notify(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
-        """Have the targets of `alerts.notify` told; the outbox repeats what they do not take."""
-        for name in self._settings.notify:
-            delivery = Delivery(f"alert:{uuid.uuid4().hex}", Address(NOTIFY, name), text)
-            try:
-                await outbox.promise(delivery)
-            except StateError:
-                # The disk may be the very fault: then the message is sent without a trace on the disk.
+    async def _report(
+        self, due: Sequence[str], outbox: Outbox, channels: Mapping[str, Channel]
+    ) -> Sequence[Coroutine[Any, Any, None]]:
+        """Promise the message about faults, unless another process has; return what sends it."""
+        text = _message([self._open[key].text for key in due])
+        told = [self._delivery(Address(NOTIFY, name), text) for name in self._settings.notify]
+        asked = [self._delivery(each, text) for each in self._addresses() if each.channel in channels]
+        now = self._clock.now()
+        states = {key: AlertState(now) for key in due}
+        claims = [
+            statement
+            for key in due
+            for statement in self._facts.exchanging(f"{FACT}:{key}", self._stored.get(key), states[key].stored)
+        ]
+        for delivery in asked[:1]:
+            outbox.expect(delivery.id)
+        before = {key: self._reported[key] for key in due if key in self._reported}
+        self._reported |= states  # at once: it may end while the message is stored
+        written = {key: state.stored for key, state in states.items()}
+        try:
+            await self._promise([*told, *asked[:1]], claims, outbox)
+        except ConstraintViolated:
+            self._reported = {key: known for key, known in self._reported.items() if key not in states} | before
+            self._news.set()
+            return ()  # what is left of them is seen at once
+        except StateError:
+            # The disk may be the very fault: then the message is sent without a trace on the disk.
+            for delivery in told:
                 with suppress(DeliveryError):  # the channel has logged it
                     await channels[NOTIFY].deliver(delivery, Unrecorded())
+        else:
+            self._stored |= written
+        self._bus.notice(text)
+        return [self._reach_admin(text, asked, outbox, channels)]
 
-    async def _reach_admin(self, text: str, outbox: Outbox, channels: Mapping[str, Channel]) -> None:
-        for address in self._addresses():
-            learnt = self._facts.learning(FACT, self._worth_remembering())
-            if address.channel in channels and await self._reach(
-                address, text, outbox, channels[address.channel], learnt
-            ):
+    async def _promise(self, deliveries: Sequence[Delivery], claims: Sequence[BoundStatement], outbox: Outbox) -> None:
+        if deliveries:
+            first, *others = deliveries
+            promise = outbox.promise_of(others)
+            await outbox.promise(first, *promise.rows, *claims)
+            outbox.begin(promise.started)
+        else:
+            await self._facts.commit(*claims)
+
+    async def _reach_admin(
+        self, text: str, asked: Sequence[Delivery], outbox: Outbox, channels: Mapping[str, Channel]
+    ) -> None:
+        for delivery in asked:
+            if await self._reach(delivery, outbox, channels[delivery.address.channel]):
                 return
         log.error("no administrator could be told (see `alerts.to`): %s", text)
-        await self._remember()
+
+    @staticmethod
+    def _delivery(address: Address, text: str) -> Delivery:
+        return Delivery(f"alert:{uuid.uuid4().hex}", address, text)
 
     def _addresses(self) -> Sequence[Address]:
         """Return the chats to notify: the configured one, else those of administrators in the order of users.json."""
@@ -186,14 +260,12 @@ class AlertDesk:
         found = [user.key.split(":") for user in self._users.all() if ADMIN in user.roles]
         return [Address("telegram", parts[1]) for parts in found if parts[0] == "telegram" and len(parts) == 2]
 
-    async def _reach(
-        self, address: Address, text: str, outbox: Outbox, channel: Channel, learnt: BoundStatement
-    ) -> bool:
+    async def _reach(self, delivery: Delivery, outbox: Outbox, channel: Channel, *others: BoundStatement) -> bool:
         """Send to one chat; False when it cannot be reached for good (blocked, never written to the bot)."""
-        delivery = Delivery(f"alert:{uuid.uuid4().hex}", address, text)
+        address = delivery.address
         try:
             try:
-                await outbox.send(delivery, learnt)
+                await outbox.send(delivery, *others)
             except StateError:
                 # The disk may be the very fault: then the message is sent without a trace on the disk.
                 await channel.deliver(delivery, Unrecorded())
@@ -203,23 +275,25 @@ class AlertDesk:
         return True
 
     async def _remember(self) -> None:
-        try:
-            await self._facts.learn(FACT, self._worth_remembering())
-        except StateError as error:
-            log.warning("it could not be noted which faults were told: %s", error)
-
-    def _worth_remembering(self) -> dict[str, list[float | None]]:
+        """Write what rows do not say yet, and remove those that say nothing any more."""
         now = self._clock.now()
-        self._reported = {
-            key: reported
-            for key, reported in self._reported.items()
-            if now - reported.at < AGAIN_SECONDS and (reported.ended is None or now - reported.ended <= SETTLE_SECONDS)
-        }
-        return {key: [reported.at, reported.ended] for key, reported in self._reported.items()}
-
-
-def _read(known: Any) -> dict[str, AlertState]:
-    return {key: AlertState(at, ended) for key, (at, ended) in known.items()} if isinstance(known, dict) else {}
+        for key, reported in list(self._reported.items()):
+            is_over = reported.ended is not None and now - reported.ended > SETTLE_SECONDS
+            known = self._stored.get(key)
+            try:
+                if now - reported.at >= AGAIN_SECONDS or is_over:
+                    if known is not None:
+                        await self._facts.unlearn(f"{FACT}:{key}", known)
+                    self._stored.pop(key, None)
+                    del self._reported[key]
+                elif known != reported.stored:
+                    await self._facts.commit(*self._facts.exchanging(f"{FACT}:{key}", known, reported.stored))
+                    self._stored[key] = reported.stored
+            except ConstraintViolated:
+                self._news.set()  # another process has written it
+            except StateError as error:
+                log.warning("it could not be noted which faults were told: %s", error)
+                return
 
 
 def _fitting(text: str) -> str:

@@ -81,7 +81,8 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
                 if not await asyncio.to_thread(postgres().exists, source):
                     raise StateError(f"{source.shown}: there is no database yet; GoClaw has not run with it")
                 # No daemon can use it from here on.
-                files = await _fetch_files(await stack.enter_async_context(open_database(source, clock)), config, clock)
+                database = await stack.enter_async_context(open_database(source, clock, alone=True))
+                files = await _fetch_files(database, config, clock)
             copy = folder / DATABASE
             sent = await asyncio.to_thread(_take_out, source, copy)
             staged = StagedRestore(clock.now())
@@ -117,7 +118,7 @@ async def _fetch_files(source: Database, config: Config, clock: Clock) -> int:
 
 async def _send_files(target: PostgresPlace, config: Config, clock: Clock, *, replace: bool) -> int:
     """Let Postgres have the files of the state folder, unless it has rows where none may be."""
-    async with open_database(target, clock) as database:
+    async with open_database(target, clock, alone=True) as database:
         if not replace and (found := await _rows(database)):
             raise StateError(in_use(target.shown, found))
         files = postgres().files(database, config.state_dir, clock)

@@ -22,6 +22,7 @@ from goclaw.sessions.overheard import Overheard
 from goclaw.sessions.state import Contexts
 from goclaw.store.blobs import Blobs
 from goclaw.store.forgetting import Extent, Forgetting, PendingDeletion, Retention
+from goclaw.store.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -33,24 +34,34 @@ CODE_LENGTH = 6
 
 
 class Codes:
-    """Codes that confirm an order: each for one person and one session, for five minutes, for one use."""
+    """Codes that confirm an order: each for one person and one session, for five minutes, for one use.
 
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self._given: dict[tuple[str, str], tuple[str, float]] = {}
+    They are settings of the session: of several processes on one store each takes the code that another one gave.
+    """
 
-    def give(self, person: str, session: str) -> str:
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+
+    async def give(self, person: str, session: str) -> str:
         """Return a new code; an earlier one is void."""
-        now = self.clock.monotonic()
-        self._given = {key: given for key, given in self._given.items() if given[1] > now}
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LENGTH))
-        self._given[person, session] = (code, now + CODE_SECONDS)
+        given = {"code": code, "until": self._clock.now() + CODE_SECONDS}
+        await self._settings.set(session, _code_of(person), given)
         return code
 
-    def take(self, person: str, session: str, code: str) -> bool:
+    async def take(self, person: str, session: str, code: str) -> bool:
         """Whether `code` is the current code; any attempt invalidates it."""
-        given, until = self._given.pop((person, session), ("", 0.0))
-        return self.clock.monotonic() < until and secrets.compare_digest(given.encode(), code.encode())
+        given = (await self._settings.of_session(session)).get(_code_of(person))
+        if given is None or not await self._settings.unset(session, _code_of(person), given):
+            return False
+        left = given["until"] - self._clock.now()
+        return 0 < left <= CODE_SECONDS and secrets.compare_digest(given["code"].encode(), code.encode())
+
+
+def _code_of(person: str) -> str:
+    """Return the name of the session's setting that has a person's code."""
+    return f"forget code {person}"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,12 +83,13 @@ class Forgetter:
     models: Models
     overheard: Overheard
     retention: Retention
+    settings: Settings
     tasks: Tasks
     codes: Codes = field(init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.codes = Codes(self.clock)
+        self.codes = Codes(self.settings, self.clock)
 
     async def extent(self, session: str) -> Extent:
         """Return how much a deletion would remove."""

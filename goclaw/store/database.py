@@ -158,9 +158,8 @@ class Database:
     is_default = False
     """Whether people need not be told which store it is."""
     is_shared = False
-    """Whether other processes may use it at the same time; `ownership_of` says who works on what then."""
-    settles_late = False
-    """Whether a row can become visible after one with a higher number: see `TranscriptFeed`."""
+    """Whether other processes may use it at the same time: sessions have owners then (`store.ownership`), and a row can
+    become visible after one with a higher number (`TranscriptFeed`)."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[Transaction] = asyncio.Queue()
@@ -289,7 +288,8 @@ class Salvaged(Protocol):
 class StorePart:
     """A store beside SQLite, as the catalogue names it."""
 
-    open: Callable[[PostgresPlace, Clock], AbstractAsyncContextManager[Database]]
+    open: Callable[[PostgresPlace, Clock, bool], AbstractAsyncContextManager[Database]]
+    """Opens it. The last argument: for this process alone, which is refused while others use it."""
     read: Callable[[PostgresPlace, Sequence[BoundStatement]], list[Sequence[Row]]]
     """Answers queries beside a daemon, all of one moment."""
     exists: Callable[[PostgresPlace], bool]

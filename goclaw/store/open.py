@@ -22,18 +22,22 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_database(place: Path | PostgresPlace, clock: Clock = CLOCK) -> AsyncIterator[Database]:
+async def open_database(
+    place: Path | PostgresPlace, clock: Clock = CLOCK, *, alone: bool = False
+) -> AsyncIterator[Database]:
     """Open (and bring up to date, or make) the database at `place`; a damaged file is set aside first.
+
+    `alone`: no other process may have it open. A file has the lock of its state folder for that.
 
     Raises:
         ConfigError: it is on Postgres, and the driver is not installed.
-        StateError: it cannot be opened, or was written by a newer GoClaw.
+        StateError: it cannot be opened, was written by a newer GoClaw, or others have it open who may not.
     """
     if isinstance(place, Path):
         async with open_file(place, clock) as file:
             yield file
     else:
-        async with postgres().open(place, clock) as schema:
+        async with postgres().open(place, clock, alone) as schema:
             yield schema
 
 

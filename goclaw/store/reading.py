@@ -239,7 +239,7 @@ class TranscriptFeed:
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row`, as many as are convenient at once; none at the end."""
         rows = await self._database.read(_FEED_PAGE(after=row))
-        if not rows and self._database.settles_late and await self._database.read(_UNSETTLED(after=row)):
+        if not rows and self._database.is_shared and await self._database.read(_UNSETTLED(after=row)):
             asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)
         return [_feed_row(each) for each in _within(FEED_SIZE, rows, lambda each: len(each["text"]))]
 

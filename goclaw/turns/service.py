@@ -32,7 +32,7 @@ from goclaw.turns.turn_context import TurnContext
 log = logging.getLogger(__name__)
 
 SCALES = "token_scales"
-"""The stored fact that keeps the calibration over a restart."""
+"""The stored facts that keep the calibration over a restart; behind a ":" the model."""
 EMPTY_ANSWER = "(The model gave an empty answer.)"
 FAILED = "Something went wrong inside GoClaw, and this message was not answered. The log has the details."
 MAX_FILES = 3
@@ -57,7 +57,8 @@ class Sessions:
         await self.context.ports.journal.forget_loose()
         await self.context.compactor.restore()
         await self.pauses.restore()
-        self.context.calibration.restore(await self.context.ports.settings.fact(SCALES))
+        scales = await self.context.ports.settings.facts(SCALES)
+        self.context.calibration.restore({**scales.pop("", {}), **scales})  # an older GoClaw kept all as one
 
     def prepare(self, inbound: Inbound) -> PreparedStep[UserMessage] | None:
         """Return the first step of a message's turn, to be recorded with the message; see `engine.base.Prepare`.
@@ -105,7 +106,7 @@ class Sessions:
             if entries := session.window.entries:
                 self.maintenance.turn_ended(inbound.session, inbound.actor, entries[-1].row)
         if scales := self.context.calibration.news():
-            await self.context.ports.settings.learn(SCALES, scales)
+            await self.context.ports.settings.learn_all({f"{SCALES}:{spec}": scale for spec, scale in scales.items()})
         return ()
 
     async def _unattended_result(self, turn: Turn, session: Session, outcome: Outcome, text: str) -> str:

@@ -40,7 +40,6 @@ async def replicas(
             home = await stack.enter_async_context(
                 installation(folder / name, telegram, model.url, store=server.url, workspace=str(folder / "work"))
             )
-            home.module = "tests.acceptance.replica"
             home.write_users({f"telegram:{ANN}": {"name": "Ann"}, f"telegram:{BOB}": {"name": "Bob"}})
             made.append(home)
         yield made
@@ -122,13 +121,14 @@ async def test_a_daemon_that_is_told_to_end_hands_its_conversations_over_at_once
 
 
 @pytest.mark.promise("P-one-daemon")
-async def test_a_daemon_that_does_not_share_is_refused_beside_one_that_does(
+async def test_what_needs_the_store_for_itself_is_refused_while_a_daemon_runs_anywhere(
     replicas: list[Installation], telegram: FakeTelegram
 ) -> None:
-    sharing, alone = replicas
-    alone.module = "goclaw"
-    await sharing.start(telegram)
-    done = await alone.run("gateway", seconds=60)
-    assert done.code != 0
-    assert "another GoClaw" in done.err
-    assert await sharing.stop() == 0
+    running, ended = replicas
+    await running.start(telegram)
+    assert running.process is not None
+    for command in (("send", "hello"), ("store", "copy", "--to", "sqlite")):
+        done = await ended.run(*command, seconds=60)
+        assert done.code != 0
+        assert f" pid {running.process.pid} on " in done.err and "end each with `goclaw stop`" in done.err
+    assert await running.stop() == 0

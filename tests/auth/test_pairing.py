@@ -76,6 +76,19 @@ class Desk:
         await asyncio.sleep(0)
         self.stored[name] = json.dumps(value)
 
+    async def facts(self, name: str) -> dict[str, Any]:
+        found = sorted(each for each in self.stored if each == name or each.startswith(f"{name}:"))
+        return {each[len(name) + 1 :]: json.loads(self.stored[each]) for each in found}
+
+    async def learn_new(self, name: str, value: Any) -> bool:
+        is_new = name not in self.stored
+        await self.learn(name, json.loads(self.stored[name]) if not is_new else value)
+        return is_new
+
+    async def unlearn(self, name: str) -> bool:
+        await asyncio.sleep(0)
+        return self.stored.pop(name, None) is not None
+
     async def code(self, user: int = CARL) -> str:
         """The code that somebody is told."""
         await self.pairing.request_code(knocking(user))

@@ -37,6 +37,7 @@ IDS = Statement(select(inbox.c.id))
 
 
 @pytest.mark.promise("P-clock")
+@pytest.mark.sqlite("where others write, too, no stamps are moved: their clocks were right")
 @pytest.mark.parametrize("by", [2 * DAY, 56 * 365 * DAY], ids=["two days", "from 1970"])
 async def test_an_answer_is_not_too_old_because_the_clock_was_set_forward(tmp_path: Path, by: float) -> None:
     """A machine without a clock of its own: it boots in the past, and learns the time while nothing can be sent."""
@@ -74,6 +75,7 @@ async def test_what_is_old_by_every_clock_is_given_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("P-clock")
+@pytest.mark.sqlite("where others write, too, no stamps are moved: their clocks were right")
 @pytest.mark.parametrize("by", [30 * DAY, -30 * DAY], ids=["forward", "back"])
 async def test_an_id_is_remembered_as_long_as_ever(tmp_path: Path, by: float) -> None:
     clock = SteppedClock()

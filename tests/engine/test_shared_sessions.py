@@ -19,6 +19,7 @@ from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.errors import DeliveryError
 from goclaw.store.fencing import HELD
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -41,7 +42,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(server: Server) -> PostgresPlace:
-    return replace(fresh_place(server), shared=True)
+    return fresh_place(server)
 
 
 @pytest.fixture(autouse=True)
@@ -264,10 +265,33 @@ async def test_an_answer_that_no_turn_gives_is_sent_once_by_the_owner_and_its_re
     assert len(room.all) == 2
 
 
-async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
-    """As one process alone leaves it, which knows of no jobs."""
+@pytest.mark.promise("P-repeat-marked")
+async def test_a_tools_message_is_sent_by_the_owner_of_the_turn_alone(place: PostgresPlace) -> None:
+    """It names no session; while it is under way, another process looks for what was left behind."""
     room = Room()
-    async with open_schema(replace(place, shared=False), clock) as database:
+
+    async def with_file(turn: Turn) -> str:
+        await one.outbox.send(Delivery(f"{turn.id}:tool", turn.inbound.address, "a file"))
+        return "an answer"
+
+    async with replica(place, room, with_file) as one, replica(place, room) as two:
+        two.ownership.take_no_more()
+        room.failures.append(DeliveryError("not now"))
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: not room.failures)
+        assert await two.outbox.open_sessions() == ["s"]
+        one.ownership.take_no_more()
+        two.ownership._takes = True
+        await two.database.write(two.ownership.wanted("outbox:memory:s"))
+        await eventually(lambda: two.left == ["outbox:memory:s"])
+        await eventually(lambda: len(room.all) == 2)
+    assert texts(room) == ["a file", "an answer"]
+
+
+async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
+    """As a copy of a file of SQLite leaves it, which has no jobs."""
+    room = Room()
+    async with open_schema(place, clock) as database:
         await Journal(database).submit(inbound(1), "message")
     async with replica(place, room):
         await eventually(lambda: texts(room) == ["answer 1"])

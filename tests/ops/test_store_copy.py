@@ -25,7 +25,7 @@ from goclaw.store.database import Database, insert_into
 from goclaw.store.open import open_database
 from goclaw.store.postgres import connecting
 from goclaw.store.postgres.ownership_schema import MIGRATION
-from goclaw.store.postgres.schema import HOLDER, VERSION
+from goclaw.store.postgres.schema import REWRITER, VERSION
 from goclaw.store.schema import schedules
 from goclaw.store.settings import Settings
 from goclaw.store.sqlite.database import open_file
@@ -96,7 +96,7 @@ def rows(server: Server, place: PostgresPlace, query: str) -> list[tuple[object,
 
 
 def test_what_is_about_a_schema_is_in_no_copy() -> None:
-    assert {VERSION, HOLDER, MIGRATION} <= set(OF_A_STORE)
+    assert {VERSION, REWRITER, MIGRATION} <= set(OF_A_STORE)
 
 
 @pytest.mark.promise("P-store-copy")

@@ -9,8 +9,10 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.messages import AssistantMessage, UserMessage
 from goclaw.errors import StateError
 from goclaw.memory.base import NoMemory
-from goclaw.sessions.forgetting import CODE_LENGTH, LETTERS, Codes
+from goclaw.sessions.forgetting import CODE_LENGTH, CODE_SECONDS, LETTERS, Codes
+from goclaw.store.database import Database
 from goclaw.store.forgetting import Forgetting
+from goclaw.store.settings import Settings
 from tests.harness import HERE, PATIENCE, Answer, Core, World
 from tests.parts import sql
 
@@ -32,16 +34,30 @@ async def said(core: Core, text: str, **options: object) -> None:
     await core.settled()
 
 
-def test_codes_are_random_letters_that_nobody_confuses() -> None:
-    codes = Codes(SteppedClock())
-    given = {codes.give("tui:me", "s") for _ in range(200)}
+async def test_codes_are_random_letters_that_nobody_confuses(database: Database) -> None:
+    codes = Codes(Settings(database), SteppedClock())
+    given = {await codes.give("tui:me", "s") for _ in range(200)}
     assert len(given) == 200 and all(len(code) == CODE_LENGTH and set(code) <= set(LETTERS) for code in given)
     assert not set("IO01") & set(LETTERS)
 
 
-def test_no_code_is_no_code() -> None:
-    codes = Codes(SteppedClock())
-    assert not codes.take("tui:me", "s", "") and not codes.take("tui:me", "s", "é")
+async def test_no_code_is_no_code(database: Database) -> None:
+    codes = Codes(Settings(database), SteppedClock())
+    assert not await codes.take("tui:me", "s", "") and not await codes.take("tui:me", "s", "é")
+
+
+async def test_a_code_is_of_one_person_and_session_and_any_try_uses_it_up(database: Database) -> None:
+    clock = SteppedClock()
+    codes, elsewhere = Codes(Settings(database), clock), Codes(Settings(database), clock)
+    code = await codes.give("tui:me", "s")
+    assert not await elsewhere.take("tui:you", "s", code) and not await elsewhere.take("tui:me", "t", code)
+    taken = await asyncio.gather(*(each.take("tui:me", "s", code) for each in (codes, elsewhere)))
+    assert sorted(taken) == [False, True]
+    code = await codes.give("tui:me", "s")
+    assert not await codes.take("tui:me", "s", "WRONG") and not await codes.take("tui:me", "s", code)
+    code = await codes.give("tui:me", "s")
+    clock.advance(CODE_SECONDS)
+    assert not await codes.take("tui:me", "s", code)
 
 
 async def test_pictures_go_unless_another_session_has_them(tmp_path: Path) -> None:

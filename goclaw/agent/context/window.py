@@ -445,8 +445,10 @@ class Calibration:
         self._scales[spec] = seen if before is None else before + WEIGHT * (seen - before)
 
     def news(self) -> dict[str, float] | None:
-        """Return all factors, if one has changed enough since they were last asked for: to be kept."""
+        """Return the factors that have changed enough since they were last asked for: to be kept."""
         if all(abs(scale - self._kept.get(spec, 0.0)) <= NEWS * scale for spec, scale in self._scales.items()):
             return None
-        self._kept = {spec: round(scale, 3) for spec, scale in self._scales.items()}
-        return dict(self._kept)
+        scales = {spec: round(scale, 3) for spec, scale in self._scales.items()}
+        news = {spec: scale for spec, scale in scales.items() if scale != self._kept.get(spec)}
+        self._kept = scales
+        return news

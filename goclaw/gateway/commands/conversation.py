@@ -114,7 +114,7 @@ async def _forget(context: CommandContext) -> Reply:
     if not context.arguments:
         return Reply(await _forgetting_explained(context))
     forgetter = ports.forgetter
-    if not forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
+    if not await forgetter.codes.take(context.actor.key, session, context.arguments.upper()):
         return Reply("That code is wrong or has expired. Nothing was deleted. Send /forget for a new one.")
     with ports.engine.alone(session) as alone:
         if not alone or await forgetter.unfinished(session):
@@ -131,7 +131,7 @@ async def _forgetting_explained(context: CommandContext) -> str:
         return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
     made = f", {extent.schedules} schedule(s) that were made here" if extent.schedules else ""
-    code = forgetter.codes.give(context.actor.key, context.session)
+    code = await forgetter.codes.give(context.actor.key, context.session)
     return (
         f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, todos, the settings "
         "made here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, "

@@ -10,7 +10,7 @@ from psycopg import Cursor
 from goclaw.config.values import PostgresPlace
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Examined, Row
-from goclaw.store.postgres.connecting import HOLDER_OF, PostgresRow, off_this_machine, parameters
+from goclaw.store.postgres.connecting import HOLDERS_OF, PostgresRow, off_this_machine, parameters
 from goclaw.store.postgres.database import bound
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.schema import NEWEST, VERSION
@@ -96,6 +96,6 @@ def examine(place: PostgresPlace) -> Examined:
         if version > NEWEST:
             raise StateError(f"{place.shown} is of a newer GoClaw (schema {version}): install that version")
         (size,) = connection.execute(_SIZE, (place.schema,)).fetchall()[0]
-        holder = connection.execute(HOLDER_OF, (place.schema,)).fetchone()
-        used = f"used by `{holder['application_name']}`" if holder else "used by no daemon"
+        holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
+        used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no daemon"
         return Examined(f"{words}: schema {version}, {size / 1e6:,.1f} MB, {used}", weak)

@@ -41,14 +41,17 @@ SELECT set_config('search_path', %s, false), set_config('lock_timeout', '5s', fa
   CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END
 """
 _KEY = "hashtextextended('goclaw:' || %s::text, 0)"
-_LOCK = f"SELECT pg_try_advisory_lock({_KEY})"
-_SHARE = f"SELECT pg_try_advisory_lock_shared({_KEY})"
-HOLDER_OF = f"""
+_LOCK_ALONE = f"SELECT pg_try_advisory_lock({_KEY})"
+_LOCK_SHARED = f"SELECT pg_try_advisory_lock_shared({_KEY})"
+HOLDERS_OF = f"""
 SELECT a.pid, a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND a.datname = current_database()
-  AND (l.classid::bigint << 32) | l.objid::bigint = {_KEY}
+  AND (l.classid::bigint << 32) | l.objid::bigint = {_KEY} ORDER BY a.backend_start
 """  # noqa: S608  # our own words
+"""The processes that use a schema: their connections hold its lock, so one that was killed is not among them."""
 _END = "SELECT pg_terminate_backend(%s)"
+_ALONE = "another GoClaw ({others}) uses {place}; this is possible only while none does: end each with `goclaw stop`"
+_NOT_NOW = "another GoClaw ({others}) has {place} for itself, as a restore does: try again when it has ended"
 
 
 class PostgresRow:
@@ -140,26 +143,26 @@ def _is_local(host: str) -> bool:
     return host in ("", "localhost", "::1") or host.startswith(("/", "@", "127."))
 
 
-async def take_over(connection: Connection, place: PostgresPlace, clock: Clock, *, shared: bool = False) -> None:
-    """Take the lock of the schema; it is held as long as the connection. An older connection of this process is ended.
+async def lock(connection: Connection, place: PostgresPlace, clock: Clock, *, alone: bool) -> None:
+    """Take the lock of the schema; it is held as long as the connection.
 
-    `shared`: together with others that take it so. It refuses, and is refused by, a process that wants it alone.
+    `alone`: no other process may use the schema meanwhile; older connections of this one are ended. Otherwise all but
+    such a process may.
 
     Raises:
-        StateError: another process holds it; the message has its name.
+        StateError: others hold it; the message has their names.
     """
     deadline = clock.monotonic() + LOCK_SECONDS
-    while not await single(connection, _SHARE if shared else _LOCK, place.schema):
-        found = await (await connection.execute(HOLDER_OF, (place.schema,))).fetchone()
+    while not await single(connection, _LOCK_ALONE if alone else _LOCK_SHARED, place.schema):
+        found = await (await connection.execute(HOLDERS_OF, (place.schema,))).fetchall()
         name = await single(connection, "SELECT current_setting('application_name')")
-        if found and found["application_name"] == name:
-            await connection.execute(_END, (found["pid"],))
-        elif clock.monotonic() >= deadline:
-            holder = f" ({found['application_name']})" if found else ""
-            raise StateError(
-                f"another GoClaw{holder} uses {place.shown}; end that one, or give this one a schema of its own with "
-                "`?schema=NAME` in `store`"
-            )
+        others = [row["application_name"] for row in found if row["application_name"] != name]
+        if alone:
+            for row in found:
+                if row["application_name"] == name:
+                    await connection.execute(_END, (row["pid"],))
+        if others and clock.monotonic() >= deadline:
+            raise StateError((_ALONE if alone else _NOT_NOW).format(place=place.shown, others=", ".join(others)))
         await clock.sleep(LOOK_SECONDS)
 
 

@@ -101,10 +101,10 @@ def fill_with_file(place: PostgresPlace, source: Path) -> Mapping[str, TableSum]
 
 
 async def _replace(place: PostgresPlace, source: Path, *, only_empty: bool) -> Mapping[str, TableSum]:
-    database = PostgresDatabase(place, RealClock())
+    database = PostgresDatabase(place, RealClock(), alone=True)
     try:
         await database.open()
-        async with database.alone() as writer, writer.transaction():
+        async with database.paused() as writer, writer.transaction():
             if only_empty and (found := filled(await _sums(writer))):
                 raise StateError(in_use(place.shown, found))
             await _fill(writer, source)

@@ -37,12 +37,12 @@ from goclaw.store.postgres.connecting import (
     Readers,
     application_name,
     connect,
+    lock,
     single,
-    take_over,
 )
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.notices import Notices
-from goclaw.store.postgres.schema import DIALECT, HOLDER, fact, learn, prepare
+from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.schema import metadata
 
@@ -68,18 +68,21 @@ class PostgresDatabase(Database):
     """The open schema. Made by `open_schema`."""
 
     name = "Postgres"
-    settles_late = True
+    is_shared = True
 
-    def __init__(self, place: PostgresPlace, clock: Clock) -> None:
+    def __init__(self, place: PostgresPlace, clock: Clock, *, alone: bool = False) -> None:
         super().__init__()
-        self.is_shared = place.shared
+        self._is_exclusive = alone
+        """Whether no other process may use the schema meanwhile."""
         self._place = place
         self._clock = clock
         self._writer: Connection | None = None
         self._writing = asyncio.Lock()
         """Held while the writer's connection is used."""
-        self._holder = secrets.token_hex(4)
-        self._name = application_name(self._holder)
+        self._replica = secrets.token_hex(4)
+        self._name = application_name(self._replica)
+        self._rewriter: object = None
+        """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
@@ -87,20 +90,22 @@ class PostgresDatabase(Database):
         """Groups that were committed, connections that were lost, commits that had to be looked up."""
 
     async def open(self) -> None:
-        """Take the schema over, made or brought up to date.
+        """Bring the schema up to date, or make it.
 
         Raises:
-            StateError: another GoClaw holds it, it is of a newer one, or Postgres cannot be used.
+            StateError: others use it who may not, it is of a newer GoClaw, or Postgres cannot be used.
         """
         try:
             self._writer = await self._claimed()
             await prepare(self._writer, self._place.schema)
-            await learn(self._writer, HOLDER, self._holder)
+            if self._is_exclusive:
+                await learn(self._writer, REWRITER, self._replica)
+            self._rewriter = await fact(self._writer, REWRITER)
         except psycopg.Error as error:
             raise StateError(str(store_error(error, self._place.shown, "opened"))) from error
 
     async def close(self) -> None:
-        """Let the schema go."""
+        """Close the connections."""
         await self._readers.close()
         await self._drop()
 
@@ -117,7 +122,7 @@ class PostgresDatabase(Database):
     @property
     def replica(self) -> str:
         """The name of this process among those that share the schema; another one at each start."""
-        return self._holder
+        return self._replica
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
@@ -147,10 +152,10 @@ class PostgresDatabase(Database):
         """
         for _ in range(TAKES - 1):
             try:
-                return int(await single(connection, _TAKE, session, self._holder))
+                return int(await single(connection, _TAKE, session, self._replica))
             except psycopg.errors.LockNotAvailable:
                 await single(connection, _END_HOLDERS, session)
-        return int(await single(connection, _TAKE, session, self._holder))
+        return int(await single(connection, _TAKE, session, self._replica))
 
     async def read(self, statement: BoundStatement) -> Sequence[Row]:
         text, values = bound(statement)
@@ -168,11 +173,11 @@ class PostgresDatabase(Database):
                     raise store_error(error, self._place.shown, "read") from error
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[Connection]:
-        """Lend the writer's connection while no transaction of others begins.
+    async def paused(self) -> AsyncIterator[Connection]:
+        """Lend the writer's connection while no transaction of this process begins.
 
         Raises:
-            DiskError: Postgres cannot be reached, or another process has taken the schema over.
+            DiskError: Postgres cannot be reached, or another process has, or has had, the schema for itself.
         """
         async with self._writing:
             yield await self._connected()
@@ -183,7 +188,7 @@ class PostgresDatabase(Database):
         What Postgres wrote to its log before, and copies of that, still have it. Writes wait meanwhile.
         """
         try:
-            async with self.alone() as writer:
+            async with self.paused() as writer:
                 for table in (*metadata.sorted_tables, *files_metadata.sorted_tables):
                     await writer.execute(f"VACUUM (FULL) {table.name}".encode())
         except (psycopg.Error, DiskError) as error:
@@ -239,7 +244,7 @@ class PostgresDatabase(Database):
         """Run and commit the transactions of a group as one.
 
         Raises:
-            DiskError: Postgres cannot be reached, or another process has taken the schema over.
+            DiskError: Postgres cannot be reached, or another process has, or has had, the schema for itself.
             psycopg.Error: nothing of the group is kept.
         """
         writer = await self._connected()
@@ -288,13 +293,13 @@ class PostgresDatabase(Database):
         """Return a new connection that holds the lock of the schema.
 
         Raises:
-            StateError: another process holds it.
+            StateError: others hold it.
             psycopg.Error: Postgres cannot be reached or refuses.
         """
         writer = await connect(self._place, self._name)
         try:
-            await take_over(writer, self._place, self._clock, shared=self.is_shared)
-            await single(writer, _NAME_REPLICA, self._holder)
+            await lock(writer, self._place, self._clock, alone=self._is_exclusive)
+            await single(writer, _NAME_REPLICA, self._replica)
         except BaseException:
             await writer.close()
             raise
@@ -304,7 +309,7 @@ class PostgresDatabase(Database):
         """Return the writer's connection, made again after it was lost.
 
         Raises:
-            DiskError: Postgres cannot be reached, or another process uses the schema, or has used it meanwhile.
+            DiskError: Postgres cannot be reached, or another process has, or has had, the schema for itself.
         """
         if self._writer is not None and not self._writer.closed:
             return self._writer
@@ -315,14 +320,14 @@ class PostgresDatabase(Database):
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
         try:
-            holder = self._holder if self.is_shared else await fact(writer, HOLDER)
+            rewriter = await fact(writer, REWRITER)
         except psycopg.Error as error:
             await writer.close()
             raise store_error(error, self._place.shown, "written") from error
-        if holder != self._holder:
+        if rewriter != self._rewriter:
             await writer.close()
             raise DiskError(
-                f"another GoClaw has used {self._place.shown} while this one could not reach it: "
+                f"another GoClaw has had {self._place.shown} for itself while this one could not reach it: "
                 "`goclaw restart` goes on with what is there now",
                 DiskFault.GONE,
             )
@@ -398,13 +403,13 @@ async def _result(cursor: AsyncCursor[PostgresRow]) -> StatementResult:
 
 
 @asynccontextmanager
-async def open_schema(place: PostgresPlace, clock: Clock) -> AsyncIterator[PostgresDatabase]:
-    """Open (and bring up to date, or make) the schema at `place`.
+async def open_schema(place: PostgresPlace, clock: Clock, alone: bool = False) -> AsyncIterator[PostgresDatabase]:
+    """Open (and bring up to date, or make) the schema at `place`; `alone`: refused while others use it.
 
     Raises:
-        StateError: Postgres cannot be used, another GoClaw holds the schema, or it is of a newer one.
+        StateError: Postgres cannot be used, others use the schema who may not, or it is of a newer GoClaw.
     """
-    database = PostgresDatabase(place, clock)
+    database = PostgresDatabase(place, clock, alone=alone)
     try:
         await database.open()
         # Without it every write would wait forever, so any error begins it anew.

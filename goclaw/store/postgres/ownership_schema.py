@@ -59,6 +59,7 @@ CREATE FUNCTION end_connections_of_the_dead(stall_seconds DOUBLE PRECISION) RETU
     SELECT count(pg_terminate_backend(a.pid)) FROM replicas r
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || r.id || ' %'
     WHERE r.seen_at < clock_timestamp() - make_interval(secs => stall_seconds) AND a.datname = current_database()
+        AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
 $$;
 CREATE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
@@ -92,6 +93,9 @@ END $$;
 """`FOR SHARE`: a process that takes a session over waits for the transaction that the one before has open, and that one
 for the new epoch; `FOR KEY SHARE` would hold up neither. Postgres's own `idle_in_transaction_session_timeout` does not
 end a transaction that came as a pipeline: the driver's last message behind it stops that clock.
+
+Of a process that counts as dead, the connections are ended that it made before: with one that it makes since, it goes
+on, and is not seen yet.
 
 A job that waits is changed, though in nothing, by a transaction that brings its session more: no worker takes it before
 that transaction has ended (it skips locked rows), and would find nothing then. A job of a dead process is deleted and

@@ -38,8 +38,9 @@ STEPS: Sequence[SchemaStep] = (SchemaStep(OWNERSHIP, of_both_stores=False),)
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
-HOLDER = "holder"
-"""Fact: a random name of the process that opened the store last."""
+REWRITER = "holder"
+"""Fact: a random name of the process that had the store to itself last. A gateway that lost its connection meanwhile
+would go on with what is in its memory of a store that a restore has exchanged."""
 _TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
 _COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
 _LEARN = """

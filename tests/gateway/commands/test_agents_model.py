@@ -19,8 +19,6 @@ from goclaw.store.settings import Settings
 from tests.harness import Core, World
 from tests.llm.fake_provider import fake_provider, lines
 
-pytestmark = pytest.mark.sqlite("opens the database twice at once")
-
 ANNA, BOSS = Actor("telegram:5", "telegram"), Actor("telegram:7", "telegram")
 USERS = [User("telegram:5"), User("telegram:7", roles=frozenset({"admin"}))]
 ANNAS = {"actor": ANNA, "session": "telegram:5", "chat": "5"}

@@ -40,8 +40,8 @@ def session(key: str) -> BoundStatement:
 
 
 @asynccontextmanager
-async def opened(place: PostgresPlace) -> AsyncIterator[PostgresDatabase]:
-    async with open_database(place) as found:
+async def opened(place: PostgresPlace, *, alone: bool = False) -> AsyncIterator[PostgresDatabase]:
+    async with open_database(place, alone=alone) as found:
         assert isinstance(found, PostgresDatabase)
         yield found
 
@@ -97,7 +97,7 @@ async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_
         for _ in range(2 * connecting.PREPARED_AFTER):
             [result] = await found.write(COUNT(key="a"))
             assert result.rows[0][0] == 1
-        async with found.alone() as writer:
+        async with found.paused() as writer:
             prepared = await (await writer.execute("SELECT count(*) FROM pg_prepared_statements")).fetchone()
         assert prepared is not None and prepared[0] >= 1, "the statements of turns are parsed once"
         assert found.trouble is None
@@ -170,18 +170,24 @@ async def test_the_feed_waits_for_a_transaction_that_has_a_lower_number(place: P
 
 
 @pytest.mark.promise("P-one-daemon")
-async def test_a_second_process_is_refused_and_told_who_holds_the_schema(
+async def test_a_process_that_wants_the_schema_to_itself_is_refused_while_others_use_it_and_refuses_them(
     place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.3)
-    async with opened(place) as found:
+    one = r"goclaw \w+ pid \d+ on \S+"
+    async with opened(place) as found, opened(place) as other:
         with pytest.raises(
-            StateError, match=rf"another GoClaw \(goclaw \w+ pid \d+ on .*uses the schema {place.schema}"
+            StateError, match=rf"another GoClaw \({one}, {one}\) uses the schema {place.schema} .*end each with"
         ):
-            async with opened(place):
-                pytest.fail("two processes on one schema")
+            async with opened(place, alone=True):
+                pytest.fail("beside two others")
         await found.write(session("a"))
-    async with opened(place) as found:
+        assert await keys(other) == ["a"]
+    async with opened(place, alone=True) as found:
+        for alone in (False, True):
+            with pytest.raises(StateError, match=rf"another GoClaw \({one}\) (has|uses) the schema {place.schema}"):
+                async with opened(place, alone=alone):
+                    pytest.fail("beside one that has it to itself")
         assert await keys(found) == ["a"]
 
 
@@ -322,16 +328,27 @@ async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
     assert told == []
 
 
-async def test_a_process_whose_schema_another_one_has_used_meanwhile_writes_no_more(own: Server) -> None:
+async def test_a_process_whose_schema_another_one_had_to_itself_meanwhile_writes_no_more(own: Server) -> None:
     place = fresh_place(own)
     async with opened(place) as found:
         await found.write(session("a"))
-        assert found._writer is not None
-        await found._writer.close()  # as when the network between it and Postgres is cut
+        await cut_off(found)
         async with opened(place) as other:
             await other.write(session("b"))
-        with pytest.raises(DiskError, match=r"another GoClaw has used .* while this one could not reach it"):
-            await found.write(session("c"))
+        await found.write(session("c"))
+        await cut_off(found)
+        async with opened(place, alone=True) as restoring:
+            await restoring.write(session("d"))
+        with pytest.raises(DiskError, match=r"has had .* for itself while this one could not reach it"):
+            await found.write(session("e"))
+        async with opened(place) as after:
+            assert await keys(after) == ["a", "b", "c", "d"]
+
+
+async def cut_off(found: PostgresDatabase) -> None:
+    """Close the connection that writes, as when the network between it and Postgres is cut."""
+    assert found._writer is not None
+    await found._writer.close()
 
 
 async def test_a_postgres_that_does_not_answer_is_cut_off(own: Server, monkeypatch: pytest.MonkeyPatch) -> None:

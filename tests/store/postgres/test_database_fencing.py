@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 
 import psycopg
 import pytest
@@ -11,9 +10,8 @@ import pytest
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
 from goclaw.engine.journal import Journal
-from goclaw.errors import DiskError, OwnershipLost, StateError
+from goclaw.errors import DiskError, OwnershipLost
 from goclaw.store.fencing import HELD, Fence, fenced
-from goclaw.store.open import open_database
 from goclaw.store.postgres import connecting
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from tests.acceptance.waiting import eventually
@@ -28,9 +26,7 @@ ADD = "INSERT INTO steps (turn, name, state) VALUES (:k, 'x', 'done')"
 async def shared(place: PostgresPlace, count: int = 2) -> AsyncIterator[list[PostgresDatabase]]:
     """So many processes' clients of one schema."""
     async with AsyncExitStack() as stack:
-        yield [
-            await stack.enter_async_context(open_schema(replace(place, shared=True), RealClock())) for _ in range(count)
-        ]
+        yield [await stack.enter_async_context(open_schema(place, RealClock())) for _ in range(count)]
 
 
 async def stored(found: PostgresDatabase) -> list[str]:
@@ -171,21 +167,6 @@ async def test_a_journal_under_an_old_epoch_records_nothing(place: PostgresPlace
                 with pytest.raises(OwnershipLost):
                     await writing
         assert [row["state"] for row in await after.read(sql("SELECT state FROM inbox"))] == ["new"]
-
-
-@pytest.mark.promise("P-one-daemon")
-async def test_a_process_that_wants_the_schema_alone_is_refused_by_those_that_share_it_and_refuses_them(
-    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connecting, "LOCK_SECONDS", 0.3)
-    async with shared(place):
-        with pytest.raises(StateError, match="another GoClaw"):
-            async with open_database(place):
-                pytest.fail("opened")
-    async with open_database(place):
-        with pytest.raises(StateError, match="another GoClaw"):
-            async with shared(place, 1):
-                pytest.fail("opened")
 
 
 async def test_an_epoch_is_never_given_twice_not_even_after_the_session_was_forgotten(place: PostgresPlace) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import psycopg
 
@@ -31,7 +30,7 @@ class Topic:
 @asynccontextmanager
 async def process(place: PostgresPlace) -> AsyncIterator[PostgresDatabase]:
     """A process that hears notices for as long as the block lasts."""
-    async with open_schema(replace(place, shared=True), RealClock()) as database:
+    async with open_schema(place, RealClock()) as database:
         async with background(keep_running("notices", database.notices.run, clock), "notices"):
             yield database
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from goclaw.core.supervise import background
 from goclaw.engine.journal import Journal
 from goclaw.errors import OwnershipLost
 from goclaw.store.ownership import Lease, Work
+from goclaw.store.postgres.connecting import connect
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
@@ -60,7 +60,7 @@ class Process:
 @asynccontextmanager
 async def process(place: PostgresPlace, work: Work | None = None) -> AsyncIterator[Process]:
     """A process that works on sessions for as long as the block lasts."""
-    async with open_schema(replace(place, shared=True), clock) as database:
+    async with open_schema(place, clock) as database:
         made = Process(database, PostgresOwnership(database, clock, STALL))
         async with background(made.ownership.run(work or made.work), "a process"):
             yield made
@@ -131,7 +131,7 @@ async def test_a_session_is_not_taken_before_the_transaction_that_brings_it_work
     place: PostgresPlace, server: Server
 ) -> None:
     """Though a job of it waits already: its owner would find nothing and let it go."""
-    async with open_schema(replace(place, shared=True), clock) as database:
+    async with open_schema(place, clock) as database:
         await database.write(PostgresOwnership(database, clock).wanted("s"))
     async with await psycopg.AsyncConnection.connect(server.url, options=f"-csearch_path={place.schema}") as bringing:
         await bringing.execute("SELECT want_session('s')")
@@ -145,7 +145,7 @@ async def test_a_session_is_not_taken_before_the_transaction_that_brings_it_work
 async def test_sessions_of_a_dead_process_are_taken_also_where_a_job_of_theirs_waits_already(
     place: PostgresPlace, server: Server
 ) -> None:
-    async with open_schema(replace(place, shared=True), clock) as database:
+    async with open_schema(place, clock) as database:
         ownership = PostgresOwnership(database, clock)
         await database.write(
             sql("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '1 hour')"),
@@ -271,10 +271,27 @@ async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: Pos
     async with process(place) as one:
         await eventually(lambda: jobs(server, place, "SELECT id FROM replicas") == [one.database.replica])
         await one.database.write(sql(ADD, k="of an agent at work"))
-        async with open_schema(replace(place, shared=True), clock) as two:
+        async with open_schema(place, clock) as two:
             await Journal(two).forget_loose()
             left = partial(jobs, server, place, "SELECT turn FROM steps")
             assert left() == ["of an agent at work"]
     async with open_schema(place, clock) as alone:
         await Journal(alone).forget_loose()
         assert left() == []
+
+
+async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connections_that_it_makes_then(
+    place: PostgresPlace, server: Server
+) -> None:
+    seen = "UPDATE replicas SET seen_at = clock_timestamp() WHERE id = 'gone'"
+    made = "INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES ('gone', '', '', now(), now())"
+    async with open_schema(place, clock) as other:
+        await other.write(sql(made))
+        async with await connect(place, "goclaw gone pid 1") as before:
+            await other.write(sql(seen))
+            async with await connect(place, "goclaw gone pid 1") as since:
+                # A stall of no time: it counts as dead from the moment at which it was seen.
+                await other.write(sql("SELECT end_connections_of_the_dead(0)"))
+                with pytest.raises(psycopg.OperationalError):
+                    await before.execute("SELECT 1")
+                await since.execute("SELECT 1")
