@@ -5,31 +5,47 @@ session (`engine.shared_sessions`).
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
 from goclaw.core.records import record
+from goclaw.core.supervise import background, keep_running
+from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
+from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.database import Database
+from goclaw.store.exchange import ExchangePart
+from goclaw.store.fencing import HELD
 from goclaw.store.ownership import OwnershipPart
+from goclaw.store.postgres.database import PostgresDatabase
+
+SUMMARIES = "summaries"
+"""Topic of the notices that the summary of a session, which was owed, is written."""
+
+
+def _open_store(database: Database, clock: Clock) -> StoreSharing:
+    part = load(catalog.OWNERSHIPS["postgres"], OwnershipPart)
+    ownership = part.open(database, clock)
+    exchange = load(catalog.EXCHANGES["postgres"], ExchangePart).open(database)
+    bus = SharedBus(database, exchange, ownership.wanted_if_idle, clock)
+    return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
 
 
 def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock
+    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
 ) -> AbstractAsyncContextManager[Outbox]:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
-    return open_shared_outbox(database, channels, clock, ownership)
+    return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
 def _lanes(database: Database, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
@@ -48,14 +64,33 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: the outbox or the lanes are not those that were opened for this.
+        TypeError: outbox, lanes, bus or database are not such that were opened for this.
     """
-    outbox, lanes, clock = _shared(app.outbox), app.engine, app.foundation.clock
+    outbox, lanes, bus = _shared(app.outbox), app.engine, _shared_bus(app)
+    database, clock, ownership = app.foundation.database, app.foundation.clock, outbox.ownership
     if not isinstance(lanes, SharedLanes):
         raise TypeError("the lanes are not shared")
-    shared = SharedSessions(app.foundation.database, app.journal, lanes, outbox, _Memory(app), clock)
-    async with open_shared_sessions(shared, lanes, clock):
-        yield Shared(shared.begin_no_more, outbox.ownership.lead, partial(SharedGateway, shared=shared))
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} has no notices")
+    shared = SharedSessions(database, app.journal, lanes, outbox, _Memory(app), clock)
+    retries = app.sessions.summary_retries
+    retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
+    database.notices.hear(SUMMARIES, retries.heard, retries.missed)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(bus.open(app.sessions.inspection.now))
+        await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
+        await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
+        if app.foundation.config.replica.workspaces == "own":
+            absent = AbsentGateways(ownership, app.journal, outbox, app.foundation.bus.publish, clock)
+            telling = keep_running("telling of gateways that are gone", absent.run, clock)
+            await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
+        yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
+
+
+def _shared_bus(app: App) -> SharedBus:
+    if not isinstance(app.foundation.bus, SharedBus):
+        raise TypeError("the bus is not shared")
+    return app.foundation.bus
 
 
 @record
@@ -69,10 +104,20 @@ class _Memory:
         app = self.app
         await app.sessions.pauses.reload(session)
         await app.foundation.environment.tasks.restore()
+        if sharing := app.foundation.sharing:
+            for take in sharing.channels.takes:
+                await take(session)
         parked = [each for each in await app.journal.parked() if each.session == session]
         app.sessions.ports.questions.restore(parked)
+        if fence := HELD.get():
+            await _shared_bus(app).taken(fence)
 
     def leave(self, session: str) -> None:
+        self.forget(session)
+        self.app.sessions.costs.reservations.leave(session)
+        _shared_bus(self.app).left(session)
+
+    def forget(self, session: str) -> None:
         self.app.sessions.contexts.forget(session)
         self.app.models.forget(session)
         self.app.sessions.ports.questions.forget(session)
@@ -81,5 +126,5 @@ class _Memory:
         return self.app.foundation.environment.tasks.count(session) > 0
 
 
-SHARING = SharingPart(_open_outbox, _lanes, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

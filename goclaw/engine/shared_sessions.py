@@ -46,7 +46,11 @@ class SessionMemory(Protocol):
         ...
 
     def leave(self, session: str) -> None:
-        """Drop it: it may change elsewhere from here on."""
+        """Take it that the session is not this process's any more: what is known of it may change elsewhere."""
+        ...
+
+    def forget(self, session: str) -> None:
+        """Have a session that is not this process's read anew by who looks at it next."""
         ...
 
     def is_needed(self, session: str) -> bool:
@@ -67,7 +71,7 @@ class SharedSessions:
         clock: Clock,
     ) -> None:
         self.leases = lanes.leases
-        self.memory = memory
+        self._memory = memory
         self._ownership = outbox.ownership
         self._database = database
         self._journal = journal
@@ -100,6 +104,11 @@ class SharedSessions:
         """Whether another process works on a session."""
         return self.leases.of(session) is None and await self._ownership.is_owned(session)
 
+    def forget(self, session: str) -> None:
+        """Have a session read anew that is not this process's, and is not being taken by it."""
+        if not self._ownership.holds(session):
+            self._memory.forget(session)
+
     async def run(self) -> None:
         """Take sessions and work on them, until cancelled."""
         await self._ownership.run(self._work)
@@ -121,7 +130,7 @@ class SharedSessions:
         Raises:
             OwnershipLost: another process goes on with it.
         """
-        await self.memory.take(lease.session)
+        await self._memory.take(lease.session)
         held = Held(lease, self._clock.monotonic())
         try:
             with self.leases.holding(held):
@@ -134,7 +143,7 @@ class SharedSessions:
             await self._lanes.cut(lease.session)
             await set_within(held.idle, self._clock, sum(CLOSE_SECONDS))
             self._outbox.leave(lease.fence)
-            self.memory.leave(lease.session)
+            self._memory.leave(lease.session)
 
     async def _until_idle(self, held: Held) -> bool:
         lease = held.lease
@@ -218,7 +227,7 @@ class SharedSessions:
         # The end of the process waits for what is being sent, but not for a service that cannot be reached.
         if self.leases.ending:
             return False
-        return self._outbox.is_busy(held.lease.fence) or self.memory.is_needed(held.session)
+        return self._outbox.is_busy(held.lease.fence) or self._memory.is_needed(held.session)
 
 
 @asynccontextmanager

@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-ACCEPT, PRESS, NOW, STATUS = "accept", "press", "now", "status"
-"""Orders to the owner: take a message in, answer a question, say what goes on, say how a session is."""
+ACCEPT, PRESS, STATUS = "accept", "press", "status"
+"""Orders to the owner: take a message in, answer a question, say how a session is."""
 LOOK_SECONDS = 2.0
 """Seconds for which a look at a session waits for its owner; then it shows what is in the store."""
 MAX_ASKED = 1_000
@@ -73,7 +73,6 @@ _INBOUND: Codec[Inbound] = Codec(Inbound)
 _ACCEPTANCE: Codec[Acceptance] = Codec(Acceptance)
 _PRESS: Codec[Press] = Codec(Press)
 _ACTOR: Codec[Actor] = Codec(Actor)
-_NOW: Codec[SessionNow] = Codec(SessionNow)
 _STATUS: Codec[SessionStatus] = Codec(SessionStatus)
 
 
@@ -91,7 +90,6 @@ class SharedGateway(Gateway):
             {
                 ACCEPT: self._accept_for,
                 PRESS: self._press_for,
-                NOW: self._now_for,
                 STATUS: self._status_for,
             }
         )
@@ -165,12 +163,7 @@ class SharedGateway(Gateway):
         return [*await super().answerable(actor), *self.ports.questions.answerable_of(actor, elsewhere)]
 
     async def now(self, session: str) -> SessionNow:
-        if await self.shared.is_elsewhere(session):
-            try:
-                return _NOW.from_json(await self.shared.ask(session, NOW, "", LOOK_SECONDS))
-            except StateError as error:
-                log.warning("what goes on in a session is not known: %s", error, extra={"session": session})
-        self._leave(session)
+        self.shared.forget(session)
         return await super().now(session)
 
     async def _inspected(self, session: str, details: Details, actor: Actor) -> SessionStatus:
@@ -180,13 +173,8 @@ class SharedGateway(Gateway):
                 return replace(_STATUS.from_json(said), details=details)
             except StateError as error:
                 log.warning("how a session is was not told: %s", error, extra={"session": session})
-        self._leave(session)
+        self.shared.forget(session)
         return await super()._inspected(session, details, actor)
-
-    def _leave(self, session: str) -> None:
-        """Have a session that is not this process's read anew."""
-        if self.shared.leases.of(session) is None:
-            self.shared.memory.leave(session)
 
     async def _press(self, press: Press) -> str:
         session = await self._session_of(press.question)
@@ -222,9 +210,6 @@ class SharedGateway(Gateway):
 
     async def _press_for(self, session: str, body: str) -> str:
         return await self._pressed(_PRESS.from_json(body))
-
-    async def _now_for(self, session: str, body: str) -> str:
-        return _NOW.to_json(await super().now(session))
 
     async def _status_for(self, session: str, body: str) -> str:
         return _STATUS.to_json(await super()._inspected(session, Details({}), _ACTOR.from_json(body)))
