@@ -27,6 +27,7 @@ from tests.mutations import (
     times,
     tools,
     upgrades,
+    views,
     web_content,
     web_page,
 )
@@ -57,6 +58,7 @@ AREAS = (
     times.BUGS,
     tools.BUGS,
     upgrades.BUGS,
+    views.BUGS,
     web_content.BUGS,
     web_page.BUGS,
 )
