@@ -28,6 +28,7 @@ from tests.mutations import (
     times,
     tools,
     upgrades,
+    views,
     web_content,
     web_page,
 )
@@ -59,6 +60,7 @@ AREAS = (
     times.BUGS,
     tools.BUGS,
     upgrades.BUGS,
+    views.BUGS,
     web_content.BUGS,
     web_page.BUGS,
 )
