@@ -51,6 +51,7 @@ from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.execution.tasks.base import TaskRecord
 from goclaw.execution.tasks.room import TaskRoom, open_tasks
 from goclaw.gateway.alerts import AlertDesk
+from goclaw.gateway.gateway import Gateway
 from goclaw.health.readiness import Probe
 from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelPorts
@@ -70,6 +71,8 @@ from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move
 from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
+    from goclaw.channels.sharing import ChannelSharing
+    from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
 
 log = logging.getLogger(__name__)
@@ -249,6 +252,18 @@ class McpState:
 
 
 @record
+class StoreSharing:
+    """The part of the foundation that processes on one store have in common."""
+
+    ownership: "Ownership"
+    """Says which sessions this process works on."""
+    channels: "ChannelSharing"
+    """For the channels."""
+    bus: Bus
+    """Spreads the events of sessions that other processes work on, too."""
+
+
+@record
 class Foundation:
     """The parts that all others use."""
 
@@ -271,6 +286,10 @@ class Foundation:
     """The same in numbers, for machines."""
     began: float
     """When the daemon began to open, by `Clock.awake_or_not`."""
+    files: "SharedFiles | None" = None
+    """The files of the state folder that the store has, too; None: the folder is all there is."""
+    sharing: "StoreSharing | None" = None
+    """What this process has in common with others that share the store; None: there are none."""
 
 
 @record
@@ -303,13 +322,18 @@ class Shared:
     """Let go of sessions without work, and take no more."""
     lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
     """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
+    gateway: Callable[..., Gateway]
+    """Makes the gateway, of the arguments of `Gateway`."""
 
 
 @record
 class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
-    open_outbox: Callable[[Database, Mapping[str, Channel], Clock], AbstractAsyncContextManager[Outbox]]
+    open_store: Callable[[Database, Clock], StoreSharing]
+    open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
+    lanes: Callable[[Database, Mapping[str, Channel], Outbox], Callable[..., Lanes]]
+    """Returns what makes the lanes, of the arguments of `Lanes`."""
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
 

@@ -206,6 +206,10 @@ class Database:
         """The vectors that the processes share; None where it is one alone."""
         return None
 
+    def clock_of(self, clock: Clock) -> Clock:
+        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
+        return clock
+
     async def join(self, settings: "ReplicaSettings") -> None:
         """Be one of the processes that use the store, where several may.
 

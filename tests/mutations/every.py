@@ -4,6 +4,7 @@ from itertools import chain, zip_longest
 
 from tests.mutations import (
     approvals,
+    budgets,
     chats,
     client,
     commands,
@@ -19,6 +20,7 @@ from tests.mutations import (
     plugins,
     programs,
     releasing,
+    replicas,
     rights,
     stores,
     supervised,
@@ -26,6 +28,7 @@ from tests.mutations import (
     times,
     tools,
     upgrades,
+    views,
     web_content,
     web_page,
 )
@@ -33,6 +36,7 @@ from tests.mutations.bug import Bug
 
 AREAS = (
     approvals.BUGS,
+    budgets.BUGS,
     chats.BUGS,
     client.BUGS,
     commands.BUGS,
@@ -48,6 +52,7 @@ AREAS = (
     plugins.BUGS,
     programs.BUGS,
     releasing.BUGS,
+    replicas.BUGS,
     rights.BUGS,
     stores.BUGS,
     supervised.BUGS,
@@ -55,6 +60,7 @@ AREAS = (
     times.BUGS,
     tools.BUGS,
     upgrades.BUGS,
+    views.BUGS,
     web_content.BUGS,
     web_page.BUGS,
 )

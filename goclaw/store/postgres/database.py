@@ -32,6 +32,7 @@ from goclaw.store.database import (
     Transaction,
 )
 from goclaw.store.fencing import HELD, Fence
+from goclaw.store.postgres.clock import DatabaseClock
 from goclaw.store.postgres.connecting import (
     Connection,
     PostgresRow,
@@ -64,6 +65,7 @@ _TAKE = "SELECT take_session(%s, %s)"
 _END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
 TAKES = 3
 """Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
+_TIME = "SELECT extract(epoch from clock_timestamp())::float8"
 _NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS = "SELECT pg_xact_status(%s::text::xid8)"
 
@@ -89,6 +91,7 @@ class PostgresDatabase(Database):
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
+        self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
@@ -119,6 +122,9 @@ class PostgresDatabase(Database):
     def place(self) -> PostgresPlace:
         """Where it is."""
         return self._place
+
+    def clock_of(self, clock: Clock) -> Clock:
+        return self.clock if self.is_shared else clock
 
     @property
     def application_name(self) -> str:
@@ -328,6 +334,8 @@ class PostgresDatabase(Database):
         try:
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
+            asked = self._clock.awake_or_not()
+            self.clock.seen(await single(writer, _TIME), asked)
         except BaseException:
             await writer.close()
             raise
