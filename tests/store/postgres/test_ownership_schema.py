@@ -24,7 +24,7 @@ DELETE FROM daemon_facts WHERE name = 'procrastinate_migration';
 _WITHOUT_OURS = """
 DO $$ DECLARE each record; BEGIN
   FOR each IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
-  LOOP EXECUTE 'DROP FUNCTION ' || each.name; END LOOP;
+  LOOP EXECUTE 'DROP FUNCTION ' || each.name || ' CASCADE'; END LOOP;
 END $$;
 DROP TABLE session_owners, replicas, media_parts, media_groups, previews; DROP SEQUENCE session_epochs;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;

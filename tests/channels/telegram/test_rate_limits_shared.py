@@ -51,7 +51,7 @@ class Noting(Unrecorded):
         self._times.append(real.monotonic())
 
 
-@pytest.mark.promise("P-shared-limits")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
@@ -89,7 +89,7 @@ async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_
     assert third_sent > LIMIT, "it gets its part once the others have counted it"
 
 
-@pytest.mark.promise("P-shared-limits")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_all_processes_honour_a_request_to_wait_that_one_of_them_got(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
