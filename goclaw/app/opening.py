@@ -104,6 +104,8 @@ async def _open_ground(
     alone: bool,
 ) -> Foundation:
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+    await database.join(config.replica)
+    clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
@@ -112,7 +114,8 @@ async def _open_ground(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
     http = await stack.enter_async_context(open_client())
-    bus = Bus(clock)
+    sharing = load(catalog.SHARING, SharingPart).open_store(database, clock) if database.is_shared else None
+    bus = sharing.bus if sharing else Bus(clock)
     return Foundation(
         config=config,
         clock=clock,
@@ -129,7 +132,7 @@ async def _open_ground(
         counts=counts,
         began=clock.awake_or_not(),
         files=files,
-        sharing=load(catalog.SHARING, SharingPart).open_store(database, clock) if database.is_shared else None,
+        sharing=sharing,
     )
 
 

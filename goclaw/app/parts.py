@@ -258,6 +258,8 @@ class StoreSharing:
     """Says which sessions this process works on."""
     channels: "ChannelSharing"
     """For the channels."""
+    bus: Bus
+    """Spreads the events of sessions that other processes work on, too."""
 
 
 @record

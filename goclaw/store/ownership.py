@@ -14,6 +14,9 @@ from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.fencing import Fence
 
+OF_CHAT = "outbox:"
+"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+
 
 @dataclass(slots=True)
 class Lease:
@@ -61,6 +64,14 @@ class Ownership(Protocol):
 
         Cancelled, it takes no more, and ends when all `work` has; what is left of a session is taken by another process
         at once.
+        """
+        ...
+
+    async def left_waiting(self) -> list[tuple[str, str]]:
+        """Return sessions with work whose files are at a gateway that is gone, and its name; each once an absence.
+
+        Raises:
+            StateError: the store cannot be reached.
         """
         ...
 

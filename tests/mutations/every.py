@@ -4,6 +4,7 @@ from itertools import chain, zip_longest
 
 from tests.mutations import (
     approvals,
+    budgets,
     chats,
     client,
     commands,
@@ -34,6 +35,7 @@ from tests.mutations.bug import Bug
 
 AREAS = (
     approvals.BUGS,
+    budgets.BUGS,
     chats.BUGS,
     client.BUGS,
     commands.BUGS,

@@ -55,7 +55,7 @@ class Noting(Unrecorded):
 async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
-    gateway, limits, handed_over = RecordingGateway(), {"messages_per_second": LIMIT}, list[float]()
+    gateway, handed_over = RecordingGateway(), list[float]()
 
     async def flood(replica: Replica, number: int) -> None:
         """Send to a chat of its own each time, for as long as this is not cancelled."""
@@ -65,12 +65,14 @@ async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_
 
     async with FakeTelegram() as telegram, AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(open_replica(place, telegram, tmp_path / str(number), gateway, **limits))
+            await stack.enter_async_context(
+                open_replica(place, telegram, tmp_path / str(number), gateway, messages_per_second=LIMIT)
+            )
             for number in range(2)
         ]
         floods = [asyncio.create_task(flood(replica, number)) for number, replica in enumerate(replicas, 1)]
         await eventually(lambda: len(telegram.called("sendMessage")) > 2 * LIMIT, SECONDS)
-        async with open_replica(place, telegram, tmp_path / "third", gateway, **limits) as third:
+        async with open_replica(place, telegram, tmp_path / "third", gateway, messages_per_second=LIMIT) as third:
             late = asyncio.create_task(flood(third, 3))
             before = len(telegram.called("sendMessage"))
             await eventually(lambda: len(telegram.called("sendMessage")) > before + 5 * LIMIT, 2 * SECONDS)

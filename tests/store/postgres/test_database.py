@@ -97,7 +97,7 @@ async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_
         for _ in range(2 * connecting.PREPARED_AFTER):
             [result] = await found.write(COUNT(key="a"))
             assert result.rows[0][0] == 1
-        async with found.alone() as writer:
+        async with found.paused() as writer:
             prepared = await (await writer.execute("SELECT count(*) FROM pg_prepared_statements")).fetchone()
         assert prepared is not None and prepared[0] >= 1, "the statements of turns are parsed once"
         assert found.trouble is None

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,8 +34,7 @@ FAULT = "the disk is full"
 @pytest.fixture
 async def databases(place: PostgresPlace) -> AsyncIterator[list[PostgresDatabase]]:
     """The two processes' clients of one schema."""
-    shared = replace(place, shared=True)
-    async with open_schema(shared, clock) as one, open_schema(shared, clock) as two:
+    async with open_schema(place, clock) as one, open_schema(place, clock) as two:
         yield [one, two]
 
 
