@@ -3,6 +3,7 @@
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -149,7 +150,7 @@ async def test_updates_that_alternate_between_two_daemons_are_one_conversation_a
     await telegram.wait_called("setWebhook")
     for number in range(1, 5):
         await called.post(telegram, await telegram.world.say(f"m{number} plain", user=ANN), number % 2)
-        await eventually(lambda number=number: named(telegram, f"m{number}"), WAIT_SECONDS)
+        await eventually(partial(named, telegram, f"m{number}"), WAIT_SECONDS)
     album = await telegram.world.album(*PICTURES, text="m5 plain")
     for place, update in enumerate(album):
         await called.post(telegram, update, place % 2)

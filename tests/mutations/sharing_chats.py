@@ -48,6 +48,14 @@ BUGS: list[Bug] = [
         f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
     ),
     bug(
+        "what a process sent that leaves is not counted any more",
+        "class replicas: the limit is passed whenever one leaves",
+        "goclaw/store/postgres/replica_share.py",
+        "return 1 / (1 + self._others + gone)",
+        "return 1 / (1 + self._others)",
+        f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
+    ),
+    bug(
         "a process goes on with what it counted before it stood still",
         "class replicas: one that wakes uses a part that the others have divided",
         "goclaw/store/postgres/replica_share.py",

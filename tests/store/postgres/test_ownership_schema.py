@@ -26,7 +26,7 @@ DO $$ DECLARE each record; BEGIN
   FOR each IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
   LOOP EXECUTE 'DROP FUNCTION ' || each.name || ' CASCADE'; END LOOP;
 END $$;
-DROP TABLE session_owners, replicas, media_parts, media_groups, previews, spenders, reservations;
+DROP TABLE session_owners, replicas, media_parts, media_groups, previews, spenders, reservations, session_watches;
 DROP SEQUENCE session_epochs, reservation_numbers;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
 """
