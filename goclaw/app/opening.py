@@ -109,7 +109,7 @@ async def _open_ground(
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
-    database.written = feed.stored
+    database.written, database.deleted = feed.stored, feed.deleted
     environment = await stack.enter_async_context(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )

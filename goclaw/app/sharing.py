@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
+from goclaw.app.shared_folders import look_at_folders
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -80,7 +81,9 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         await stack.enter_async_context(bus.open(app.sessions.inspection.now))
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
         await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
-        if app.foundation.config.replica.workspaces == "own":
+        if app.foundation.config.replica.workspaces == "shared":
+            await look_at_folders(stack, app)
+        else:
             absent = AbsentGateways(ownership, app.journal, outbox, app.foundation.bus.publish, clock)
             telling = keep_running("telling of gateways that are gone", absent.run, clock)
             await stack.enter_async_context(background(telling, "telling of gateways that are gone"))

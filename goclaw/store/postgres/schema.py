@@ -22,6 +22,7 @@ from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES,
 from goclaw.store.postgres.replicas import REPLICAS
 from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.vectors import VECTORS
 from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
@@ -46,6 +47,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(CHANNELS, of_both_stores=False),
     SchemaStep(RESERVATIONS, of_both_stores=False),
     SchemaStep(ORDERS, of_both_stores=False),
+    SchemaStep(VECTORS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
