@@ -97,7 +97,7 @@ class PostgresDatabase(Database):
         """
         try:
             self._writer = await self._claimed()
-            await prepare(self._writer, self._place.schema)
+            await prepare(self._writer, self._place.schema, clock=self._clock)
             if self._is_exclusive:
                 await learn(self._writer, REWRITER, self._replica)
             self._rewriter = await fact(self._writer, REWRITER)
