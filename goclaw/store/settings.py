@@ -29,6 +29,7 @@ FACTS = {
     "schema_version": Locality.SHARED,
     "schema_writer": Locality.SHARED,
     "summary_health": Locality.DERIVED,
+    "telegram moved from": Locality.SHARED,
     "token_scales": Locality.DERIVED,
     "version": Locality.SHARED,
     "written": Locality.LOCAL,
