@@ -3,14 +3,12 @@
 The step only adds, as every step of a minor version does (`goclaw.store.postgres.schema`).
 """
 
+from importlib import import_module
+from typing import Any
+
 import goclaw
 
 VERSION = "99.1.0"
-goclaw.__version__ = VERSION  # before the modules that read it are imported
-
-from goclaw.cli.program import main  # noqa: E402
-from goclaw.store.postgres import beside, schema  # noqa: E402
-
 STEP = """
 ALTER TABLE sessions ADD COLUMN of_the_next VARCHAR COLLATE "C" NOT NULL DEFAULT 'new';
 ALTER TABLE messages ADD COLUMN of_the_next BIGINT;
@@ -18,7 +16,16 @@ CREATE TABLE next_things (id BIGINT PRIMARY KEY);
 CREATE INDEX next_inbox ON inbox (received_at);
 """
 
-if __name__ == "__main__":
+
+def become_the_next_version() -> None:
+    """Change this process, before the modules that read the version are imported."""
+    goclaw.__version__ = VERSION
+    schema: Any = import_module("goclaw.store.postgres.schema")
+    beside: Any = import_module("goclaw.store.postgres.beside")
     schema.STEPS = (*schema.STEPS, schema.SchemaStep(STEP, of_both_stores=False))
     schema.NEWEST = beside.NEWEST = schema.NEWEST + 1
-    main()
+
+
+if __name__ == "__main__":
+    become_the_next_version()
+    import_module("goclaw.cli.program").main()

@@ -57,14 +57,15 @@ $$;
 CREATE FUNCTION end_transactions_of_owner(of_session VARCHAR) RETURNS BIGINT LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid)) FROM session_owners o
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || o.replica || ' %'
-    WHERE o.session = of_session AND a.datname = current_database() AND a.pid <> pg_backend_pid()
+    WHERE o.session = of_session AND a.datname = current_database() AND a.usename = current_user
+        AND a.pid <> pg_backend_pid()
         AND a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - interval '500 ms'
 $$;
 CREATE FUNCTION end_connections_of_the_dead(stall_seconds DOUBLE PRECISION) RETURNS BIGINT LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid)) FROM replicas r
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || r.id || ' %'
     WHERE r.seen_at < clock_timestamp() - make_interval(secs => stall_seconds) AND a.datname = current_database()
-        AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
+        AND a.usename = current_user AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
 $$;
 CREATE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
@@ -100,7 +101,7 @@ for the new epoch; `FOR KEY SHARE` would hold up neither. Postgres's own `idle_i
 end a transaction that came as a pipeline: the driver's last message behind it stops that clock.
 
 Of a process that counts as dead, the connections are ended that it made before: with one that it makes since, it goes
-on, and is not seen yet.
+on, and is not seen yet. Another role of the database may call its connections as it likes: it must be our own role.
 
 A job that waits is changed, though in nothing, by a transaction that brings its session more: no worker takes it before
 that transaction has ended (it skips locked rows), and would find nothing then. A job of a dead process is deleted and
