@@ -74,6 +74,10 @@ class PostgresDatabase(Database):
 
     name = "Postgres"
     is_shared = True
+    kept_elsewhere = (
+        "Postgres's write-ahead log, with its archives and standbys, and dumps of the database keep what was said as "
+        "long as their operator lets them."
+    )
 
     def __init__(self, place: PostgresPlace, clock: Clock, *, alone: bool = False) -> None:
         super().__init__()

@@ -45,6 +45,7 @@ async def refused(place: PostgresPlace) -> AsyncIterator[pytest.ExceptionInfo[St
     yield failed
 
 
+@pytest.mark.promise("P-postgres-encrypted")
 async def test_off_this_machine_a_certificate_that_no_known_authority_gave_is_refused(
     server: Server, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ class Worker:
         return True
 
 
+@pytest.mark.promise("P-postgres-encrypted")
 async def test_every_connection_of_a_process_is_verified_procrastinates_and_those_that_listen_too(
     server: Server, tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ async def test_every_connection_of_a_process_is_verified_procrastinates_and_thos
         assert proxy.plain == 0 and proxy.encrypted >= 5
 
 
+@pytest.mark.promise("P-postgres-encrypted")
 async def test_no_log_has_the_password_while_connections_of_every_kind_fail(
     server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
