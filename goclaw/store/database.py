@@ -162,6 +162,8 @@ class Database:
     is_shared = False
     """Whether other processes may use it at the same time: sessions have owners then (`store.ownership`), and a row can
     become visible after one with a higher number (`TranscriptFeed`)."""
+    kept_elsewhere = ""
+    """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[Transaction] = asyncio.Queue()
