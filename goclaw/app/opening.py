@@ -104,12 +104,8 @@ async def _open_ground(
     *,
     alone: bool,
 ) -> Foundation:
-<<<<<<< HEAD
-    database = await stack.enter_async_context(open_database(config.store_place))
-    clock = database.clock_of(clock)
-=======
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
->>>>>>> main
+    clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)

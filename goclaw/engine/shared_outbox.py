@@ -29,14 +29,11 @@ log = logging.getLogger(__name__)
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
-<<<<<<< HEAD
 PAUSED_SECONDS = 1.0
 """Seconds since the fence was asked after which it is asked again right before a part is sent: after a pause of that
 length another process may soon have the session, or has it."""
-=======
 OWNER = "owner"
 """Key in a row's body: the session that has promised the delivery, where nothing else says that."""
->>>>>>> main
 RECALL_SECONDS = 0.5
 """Seconds between two looks for the receipt of what another process may send."""
 

@@ -118,7 +118,7 @@ class PostgresDatabase(Database):
         return self._place
 
     def clock_of(self, clock: Clock) -> Clock:
-        return self.clock if self.is_shared else clock
+        return self.clock
 
     @property
     def application_name(self) -> str:
@@ -304,15 +304,10 @@ class PostgresDatabase(Database):
         """
         writer = await connect(self._place, self._name)
         try:
-<<<<<<< HEAD
-            await take_over(writer, self._place, self._clock, shared=self.is_shared)
-            await single(writer, _NAME_REPLICA, self._holder)
-            asked = self._clock.awake_or_not()
-            self.clock.seen(await single(writer, _TIME), asked)
-=======
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
->>>>>>> main
+            asked = self._clock.awake_or_not()
+            self.clock.seen(await single(writer, _TIME), asked)
         except BaseException:
             await writer.close()
             raise
