@@ -108,6 +108,8 @@ async def _open_ground(
     clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
+    if files is not None:
+        files.on_fetch(users.refresh)
     feed = TranscriptFeed(database)
     database.written = feed.stored
     environment = await stack.enter_async_context(
@@ -123,6 +125,7 @@ async def _open_ground(
         bus=bus,
         database=database,
         environment=environment,
+        files=files,
         ports=ModelPorts(http, environment.blobs.get, clock, first_byte=config.models.first_byte_seconds),
         disk=DiskGauge(config, clock),
         alerts=AlertDesk(config.alerts, users, bus, Settings(database), clock),

@@ -4,11 +4,13 @@ Loaded only where the store is shared. Of several processes each takes in messag
 session (`engine.shared_sessions`).
 """
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.auth.audit import fact_of
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -22,6 +24,11 @@ from goclaw.store.database import Database
 from goclaw.store.ownership import OwnershipPart
 from goclaw.store.postgres.database import PostgresDatabase
 
+log = logging.getLogger(__name__)
+
+AUDIT_SECONDS = 365 * 24 * 3600.0
+"""Seconds for which the audit log of a gateway that does not come back is kept in the database."""
+PRUNE_SECONDS = 24 * 3600.0
 SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
@@ -56,9 +63,20 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
     async with (
         background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES),
+        background(keep_running("old audit logs", partial(_prune_audits, app), clock), "old audit logs"),
         open_shared_sessions(shared, app.engine, clock),
     ):
         yield Shared(shared.begin_no_more, ownership.lead)
+
+
+async def _prune_audits(app: App) -> None:
+    """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
+    files, clock = app.foundation.files, app.foundation.clock
+    while files is not None:
+        for chain in await files.prune_audits(clock.now() - AUDIT_SECONDS):
+            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
+        await clock.sleep(PRUNE_SECONDS)
 
 
 async def _take(app: App, session: str) -> None:
