@@ -29,7 +29,7 @@ from goclaw.store.postgres.state_audits import blank_audits, prune_audits
 from goclaw.store.postgres.state_folder import AUDIT, StateFolder, audit_of, key_of, of_media
 from goclaw.store.postgres.state_media import StateMedia, whole
 from goclaw.store.postgres.state_merge import is_audit, is_mergeable, merged
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +151,21 @@ class StateFiles:
                 self._has_missed = True
                 raise
         await self._tell_followers(done)
+
+    async def agree(self, name: str, data: bytes) -> bytes:
+        """Store a small file that only its owner may read, unless the database has one of this name: return that one.
+
+        The folder has it then. Raises as `fetch` does.
+        """
+        async with self._one:
+            entry = stored_file(data, 0o600, self._clock.now())
+            try:
+                await self._stored.put(name, None, entry, data, *self._telling(name))
+            except ConstraintViolated:  # another process was the first
+                entry = await self._stored.get(name) or entry
+            await self._settle(name)
+            await self._keep_notes()
+            return await self._stored.data(name, entry)
 
     async def follow(self) -> None:
         """Bring media together, and what changes on either side, until cancelled."""

@@ -30,7 +30,7 @@ async def databases(place: PostgresPlace) -> AsyncIterator[list[PostgresDatabase
 
 
 def duties_of(database: PostgresDatabase) -> Duties:
-    return Duties(database.place, f"{database.application_name[:40]} duties", clock)
+    return Duties(database.place, f"{database.application_name[:40]} duties", clock, 4.0)
 
 
 def on(server: Server, query: str, *values: str) -> list[tuple[Any, ...]]:
