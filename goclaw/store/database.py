@@ -339,6 +339,9 @@ class StorePart:
     """The files of a state folder that an open store has, too."""
     open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
     """Brings folder and store together, and keeps them so until the block ends."""
+    audits: Callable[[PostgresPlace, Path, Path], tuple[str, Mapping[str, Path]]]
+    """Writes the audit logs of other state folders than the first below the second; returns the name of the first's,
+    and the newest file of each other one."""
 
 
 @record

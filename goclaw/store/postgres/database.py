@@ -128,7 +128,7 @@ class PostgresDatabase(Database):
         return self._place
 
     def clock_of(self, clock: Clock) -> Clock:
-        return self.clock if self.is_shared else clock
+        return self.clock
 
     @property
     def application_name(self) -> str:
