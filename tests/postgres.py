@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +32,10 @@ START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _SETTINGS = ("-F", "-c", "max_connections=300", "-c", "autovacuum=off", "-c", "log_min_messages=error")
 """Without fsync: a test that kills Postgres kills the process, not the machine."""
+DURABLE = ("-c", "max_connections=300", "-c", "log_min_messages=error")
+"""As an installation has it: each commit is on the disk."""
+LOGGED = (*_SETTINGS[:-1], "log_min_messages=warning", "-c", "log_statement=all", "-c", "log_line_prefix=[%p] %a | ")
+"""Every statement is in the log, behind the connection that sent it."""
 
 
 def programs(major: int) -> Path:
@@ -44,9 +48,10 @@ def programs(major: int) -> Path:
 class Server:
     """A cluster of databases below one folder, that can be stopped, killed and started again on the same port."""
 
-    def __init__(self, folder: Path, major: int) -> None:
+    def __init__(self, folder: Path, major: int, settings: Sequence[str] = _SETTINGS) -> None:
         self.folder = folder
         self.major = major
+        self._settings = settings
         self.port = free_port()
         self._bin = programs(major)
         self._process: subprocess.Popen[Any] | None = None
@@ -60,11 +65,17 @@ class Server:
         """The address of its database."""
         return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
 
+    @property
+    def pid(self) -> int:
+        """The process that all its others are children of."""
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         log = (self.folder / "log").open("ab")
         place = ["-D", str(self.folder / "data"), "-h", "127.0.0.1", "-p", str(self.port), "-k", ""]
-        command = [str(self._bin / "postgres"), *place, *_SETTINGS]
+        command = [str(self._bin / "postgres"), *place, *self._settings]
         with log:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as)
         self._process = process
@@ -125,11 +136,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(major: int = NEWEST) -> Iterator[Server]:
+def running(major: int = NEWEST, settings: Sequence[str] = _SETTINGS) -> Iterator[Server]:
     """A server of its own, gone with its data at the end."""
     with tempfile.TemporaryDirectory(prefix="goclaw-pg-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
-        server = Server(Path(folder), major)
+        server = Server(Path(folder), major, settings)
         server.start()
         try:
             yield server

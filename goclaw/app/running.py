@@ -302,6 +302,7 @@ async def _route_ports(
         bus=foundation.bus,
         outbox=app.outbox,
         disk=foundation.disk,
+        store_use=foundation.database.use,
         counts=foundation.counts,
         model_watches=foundation.ports.watches,
         blobs=foundation.environment.blobs,

@@ -5,17 +5,17 @@ session (`engine.shared_sessions`).
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from goclaw.app.parts import App, Shared, SharingPart
+from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
-from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
 from goclaw.core.supervise import background, keep_running
+from goclaw.engine.absent_gateways import AbsentGateways
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
@@ -30,17 +30,18 @@ SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
 
-def _open_bus(database: Database, clock: Clock) -> Bus:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
+def _open_store(database: Database, clock: Clock) -> StoreSharing:
+    part = load(catalog.OWNERSHIPS["postgres"], OwnershipPart)
+    ownership = part.open(database, clock)
     exchange = load(catalog.EXCHANGES["postgres"], ExchangePart).open(database)
-    return SharedBus(database, exchange, ownership.wanted_if_idle, clock)
+    bus = SharedBus(database, exchange, ownership.wanted_if_idle, clock)
+    return StoreSharing(ownership, part.channels(database, ownership, clock), bus)
 
 
 def _open_outbox(
-    database: Database, channels: Mapping[str, Channel], clock: Clock
+    database: Database, channels: Mapping[str, Channel], clock: Clock, sharing: StoreSharing
 ) -> AbstractAsyncContextManager[Outbox]:
-    ownership = load(catalog.OWNERSHIPS["postgres"], OwnershipPart).open(database, clock)
-    return open_shared_outbox(database, channels, clock, ownership)
+    return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
 @asynccontextmanager
@@ -65,11 +66,14 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     retries = app.sessions.summary_retries
     retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
-    async with (
-        bus.open(app.sessions.inspection.now),
-        background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES),
-        open_shared_sessions(shared, app.engine, clock),
-    ):
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(bus.open(app.sessions.inspection.now))
+        await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
+        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
+        if app.foundation.config.replica.workspaces == "own":
+            absent = AbsentGateways(ownership, app.journal, app.outbox, app.foundation.bus.publish, clock)
+            telling = keep_running("telling of gateways that are gone", absent.run, clock)
+            await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
         yield Shared(shared.begin_no_more, ownership.lead)
 
 
@@ -84,6 +88,9 @@ async def _take(app: App, session: str) -> None:
     _leave(app, session)
     await app.sessions.pauses.reload(session)
     await app.foundation.environment.tasks.restore()
+    if sharing := app.foundation.sharing:
+        for take in sharing.channels.takes:
+            await take(session)
     parked = [each for each in await app.journal.parked() if each.session == session]
     app.sessions.ports.questions.restore(parked)
     if fence := HELD.get():
@@ -94,9 +101,10 @@ def _leave(app: App, session: str) -> None:
     """Drop what is in memory of a session that is another process's from here on."""
     app.sessions.contexts.forget(session)
     app.models.forget(session)
+    app.sessions.costs.reservations.leave(session)
     app.sessions.ports.questions.forget(session)
     _shared_bus(app).left(session)
 
 
-SHARING = SharingPart(_open_bus, _open_outbox, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

@@ -22,21 +22,16 @@ from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.dialect import json_text
 from goclaw.store.fencing import HELD, Fence
-from goclaw.store.ownership import Ownership
+from goclaw.store.ownership import OF_CHAT, Ownership
 from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
 
-OF_CHAT = "outbox:"
-"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
-<<<<<<< HEAD
 PAUSED_SECONDS = 1.0
 """Seconds since the fence was asked after which it is asked again right before a part is sent: after a pause of that
 length another process may soon have the session, or has it."""
-=======
 OWNER = "owner"
 """Key in a row's body: the session that has promised the delivery, where nothing else says that."""
->>>>>>> main
 RECALL_SECONDS = 0.5
 """Seconds between two looks for the receipt of what another process may send."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(server: Server) -> PostgresPlace:
-    return replace(fresh_place(server), shared=True)
+    return fresh_place(server)
 
 
 class Late(MaintenanceQueue):

@@ -93,7 +93,7 @@ async def processes(place: PostgresPlace, count: int = 2) -> AsyncIterator[Seque
     async with AsyncExitStack() as stack, asyncio.timeout(50):
         made = list[Process]()
         for _ in range(count):
-            database = await stack.enter_async_context(open_schema(replace(place, shared=True), clock))
+            database = await stack.enter_async_context(open_schema(place, clock))
             process = Process(database)
             await stack.enter_async_context(process.bus.open(process.inspect))
             listening = keep_running("notices", database.notices.run, clock)

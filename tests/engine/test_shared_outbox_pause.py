@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -30,7 +29,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def place(server: Server) -> PostgresPlace:
-    return replace(fresh_place(server), shared=True)
+    return fresh_place(server)
 
 
 class Slow(MemoryChannel):

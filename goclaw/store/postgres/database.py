@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncCursor, pq
 
+from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import background, keep_running
@@ -43,8 +44,10 @@ from goclaw.store.postgres.connecting import (
 )
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.notices import Notices
+from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.replicas import StoreUse
 from goclaw.store.schema import metadata
 
 log = logging.getLogger(__name__)
@@ -83,6 +86,7 @@ class PostgresDatabase(Database):
         """Held while the writer's connection is used."""
         self._replica = secrets.token_hex(4)
         self._name = application_name(self._replica)
+        self._settings = ReplicaSettings.model_construct()
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
@@ -129,6 +133,23 @@ class PostgresDatabase(Database):
     def replica(self) -> str:
         """The name of this process among those that share the schema; another one at each start."""
         return self._replica
+
+    @property
+    def settings(self) -> ReplicaSettings:
+        """What this process and the others have agreed upon."""
+        return self._settings
+
+    async def join(self, settings: ReplicaSettings) -> None:
+        try:
+            async with await connect(self._place, self._name) as connection:
+                await join(connection, self._replica, self._name, settings, self._clock)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._place.shown, "written") from error
+        self._settings = settings
+
+    async def use(self) -> StoreUse:
+        [server] = await self.read(SERVER())
+        return use_of(await self.read(ALL()), server, self._replica)
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
@@ -304,15 +325,10 @@ class PostgresDatabase(Database):
         """
         writer = await connect(self._place, self._name)
         try:
-<<<<<<< HEAD
-            await take_over(writer, self._place, self._clock, shared=self.is_shared)
-            await single(writer, _NAME_REPLICA, self._holder)
-            asked = self._clock.awake_or_not()
-            self.clock.seen(await single(writer, _TIME), asked)
-=======
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
->>>>>>> main
+            asked = self._clock.awake_or_not()
+            self.clock.seen(await single(writer, _TIME), asked)
         except BaseException:
             await writer.close()
             raise

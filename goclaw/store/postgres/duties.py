@@ -30,11 +30,12 @@ _IS_THERE = "SELECT 1"
 class Duties:
     """The duties of one process."""
 
-    def __init__(self, place: PostgresPlace, name: str, clock: Clock) -> None:
-        """Take the schema, and the name under which Postgres shows the connection."""
+    def __init__(self, place: PostgresPlace, name: str, clock: Clock, stall_seconds: float) -> None:
+        """Take the schema, the name under which Postgres shows the connection, and when a silent process is dead."""
         self._place = place
         self._name = name
         self._clock = clock
+        self._stall = stall_seconds
         self._connection: Connection | None = None
         self._users = 0
         self._opening = asyncio.Lock()
@@ -50,7 +51,8 @@ class Duties:
                 log.info("this process does what one at a time does: %s", duty)
                 async with background(run(), duty) as work:
                     while not await ends_within(work, self._clock, LOOK_SECONDS):
-                        await single(connection, _IS_THERE)
+                        async with asyncio.timeout(self._stall):  # by then the others have ended the connection
+                            await single(connection, _IS_THERE)
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._place.shown, "written") from error
 

@@ -25,12 +25,14 @@ from goclaw.core.supervise import background, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
-from goclaw.store.ownership import Lease, Ownership, OwnershipPart, Work
+from goclaw.store.ownership import OF_CHAT, Lease, Ownership, OwnershipPart, Work
+from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
+from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +85,7 @@ class PostgresOwnership:
         self._stall = stall_seconds
         self._leases: dict[str, Lease] = {}
         self._takes = True
-        self._duties = Duties(database.place, database.application_name, clock)
+        self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
 
     def wanted(self, session: str) -> BoundStatement:
         return _WANT(session=session)
@@ -135,7 +137,7 @@ class PostgresOwnership:
         app.task(name=TASK, queue=QUEUE)(run_job)
         async with app.open_async():
             await app.run_worker_async(
-                queues=[QUEUE],
+                queues=queues(self._database.settings),
                 name=self._database.replica,
                 concurrency=MAX_SESSIONS,
                 fetch_job_polling_interval=POLL_SECONDS,
@@ -189,6 +191,8 @@ class PostgresOwnership:
                 await self._want_again(session)
 
     async def _work(self, session: str, work: Work) -> bool:
+        if await self._is_pinned_elsewhere(session):
+            return False
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:
             with fenced(lease.fence):
@@ -202,6 +206,18 @@ class PostgresOwnership:
         finally:
             del self._leases[session]
             lease.ended.set()
+
+    async def _is_pinned_elsewhere(self, session: str) -> bool:
+        """Whether another gateway has the files of a session; one that none has had stays here from now on."""
+        settings = self._database.settings
+        if settings.workspaces == "shared" or session.startswith(OF_CHAT):
+            return False
+        [pinned] = await self._database.write(PIN(session=session, name=settings.name))
+        return bool(pinned.rows[0][0] != settings.name)
+
+    async def left_waiting(self) -> list[tuple[str, str]]:
+        [waiting] = await self._database.write(TELL_OF_THE_ABSENT())
+        return [(session, name) for session, name in waiting.rows]
 
     async def _want_again(self, session: str) -> None:
         """Have a session worked on of which something is left. Where this is cut, `wanted_if_idle` finds it."""
@@ -300,8 +316,14 @@ class _Jobs(JobManager):
 def _open(database: Database, clock: Clock) -> Ownership:
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresOwnership(database, clock)
+    return PostgresOwnership(database, clock, database.settings.stall_seconds)
 
 
-PART = OwnershipPart(_open)
+def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresChannels:
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return PostgresChannels(database, ownership, clock)
+
+
+PART = OwnershipPart(_open, _open_channels)
 """The leases that `OWNERSHIPS` of the catalogue names."""

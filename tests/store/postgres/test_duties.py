@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -26,13 +25,12 @@ OF_PROCESS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
 
 @pytest.fixture
 async def databases(place: PostgresPlace) -> AsyncIterator[list[PostgresDatabase]]:
-    shared = replace(place, shared=True)
-    async with open_schema(shared, clock) as one, open_schema(shared, clock) as two, asyncio.timeout(60):
+    async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(60):
         yield [one, two]
 
 
 def duties_of(database: PostgresDatabase) -> Duties:
-    return Duties(database.place, f"{database.application_name[:40]} duties", clock)
+    return Duties(database.place, f"{database.application_name[:40]} duties", clock, 4.0)
 
 
 def on(server: Server, query: str, *values: str) -> list[tuple[Any, ...]]:

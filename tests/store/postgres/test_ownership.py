@@ -280,7 +280,6 @@ async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: Pos
         assert left() == []
 
 
-<<<<<<< HEAD
 async def test_of_a_session_that_is_forgotten_nothing_says_who_worked_on_it(place: PostgresPlace) -> None:
     async with process(place) as one:
         await one.database.write(
@@ -303,7 +302,8 @@ async def test_of_a_session_that_is_forgotten_nothing_says_who_worked_on_it(plac
         async with asyncio.timeout(10):
             while await left() != ["kept"]:
                 await clock.sleep(0.05)
-=======
+
+
 async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connections_that_it_makes_then(
     place: PostgresPlace, server: Server
 ) -> None:
@@ -319,4 +319,3 @@ async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connect
                 with pytest.raises(psycopg.OperationalError):
                     await before.execute("SELECT 1")
                 await since.execute("SELECT 1")
->>>>>>> main
