@@ -104,7 +104,7 @@ def is_enough(sums: Mapping[str, Any], kills: int) -> bool:
 async def batch(
     folder: Path, seed: str, number: int, kills: int, *, chats: Mapping[int, Habits], fenced: bool = True
 ) -> ReplicaOutcome:
-    """One world; in every other one Telegram calls the daemons. Its folder stays, with the tables of one that failed."""
+    """One world; in every other one Telegram calls the daemons. Its folder stays, with tables if that failed."""
     own = f"{seed}.{number}"
     async with replica_world(folder, own, chats=chats, fenced=fenced, called=number % 2 == 1) as world:
         found = await world.run(lives_of(own, kills))

@@ -35,7 +35,7 @@ DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
 SIMPLE_CHATS: Mapping[int, Habits] = {
-    number: Habits((number,), ("plain", "exec", "both", "plain", "long"), waiting=3) for number in range(31, 41)
+    number: Habits((number,), ("plain", "exec", "both", "plain", "long", "file"), waiting=3) for number in range(31, 41)
 }
 """Where no one asks for more than an answer."""
 MORE_CHATS: Mapping[int, Habits] = {
@@ -353,11 +353,12 @@ async def replica_world(
             proxy = await stack.enter_async_context(tcp_proxy(server.port))
             address = server.url.replace(str(server.port), str(proxy.port))
             options: dict[str, Any] = {"store": address, "workspace": str(folder / "work")}
+            options["replica"] = {"stall_seconds": stall, "name": f"replica-{number}"}
             options |= {"policy": MEDIUM_ASKS} if chats is not SIMPLE_CHATS else {}
             made = installation(folder / str(number), telegram, model.url, forks=True, **options)
             home = await stack.enter_async_context(made)
             home.module = "tests.acceptance.replica"
-            home.environment = environment_of(number, stall, fenced=fenced)
+            home.environment = environment_of(number, fenced=fenced)
             home.write_users({f"telegram:{user}": {"name": f"User {user}"} for user in users})
             if front:
                 home.config["http"] = {"port": ports[number]}
@@ -372,7 +373,7 @@ async def replica_world(
         yield ReplicaWorld(folder, server, telegram, replicas, people, seed, stall)
 
 
-def environment_of(number: int, stall: float, *, fenced: bool) -> Mapping[str, str]:
+def environment_of(number: int, *, fenced: bool) -> Mapping[str, str]:
     """What `tests.acceptance.replica` is told, for the daemon with this number."""
-    told = {replica.STALL: str(stall), replica.LINGER: str(LINGER_SECONDS), replica.CLOCK: str(AHEAD[number])}
+    told = {replica.LINGER: str(LINGER_SECONDS), replica.CLOCK: str(AHEAD[number])}
     return told | {replica.MARKS: "1"} | ({} if fenced else {replica.UNFENCED: "1"})
