@@ -35,7 +35,11 @@ DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
 SIMPLE_CHATS: Mapping[int, Habits] = {
-    number: Habits((number,), ("plain", "exec", "both", "plain", "long", "file"), waiting=3) for number in range(31, 41)
+    **{
+        number: Habits((number,), ("plain", "exec", "both", "plain", "long", "file"), waiting=3)
+        for number in range(31, 40)
+    },
+    -100: Habits((31, 32), ("plain", "exec", "plain"), waiting=4),
 }
 """Where no one asks for more than an answer."""
 MORE_CHATS: Mapping[int, Habits] = {
