@@ -27,6 +27,9 @@ OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.s
 OPEN_OF = Statement(
     select(inbox).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
 )
+QUEUE = Statement(
+    select(inbox.c.id).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
+)
 OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 VERSION = Statement(

@@ -52,8 +52,8 @@ class RoutePorts:
     """Told of each request to a model."""
     blobs: Blobs
     spending: Spending
-    answerable: Callable[[Actor], Sequence[QuestionAsked]]
-    """Returns the open questions that an actor may answer now, oldest first."""
+    answerable: Callable[[Actor], Awaitable[Sequence[QuestionAsked]]]
+    """Returns the open questions that an actor may answer now, in all sessions."""
     config_file: Path | None
     """The configuration file, which need not exist yet; None: unknown."""
     logins: WebLogins | None = None
