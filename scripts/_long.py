@@ -44,6 +44,7 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
     marked = ["-m", "long or deep", f"--timeout={ONE_TEST_SECONDS}", f"--junitxml={JUNIT}"]
     patient = ["-o", f"faulthandler_timeout={2 * ONE_TEST_SECONDS}"]
     kills = ["--kills", "300", "--seed", today, "--output", str(RESULTS / f"kill-{today}.json")]
+    replicas = ["--kills", "200", "--seed", today, "--output", str(RESULTS / f"replicas-{today}.json")]
     races = ["--swaps", "1000000", "--output", str(RESULTS / f"races-{today}.json")]
     faults = ["--output", str(RESULTS / f"faults-{today}.json")]
     planted = ["--jobs", "2", "--write", str(RESULTS / f"mutations-{today}.json")]
@@ -52,6 +53,7 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
         ("every test that opens a database, on Postgres", tests(*ON_POSTGRES, *ON_THE_STORE)),
         ("the same on the oldest Postgres", tests(*ON_OLDEST_POSTGRES, *ON_THE_STORE)),
         ("kills", [*python, "tests.acceptance.fuzz", *kills]),
+        ("kills and pauses of three gateways on one Postgres", [*python, "tests.acceptance.replica_fuzz", *replicas]),
         ("faults", [*python, "tests.acceptance.faults", *faults]),
         ("races", [*python, "tests.workspace.races", *races]),
         ("planted bugs", [*python, "tests.mutations", *planted]),

@@ -275,8 +275,8 @@ class Planning:
         self._left = cap.most if cap else None
 
     @asynccontextmanager
-    async def request(self) -> AsyncIterator[None]:
-        """Around a request.
+    async def request(self, tokens: int = 0) -> AsyncIterator[None]:
+        """Around a request with a prompt of so many tokens.
 
         Raises:
             ModelError: the time is over.

@@ -36,7 +36,6 @@ from goclaw.llm.open import check_caching
 from goclaw.llm.transcription import TranscriberPorts, open_transcriber
 from goclaw.net import open_client
 from goclaw.sessions.models import Models
-from goclaw.store.database import Database
 from goclaw.store.open import open_database, open_shared_files
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.settings import Settings
@@ -105,6 +104,8 @@ async def _open_ground(
     alone: bool,
 ) -> Foundation:
     database = await stack.enter_async_context(open_database(config.store_place, alone=alone))
+    await database.join(config.replica)
+    clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
     feed = TranscriptFeed(database)
@@ -113,7 +114,8 @@ async def _open_ground(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
     http = await stack.enter_async_context(open_client())
-    bus = Bus(clock)
+    sharing = load(catalog.SHARING, SharingPart).open_store(database, clock) if database.is_shared else None
+    bus = sharing.bus if sharing else Bus(clock)
     return Foundation(
         config=config,
         clock=clock,
@@ -129,6 +131,8 @@ async def _open_ground(
         vitals=vitals,
         counts=counts,
         began=clock.awake_or_not(),
+        files=files,
+        sharing=sharing,
     )
 
 
@@ -140,7 +144,7 @@ async def _open_engine(
     parts: PackageParts,
 ) -> App:
     config, clock = foundation.config, foundation.clock
-    outbox = await stack.enter_async_context(_outbox(foundation.database, channels, clock))
+    outbox = await stack.enter_async_context(_outbox(foundation, channels))
     settings = Settings(foundation.database)
     models = Models(config, foundation.ports, lambda line: log.warning("%s", line), settings)
     sources = await stack.enter_async_context(open_sources(config, clock, parts))
@@ -176,9 +180,10 @@ async def _open_engine(
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
 
 
-def _outbox(database: Database, channels: Mapping[str, Channel], clock: Clock) -> AbstractAsyncContextManager[Outbox]:
-    if database.is_shared:
-        return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock)
+def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> AbstractAsyncContextManager[Outbox]:
+    database, clock, sharing = foundation.database, foundation.clock, foundation.sharing
+    if sharing:
+        return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock, sharing)
     return open_outbox(database, channels, clock)
 
 
@@ -196,7 +201,7 @@ def _health(channels: Mapping[str, Channel]) -> Mapping[str, str]:
 
 
 def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
-    ports = foundation.ports
+    ports, files, sharing = foundation.ports, foundation.files, foundation.sharing
     return ChannelPorts(
         ports.http,
         ports.clock,
@@ -205,6 +210,8 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         foundation.routes,
         foundation.access.is_admin,
         begun,
+        sharing.channels if sharing else None,
+        files.agree if files else None,
     )
 
 

@@ -70,6 +70,8 @@ from goclaw.workspace import SHARED, ApprovedFiles, Workspace, link_shared, move
 from goclaw.workspace import USERS as NOTE_PATH
 
 if TYPE_CHECKING:
+    from goclaw.channels.sharing import ChannelSharing
+    from goclaw.store.ownership import Ownership
     from goclaw.store.shared_files import SharedFiles
 
 log = logging.getLogger(__name__)
@@ -249,6 +251,18 @@ class McpState:
 
 
 @record
+class StoreSharing:
+    """The part of the foundation that processes on one store have in common."""
+
+    ownership: "Ownership"
+    """Says which sessions this process works on."""
+    channels: "ChannelSharing"
+    """For the channels."""
+    bus: Bus
+    """Spreads the events of sessions that other processes work on, too."""
+
+
+@record
 class Foundation:
     """The parts that all others use."""
 
@@ -271,6 +285,10 @@ class Foundation:
     """The same in numbers, for machines."""
     began: float
     """When the daemon began to open, by `Clock.awake_or_not`."""
+    files: "SharedFiles | None" = None
+    """The files of the state folder that the store has, too; None: the folder is all there is."""
+    sharing: "StoreSharing | None" = None
+    """What this process has in common with others that share the store; None: there are none."""
 
 
 @record
@@ -309,7 +327,8 @@ class Shared:
 class SharingPart:
     """How the daemon works beside others on one store, as the catalogue names it."""
 
-    open_outbox: Callable[[Database, Mapping[str, Channel], Clock], AbstractAsyncContextManager[Outbox]]
+    open_store: Callable[[Database, Clock], StoreSharing]
+    open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
 

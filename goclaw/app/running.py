@@ -33,6 +33,7 @@ from goclaw.auth.workplaces import in_words
 from goclaw.config.listening import CLIENTS, is_loopback, listens, route_parts, wants_tokens
 from goclaw.core import catalog
 from goclaw.core.bus import Bus
+from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Actor, Delivery, Notice
 from goclaw.core.messages import joined
 from goclaw.core.plugins import load, load_large, load_third_party, third_party
@@ -67,6 +68,8 @@ log = logging.getLogger(__name__)
 
 VERSION_FACT = "version"
 """Name of the stored fact: the version that ran last."""
+SWEEPS = "sweeps"
+"""The duty that consists of what looks at all that is stored, now and then."""
 PRUNE_SECONDS = 24 * 3600.0
 OWNER = Actor("tui:start", "start", owner=True)
 """The actor for whom the room in the model's window is measured at the start: one with all tools."""
@@ -111,7 +114,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
         # A run that began in the moment of a command would be cut off by its end.
         due = keep_running("schedules", _duty("schedules", schedules.scheduler.run, shared), foundation.clock)
         await stack.enter_async_context(background(due, "schedules"))
-        await _listen(stack, app, gateway, schedules, logins)
+        await _listen(stack, app, gateway, schedules, logins, shared)
 
 
 async def _take_up(stack: AsyncExitStack, app: App) -> Shared | None:
@@ -144,22 +147,38 @@ async def _run_parts(
     async def keep(name: str, run: Callable[[], Awaitable[None]]) -> None:
         await once(keep_running(name, run, clock), name)
 
+    sweeps: Mapping[str, Callable[[], Awaitable[None]]] = {
+        "owed summaries": sessions.summary_retries.run,
+        "pruning": partial(_prune, app, schedules),
+        "looking whether the version is new": partial(_tell_of_version, app),
+        "removing old media": sweep.run,
+    }
+
     await keep("alerts", partial(foundation.alerts.run, app.outbox, app.channels))
     for name, channel in app.channels.items():
         await keep(name, partial(channel.run, gateway))
     await once(_tools(app), "loading tools")
     await once(app.models.resolve(), "looking for models")
-    await keep("owed summaries", _duty("owed summaries", sessions.summary_retries.run, shared))
+    if shared:
+        await keep(SWEEPS, _duty(SWEEPS, partial(_together, sweeps, clock), shared))
+        await keep("removing long outputs", partial(_remove_outputs, app))
+    else:
+        for name, run in sweeps.items():
+            await keep(name, run)
     await keep("checkpoints", sessions.maintenance.run)
-    await once(_prune(app, schedules), "pruning")
-    await once(_tell_of_version(app), "looking whether the version is new")
-    await keep("removing old media", sweep.run)
     if app.sources.files:
         foundation.users.looks.append(app.sources.files.glance)
         await keep("loading plugin files", app.sources.files.run)
     await keep("looking for stuck turns", app.stuck.run)
     await keep("looking at the clock", ClockChange(foundation.database, clock, schedules.scheduler).run)
     await keep("looking for faults", partial(watch_faults, app))
+
+
+async def _together(parts: Mapping[str, Callable[[], Awaitable[None]]], clock: Clock) -> None:
+    """Run parts of one duty, each started again where it fails, until cancelled."""
+    async with asyncio.TaskGroup() as group:
+        for name, run in parts.items():
+            group.create_task(keep_running(name, run, clock), name=name)
 
 
 def _duty(
@@ -170,7 +189,12 @@ def _duty(
 
 
 async def _listen(
-    stack: AsyncExitStack, app: App, gateway: Gateway, schedules: Schedules, logins: WebLogins | None
+    stack: AsyncExitStack,
+    app: App,
+    gateway: Gateway,
+    schedules: Schedules,
+    logins: WebLogins | None,
+    shared: Shared | None,
 ) -> None:
     """Open the HTTP listener and the MCP server, and connect to registries, as far as they are configured."""
     foundation, config = app.foundation, app.foundation.config
@@ -192,7 +216,10 @@ async def _listen(
     if config.registries:
         await stack.enter_async_context(background(keep_registries(app), "catalogues of registries"))
     if config.publications:
-        await stack.enter_async_context(background(keep_published(app), "publishing"))
+        told = keep_running(
+            "publishing", _duty("publishing", partial(keep_published, app), shared), app.foundation.clock
+        )
+        await stack.enter_async_context(background(told, "publishing"))
 
 
 async def _tools(app: App) -> None:
@@ -275,6 +302,7 @@ async def _route_ports(
         bus=foundation.bus,
         outbox=app.outbox,
         disk=foundation.disk,
+        store_use=foundation.database.use,
         counts=foundation.counts,
         model_watches=foundation.ports.watches,
         blobs=foundation.environment.blobs,
@@ -374,8 +402,7 @@ async def _prune(app: App, schedules: Schedules) -> None:
         try:
             await app.journal.prune(app.foundation.clock.now())
             await app.outbox.prune()
-            # Pictures and files have a sweep of their own.
-            await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
+            await _remove_old_outputs(app)
             await TaskRows(app.foundation.database).prune(app.foundation.clock.now() - SPILL_SECONDS)
             await app.sessions.forgetter.prune()
             await app.sessions.costs.prune()
@@ -383,6 +410,18 @@ async def _prune(app: App, schedules: Schedules) -> None:
         except StateError as error:
             log.warning("old receipts could not be removed: %s", error)
         await app.foundation.clock.sleep(PRUNE_SECONDS)
+
+
+async def _remove_outputs(app: App) -> None:
+    """Delete old outputs once a day: they are on this machine's disk, whoever deletes records."""
+    while True:
+        await _remove_old_outputs(app)
+        await app.foundation.clock.sleep(PRUNE_SECONDS)
+
+
+async def _remove_old_outputs(app: App) -> None:
+    # Pictures and files have a sweep of their own.
+    await app.foundation.environment.blobs.sweep(math.inf, spill_ttl=SPILL_SECONDS)
 
 
 async def wind_down(app: App, gateway: Gateway, shared: Shared | None = None) -> None:

@@ -43,7 +43,7 @@ from goclaw.store.checkpoints import CheckpointStore
 from goclaw.store.database import Database
 from goclaw.store.forgetting import Forgetting, Retention
 from goclaw.store.settings import Settings
-from goclaw.store.spending import Spending
+from goclaw.store.spending import Spending, reservations_of
 from goclaw.store.transcripts import Transcripts
 from goclaw.toolkit.base import ToolEnvironment
 from goclaw.toolkit.dispatcher import Dispatcher
@@ -55,7 +55,7 @@ from goclaw.turns.agent_services import AgentServices
 from goclaw.turns.agents import Agents
 from goclaw.turns.answers import InterimTexts
 from goclaw.turns.attachments import Attachments
-from goclaw.turns.costs import Costs
+from goclaw.turns.costs import BackgroundCosts, Costs
 from goclaw.turns.demo_turns import DemoTurns
 from goclaw.turns.external_runs import ExternalRuns
 from goclaw.turns.service import Sessions
@@ -79,7 +79,9 @@ class SessionParts:
         self.ports = ports
         self.access, self._checkpoints = ports.approvals.access, CheckpointStore(database)
         self.contexts = Contexts(ports.transcripts, ports.settings, ports.clock)
-        self.costs = Costs(ports.spending, ports.config, ports.clock, self.contexts, self.access)
+        self.costs = Costs(
+            *(ports.spending, ports.config, ports.clock, self.contexts, self.access), reservations_of(database)
+        )
         self.pauses = Pauses(ports.settings, ports.clock, ports.bus.publish)
         self.overheard = Overheard(self.contexts, ports.settings, ports.journal)
         self.queue_modes = QueueModes(self.contexts, ports.settings, ports.config.queue.mode)
@@ -150,7 +152,7 @@ class SessionParts:
             checkpoints=self._checkpoints,
             stored=ports.settings,
             hooks=ports.hooks,
-            book=self.costs.book,
+            costs=BackgroundCosts(self.costs),
         )
 
     def _maintenance(self, is_alone: Callable[[Actor, str], bool]) -> MaintenanceQueue:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goclaw import __version__
 from goclaw.app.parts import App
@@ -14,6 +14,9 @@ from goclaw.health.readiness import Readiness
 from goclaw.health.resources import DiskUse
 from goclaw.memory import memory_queries
 from goclaw.turns.status import DAEMON, TELEGRAM, Details
+
+if TYPE_CHECKING:
+    from goclaw.store.replicas import StoreUse
 
 LATE_MS = 100
 """Milliseconds by which the event loop may be late before `/status` says so: less is not felt."""
@@ -35,6 +38,8 @@ async def details(app: App, session: str) -> Details:
     if tasks := foundation.environment.tasks.count():
         lines["Tasks"] = f"{foundation.environment.tasks.count(session)} running here in the background, {tasks} in all"
     lines |= _of_the_database(app)
+    use = await _use(app)
+    lines |= _of_the_gateways(use)
     if stuck := app.stuck.line(session):
         lines["Stuck"] = stuck
     if unresponsive := app.sessions.ports.dispatcher.unresponsive.names():
@@ -66,9 +71,10 @@ async def details(app: App, session: str) -> Details:
         "oldest_waiting": app.engine.oldest_waiting(),
         "deliveries": app.outbox.waiting(),
         "alerts": dict(alerts),
+        "store": use and asdict(use),
     }
     memory, numbers = await _of_memory(app)
-    calm = frozenset(_calm(app, session, disk, counts))
+    calm = frozenset(_calm(app, session, disk, counts, use))
     return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory, calm)
 
 
@@ -77,8 +83,10 @@ def _of_the_daemon(app: App, readiness: Readiness) -> str:
     return f"{running}, but it takes no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
-def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float]) -> Iterator[str]:
+def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float], use: "StoreUse | None") -> Iterator[str]:
     """Yield the lines that say no more than that all is well."""
+    if use and all(each.lives for each in use.replicas):
+        yield "Gateways"
     if not disk.warning:
         yield "Disk"
     if not (app.foundation.database.trouble or app.foundation.database.salvaged):
@@ -112,6 +120,20 @@ def _of_the_database(app: App) -> dict[str, str]:
     if database.salvaged:
         return {"Database": database.salvaged.summary}
     return {} if database.is_default else {"Database": database.name}
+
+
+def _of_the_gateways(use: "StoreUse | None") -> dict[str, str]:
+    if use is None:
+        return {}
+    return {"Gateways": f"{sum(each.lives for each in use.replicas)}: {', '.join(map(str, use.replicas))}"}
+
+
+async def _use(app: App) -> "StoreUse | None":
+    """Return which gateways use the store; None where it is one alone, or cannot be asked now."""
+    try:
+        return await app.foundation.database.use()
+    except StateError:
+        return None
 
 
 async def watch_faults(app: App) -> None:

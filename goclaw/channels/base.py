@@ -16,6 +16,8 @@ from goclaw.core.records import record
 if TYPE_CHECKING:  # imported before the first poll, which needs no HTTP server
     from aiohttp import web
 
+    from goclaw.channels.sharing import ChannelSharing
+
 
 def waits_first(delivery: Delivery) -> bool:
     """Return False, for a channel that cannot foresee when it asks its service."""
@@ -193,6 +195,11 @@ class ChannelPorts:
     """Whether to show an actor how the channel is set up. Not for rights: those are checked by the gateway."""
     begun: object = None
     """What the channel's `begin` yielded."""
+    sharing: "ChannelSharing | None" = None
+    """What this process has in common with others that share the store; None: there are none."""
+    agree: Callable[[str, bytes], Awaitable[bytes]] | None = None
+    """Keeps a small private file in the state folder (by its path below it), and in the store unless that has one,
+    which is returned. None: the folder is all there is."""
 
 
 @record

@@ -20,7 +20,7 @@ from goclaw.agent.context.compaction import (
 from goclaw.agent.context.health import CompactionHealth
 from goclaw.agent.context.summary import ANSWER_SHARE, CHECKPOINT
 from goclaw.agent.context.window import as_read, thinnable_before
-from goclaw.compaction.summaries import HEALTH, Book, SummaryAttempt
+from goclaw.compaction.summaries import HEALTH, SummaryAttempt, SummaryCosts
 from goclaw.config.agents import CompressSettings, HistorySettings
 from goclaw.config.schema import CompactionSettings
 from goclaw.core.bus import Bus
@@ -60,7 +60,7 @@ class Compactor:
     checkpoints: CheckpointStore
     stored: Settings
     hooks: Hooks
-    book: Book
+    costs: SummaryCosts
     beginning: list[Callable[[Session, int], Awaitable[None]]] = field(default_factory=list)
     """Called with a conversation and the model's window in tokens before a part of it leaves the context."""
     health: CompactionHealth = field(init=False)
@@ -335,7 +335,7 @@ class Compactor:
             models=self.models,
             contexts=self.contexts,
             stored=self.stored,
-            book=self.book,
+            costs=self.costs,
             aloud=aloud,
             model=model,
         )

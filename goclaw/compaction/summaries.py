@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from goclaw.agent.context.compaction import Summarizer, SummarySource
 from goclaw.agent.context.health import CompactionHealth, Trouble
@@ -11,8 +14,8 @@ from goclaw.agent.context.summary import SummaryFailed
 from goclaw.core.bus import Bus
 from goclaw.core.clock import Clock
 from goclaw.core.events import Notice
-from goclaw.errors import ConfigError
-from goclaw.llm.base import ChatModel, Finished
+from goclaw.errors import ConfigError, LimitReached
+from goclaw.llm.base import ChatModel, Finished, ModelEvent, Request
 from goclaw.sessions.models import Models
 from goclaw.sessions.state import Contexts
 from goclaw.store.settings import Settings
@@ -26,8 +29,36 @@ HEALTH = "summary_health"
 """The stored fact that keeps the health over a restart."""
 
 
-Book = Callable[[str, Purpose, Finished], Awaitable[None]]
-"""Books an answer of a model to a session."""
+class SummaryCosts(Protocol):
+    """Pays for answers that belong to no step of a turn, on the account of the session's person."""
+
+    async def check(self, session: str) -> bool:
+        """Check before a request whether the person may spend more. False: nothing limits them.
+
+        Raises:
+            LimitReached: what is allowed is used up.
+        """
+        ...
+
+    def reserved(
+        self, reservation: str, session: str, model: ChatModel, request: Request
+    ) -> AbstractAsyncContextManager[None]:
+        """Reserve the largest cost of a request around it; it is kept behind the block, until `book` or `release`.
+
+        Raises:
+            LimitReached: what is allowed was used up meanwhile.
+        """
+        ...
+
+    async def book(self, session: str, purpose: Purpose, done: Finished, reservation: str) -> None:
+        """Book an answer to a session, and end its reservation."""
+        ...
+
+    def release(self, reservation: str) -> None:
+        """End a reservation of which nothing was booked; that there is none is no error."""
+        ...
+
+
 _NAMES = {SummarySource.LLM: "summary model", SummarySource.FALLBACK: "main model"}
 
 
@@ -45,7 +76,7 @@ class SummaryAttempt:
         models: Models,
         contexts: Contexts,
         stored: Settings,
-        book: Book,
+        costs: SummaryCosts,
         aloud: bool,
         model: str = "",
     ) -> None:
@@ -55,7 +86,9 @@ class SummaryAttempt:
         self._models = models
         self._contexts = contexts
         self._stored = stored
-        self._book = book
+        self._costs = costs
+        self._reservation = f"{purpose}:{secrets.token_hex(8)}"
+        """Of the request that runs: an attempt makes one after the other."""
         self._model = model
         self._session = session
         self._aloud = aloud
@@ -63,6 +96,8 @@ class SummaryAttempt:
         self._health = health
         self._admitted = False
         self._has_chain = False
+        self._refusal = ""
+        """Why no model may be asked."""
         self._failures: dict[SummarySource, str] = {}
         self._before = health.state()
         self.news = ""
@@ -75,6 +110,7 @@ class SummaryAttempt:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._costs.release(self._reservation)
         if self._admitted:
             self._health.release()
         if self._health.state() != self._before and not self._model:
@@ -88,8 +124,14 @@ class SummaryAttempt:
             return ()  # a summary of what the demo repeats would be none
         try:
             found = await self._models.summarizers(self._session, self._model)
+            is_capped = await self._costs.check(self._session)
         except ConfigError:
             return ()
+        except LimitReached as limit:
+            self._refusal = str(limit).removeprefix("I stopped: ").rstrip(".")
+            return ()
+        if is_capped:
+            found = [replace(item, model=_ReservedModel(item.model, self._reserved)) for item in found]
         self._has_chain = any(item.source is SummarySource.LLM for item in found)
         return [item for item in found if item.source is not SummarySource.LLM or self._admitted]
 
@@ -124,7 +166,7 @@ class SummaryAttempt:
 
     def no_source(self) -> str:
         """Say what it means that no source gave a summary."""
-        reasons = "; ".join(self._failures.values()) or self._health.reason
+        reasons = self._refusal or "; ".join(self._failures.values()) or self._health.reason
         trouble = f"No summary could be made: {reasons}." if reasons else "No model could summarise."
         return f"{trouble} A summary is written as soon as a model can; nothing is lost meanwhile."
 
@@ -163,4 +205,40 @@ class SummaryAttempt:
 
     async def spent(self, finished: Finished) -> None:
         """Book an answer to the session."""
-        await self._book(self._session, self._purpose, finished)
+        await self._costs.book(self._session, self._purpose, finished, self._reservation)
+
+    def _reserved(self, model: ChatModel, request: Request) -> AbstractAsyncContextManager[None]:
+        return self._costs.reserved(self._reservation, self._session, model, request)
+
+
+class _ReservedModel:
+    """A model each request to which is reserved first."""
+
+    def __init__(
+        self, model: ChatModel, reserved: Callable[[ChatModel, Request], AbstractAsyncContextManager[None]]
+    ) -> None:
+        self._model = model
+        self._reserved = reserved
+
+    @property
+    def spec(self) -> str:
+        return self._model.spec
+
+    @property
+    def context_window(self) -> int:
+        return self._model.context_window
+
+    @property
+    def sees_images(self) -> bool:
+        return self._model.sees_images
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[ModelEvent]]:
+        try:
+            async with self._reserved(self._model, request), self._model.stream(request) as events:
+                yield events
+        except LimitReached as limit:
+            raise SummaryFailed(str(limit)) from limit
+
+    async def count(self, request: Request) -> int:
+        return await self._model.count(request)

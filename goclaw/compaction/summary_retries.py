@@ -1,10 +1,13 @@
 """Retries of missing summaries: a stub in a context is replaced as soon as a model can summarise its messages.
 
-The messages are read from the store, so that it works after a restart and whatever happened meanwhile.
+The messages are read from the store, so that it works after a restart and whatever happened meanwhile. Where processes
+share the store, one of them makes the summaries of all sessions; the one that has a session in memory is told, and
+shows it there.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from goclaw.agent.context.budget import is_small
@@ -17,13 +20,22 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import Notice
 from goclaw.errors import StateError
 from goclaw.llm.token_counts import estimate_text
-from goclaw.sessions.state import Contexts
+from goclaw.sessions.state import Contexts, Session
+from goclaw.store.database import BoundStatement
 from goclaw.store.transcripts import StoredCompaction, Transcripts
 
 log = logging.getLogger(__name__)
 
 MAX_PAUSE = 3600.0
 """Seconds: a session whose summary fails repeatedly is retried once an hour, not once a minute: it costs money."""
+
+
+def _always(_: str) -> bool:
+    return True
+
+
+def _no_one(_: str) -> Sequence[BoundStatement]:
+    return ()
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +48,13 @@ class SummaryRetries:
     transcripts: Transcripts
     clock: Clock
     bus: Bus
+    works_on: Callable[[str], bool] = _always
+    """Whether this process may have a session in memory: another one may not."""
+    telling: Callable[[str], Sequence[BoundStatement]] = _no_one
+    """What tells the others, in the transaction that keeps a session's summary."""
+    _written: set[str] = field(default_factory=set)
+    """Sessions for which another process has written a summary."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
     _again: dict[int, tuple[float, float]] = field(default_factory=dict)
     """When a compaction's summary is tried again (monotonic), and the pause after that; by row."""
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -52,6 +71,30 @@ class SummaryRetries:
                 await self.pay()
             except StateError as error:
                 log.warning("owed summaries wait: %s", error)
+
+    def heard(self, session: str) -> None:
+        """Another process may have written the summary of a session."""
+        self._written.add(session)
+        self._news.set()
+
+    def missed(self) -> None:
+        """Other processes may have written the summaries of any sessions."""
+        self._written.update(self.contexts.owing())
+        self._news.set()
+
+    async def follow(self) -> None:
+        """Show what other processes have written, until cancelled.
+
+        Raises:
+            StateError: it cannot be read; it is shown when this begins again.
+        """
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._written:
+                session = next(iter(self._written))
+                await self._show_stored(session)
+                self._written.discard(session)
 
     async def pay_now(self, session: str) -> None:
         """Retry the missing summary of one session."""
@@ -80,6 +123,15 @@ class SummaryRetries:
 
     async def _pay(self, session: str, owed: StoredCompaction) -> bool:
         """Write one summary and put it in the stub's place. False: a model was asked in vain."""
+        try:
+            return await self._paid(session, owed)
+        finally:
+            if not self.works_on(session):
+                self.contexts.forget(session)  # it changes elsewhere from here on
+
+    async def _paid(self, session: str, owed: StoredCompaction) -> bool:
+        if not self.works_on(session):
+            self.contexts.forget(session)
         known, context_window = await self.contexts.session(session), await self.compactor.context_window(session)
         basis = await self.compactor.originals(known, owed.first_kept)
         async with self.compactor.attempt(session) as attempt:
@@ -110,12 +162,23 @@ class SummaryRetries:
         """Store the summary and show it, unless the context was compacted or cleared meanwhile."""
         session = await self.contexts.session(key)
         async with session.lock:
-            cleared, still_owed = session.cleared, await self.transcripts.owed()
-            if session.cleared != cleared or all(compaction.id != owed.id for _, compaction in still_owed):
+            if not await self.transcripts.pay(key, paid, *self.telling(key)):
                 log.info("the context of %s has changed: the summary that was owed is not needed any more", key)
                 return
-            await self.transcripts.add_compaction(key, paid)
-            if session.window.owed and session.window.holds(paid.first_kept):
-                session.window.swap_summary(paid.summary)
-        log.info("the summary that %s waited for is there, from %s", key, paid.source)
-        self.bus.publish(Notice(key, f"The summary that was owed is written now ({paid.source})."))
+            log.info("the summary that %s waited for is there, from %s", key, paid.source)
+            if self.works_on(key):
+                self._show(session, paid)
+
+    def _show(self, session: Session, paid: StoredCompaction) -> None:
+        if session.window.owed and session.window.holds(paid.first_kept):
+            session.window.swap_summary(paid.summary)
+        self.bus.publish(Notice(session.key, f"The summary that was owed is written now ({paid.source})."))
+
+    async def _show_stored(self, key: str) -> None:
+        session = self.contexts.known(key)
+        if session is None:
+            return
+        async with session.lock:
+            stored, _ = await self.transcripts.context(key) if session.window.owed else (None, ())
+            if stored is not None and stored.pays is not None and not stored.retry_owed and session.window.owed:
+                self._show(session, stored)

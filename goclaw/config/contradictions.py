@@ -1,4 +1,4 @@
-"""Settings that are fine alone but not together: `memory.embedder`, `tools.from_registry` and `tools.pinned`.
+"""Settings that are fine alone but not together: `memory.embedder`, `tools.from_registry`, `tools.pinned`, `replica`.
 
 A misspelt embedder is refused at once instead of falling back to word search. Others are beside their rules
 (`listening`, `hooks`); `load` asks for all of them.
@@ -51,6 +51,15 @@ def _is_known_otherwise(kind: str, config: Config) -> bool:
     """Whether the configuration or an installed package knows it. Packages are looked through for it only then."""
     settings = config.providers.get(kind)
     return bool(settings and settings.base_url) or kind in third_party("embedders")
+
+
+def of_replicas(config: Config) -> Iterator[tuple[Loc, str]]:
+    """Yield where conversations would stay with a gateway that is not known again."""
+    if config.replica.workspaces == "own" and not config.replica.name:
+        yield (
+            ("replica", "workspaces"),
+            "`own` needs `replica.name`, by which a gateway finds its conversations again",
+        )
 
 
 def of_registries(config: Config) -> Iterator[tuple[Loc, str]]:

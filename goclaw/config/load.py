@@ -227,6 +227,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Loc, str]]:
     yield from webhooks.contradictions(config.webhooks, config.notify, config.alerts.notify)
     yield from contradictions.of_embedder(config)
     yield from contradictions.of_registries(config)
+    yield from contradictions.of_replicas(config)
     for index, spec in enumerate(config.models.agent):
         name, colon, model = spec.partition(":")
         if spec != "demo" and not (name and colon and model):

@@ -1,4 +1,4 @@
-"""The keys of `policy`, `roles`, `audit` and `limits`: permissions and limits of their use."""
+"""The keys of `policy`, `roles`, `audit`, `limits` and `replica`: permissions, limits of use, and several gateways."""
 
 from ipaddress import ip_address
 from typing import Any, Literal
@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from goclaw.config.section import Section
-from goclaw.config.values import Duration, Mode, Names, Row, Selection, Workplace
+from goclaw.config.values import Duration, Mode, Names, ReplicaName, Row, Selection, Workplace
 from goclaw.core.selection import parsed
 
 ADMIN, USER = "admin", "user"
@@ -169,4 +169,25 @@ class LimitSettings(Section):
     queued_messages: int = Field(100, ge=1, description="Messages that may wait in one session.")
     stuck_minutes: float = Field(
         10, ge=0, description="A turn in which nothing happens for so long is reported, and goes on; 0: never."
+    )
+
+
+class ReplicaSettings(Section):
+    """This gateway among those that share `store`."""
+
+    name: ReplicaName = Field(
+        "", description="What people read in `/status` and `goclaw doctor`; not set: the name of the machine."
+    )
+    stall_seconds: float = Field(
+        4,
+        ge=1,
+        le=120,
+        description="Seconds without a heartbeat, which comes four times in that time, after which a gateway counts as "
+        "dead and others go on with its conversations. All gateways of a store need the same.",
+    )
+    workspaces: Literal["shared", "own"] = Field(
+        "shared",
+        description="`shared`: all gateways see the same folders (NFS, CephFS, one disk), so each may work on every "
+        "conversation. `own`: each has its own, and a conversation stays with the gateway that had it first; it needs "
+        "`replica.name`, of which there may be only one. All gateways of a store need the same.",
     )

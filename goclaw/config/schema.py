@@ -15,7 +15,7 @@ from goclaw.config.exports import Publication, publications
 from goclaw.config.heartbeat import DayHours, HeartbeatSettings
 from goclaw.config.hooks import HookSettings
 from goclaw.config.mcp import McpClientSettings, McpSettings
-from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, RoleSettings
+from goclaw.config.policies import ADMIN, AuditSettings, LimitSettings, PolicySettings, ReplicaSettings, RoleSettings
 from goclaw.config.registries import FromRegistrySettings, Registries, RegistryServerSettings
 from goclaw.config.schedules import ConfiguredSchedules
 from goclaw.config.section import Section, Sections
@@ -369,6 +369,7 @@ class Config(Sections):
     store_password: Secret | None = Field(
         None, description="For `store`: the file `store_password` in `secrets`; else PGPASSFILE, as libpq reads it."
     )
+    replica: ReplicaSettings = Field(default_factory=ReplicaSettings, description="This gateway among several.")
     telegram: TelegramSettings = Field(default_factory=TelegramSettings, description="The Telegram channel.")
     http: HttpSettings = Field(default_factory=HttpSettings, description="The HTTP listener.")
     openai: OpenAISettings = Field(default_factory=OpenAISettings, description="What programs get at `/v1`.")
@@ -387,7 +388,7 @@ class Config(Sections):
     memory: MemorySettings = Field(default_factory=MemorySettings, description="Memory files and their search.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Files that come with messages.")
     plugins: Files = Field(
-        (), description="One-file plugins, `~/garden.py`; those in `tools` of the state folder need no line."
+        (), description="One-file plugins, `~/garden.py`; `tools` of the state folder needs no line."
     )
     tools: ToolsSettings = Field(default_factory=ToolsSettings, description="Tools.")
     mcp: McpSettings = Field(default_factory=McpSettings, description="The Model Context Protocol.")

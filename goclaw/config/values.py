@@ -145,6 +145,12 @@ def check_store(value: str) -> str:
     return value
 
 
+def _check_replica_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{0,40}", value):
+        raise ValueError("should be 40 letters, digits, `.`, `_` and `-` at most")
+    return value
+
+
 def _check_webhook_secret(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", value.get_secret_value()):
         raise ValueError("should be 16 to 256 letters, digits, `_` and `-`")
@@ -238,6 +244,7 @@ Duration = Annotated[
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
 ]
 """Seconds; may be written as `1h30m`."""
+ReplicaName = Annotated[str, AfterValidator(_check_replica_name)]
 StoreAddress = Annotated[str, AfterValidator(check_store)]
 Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
 WebhookSecret = Annotated[SecretStr, AfterValidator(_check_webhook_secret)]

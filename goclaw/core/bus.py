@@ -130,6 +130,22 @@ class Bus:
             if subscription.session in (None, event.session) and not subscription.offer(numbered):
                 self._subscriptions.discard(subscription)
 
+    def show(self, event: TurnEvent, since: float = 0.0) -> None:
+        """Send an event of a turn that another process runs to the subscribers of its session, and to no others.
+
+        Args:
+            event: what happened.
+            since: of a `TurnStarted`: when the turn began, in epoch seconds; 0: now.
+        """
+        self._keep(event)
+        if since and (view := self._views.get(event.session)):
+            view.since = since
+        buffer = self._pasts.get(event.session)
+        numbered = buffer.add(event) if buffer else Numbered(0, event, self._clock.monotonic())
+        for subscription in list(self._subscriptions):
+            if subscription.session == event.session and not subscription.offer(numbered):
+                self._subscriptions.discard(subscription)
+
     def watch(self, kind: type[EventT], watcher: Callable[[EventT], None]) -> None:
         """Call `watcher` with each event of this kind of any session, from now on, while it is published.
 
@@ -147,6 +163,16 @@ class Bus:
         """Return the turn that runs in `session` and what it has streamed; questions and todos are not the bus's."""
         view = self._views.get(session)
         return view.now() if view else SessionNow()
+
+    async def state(self, session: str) -> SessionNow | None:
+        """Return the state of a session for a client that follows it next, wherever its turns run.
+
+        None: they run here, and `now` is right.
+
+        Raises:
+            DiskError: it has to be asked for, and the store cannot be reached.
+        """
+        return None
 
     @asynccontextmanager
     async def subscribe(self, session: str | None) -> AsyncIterator[AsyncIterator[TurnEvent]]:

@@ -130,6 +130,12 @@ STORES = {"postgres": "goclaw.store.postgres.part:PART"}
 OWNERSHIPS = {"postgres": "goclaw.store.postgres.ownership:PART"}
 """How processes that share a store divide the sessions; loaded where they do, as `SHARING`."""
 
+EXCHANGES = {"postgres": "goclaw.store.postgres.exchange:PART"}
+"""How they send each other what happens in sessions; loaded as those."""
+
+RESERVATIONS = {"postgres": "goclaw.store.postgres.reservations:PART"}
+"""Where processes that share a store keep what their running requests may cost; loaded where they do."""
+
 SHARING = "goclaw.app.sharing:SHARING"
 """The daemon beside others on one store."""
 

@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -112,6 +112,8 @@ class DeliveryProgress:
         """Whether the row says that a part is being sent."""
         self.fence = HELD.get()
         """The right under which it is sent: that of the session which promised it."""
+        self.clearance: Callable[[], Awaitable[None]] = _always_ours
+        """Called right before a part is sent; raises OwnershipLost where another process sends it."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -125,6 +127,7 @@ class DeliveryProgress:
         if not self._marked:
             await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
             self._marked = True
+        await self.clearance()
         self._asked = True
 
     async def arrived(self, message_id: str, *, last: bool = False) -> None:
@@ -152,6 +155,10 @@ class DeliveryProgress:
         """A try ended somehow: a part that was being sent may be there."""
         if self._asked:
             self._doubt = Doubt.SILENCE
+
+
+async def _always_ours() -> None:
+    """Where one process has the store, all is for it to send."""
 
 
 def progress_of(row: Row, database: Database) -> DeliveryProgress:

@@ -8,7 +8,7 @@ delivery without a session is of its chat, which is owned like a session; one th
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from sqlalchemy import bindparam, func, literal, or_, select
@@ -22,13 +22,14 @@ from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.dialect import json_text
 from goclaw.store.fencing import HELD, Fence
-from goclaw.store.ownership import Ownership
+from goclaw.store.ownership import OF_CHAT, Ownership
 from goclaw.store.schema import deliveries
 
 log = logging.getLogger(__name__)
 
-OF_CHAT = "outbox:"
-"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+PAUSED_SECONDS = 1.0
+"""Seconds since the fence was asked after which it is asked again right before a part is sent: after a pause of that
+length another process may soon have the session, or has it."""
 OWNER = "owner"
 """Key in a row's body: the session that has promised the delivery, where nothing else says that."""
 RECALL_SECONDS = 0.5
@@ -119,6 +120,24 @@ class SharedOutbox(Outbox):
     async def open_sessions(self) -> list[str]:
         """Return the sessions with deliveries that are not sent."""
         return [row["owned"] for row in await self._database.read(OPEN_SESSIONS())]
+
+    def _queue(self, started: Sequence[DeliveryProgress]) -> None:
+        for progress in started:
+            progress.clearance = self._clearance()
+        super()._queue(started)
+
+    def _clearance(self) -> Callable[[], Awaitable[None]]:
+        """Return what has the fence of the current task checked where that was too long ago, this process's pauses
+        included. It may be called again and again."""
+        checked = self._clock.awake_or_not()
+
+        async def check() -> None:
+            nonlocal checked
+            while (now := self._clock.awake_or_not()) - checked > PAUSED_SECONDS:
+                await self._database.write()
+                checked = now
+
+        return check
 
     def _goes_at_once(self, delivery: Delivery) -> bool:
         return HELD.get() is not None and super()._goes_at_once(delivery)

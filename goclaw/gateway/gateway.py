@@ -207,7 +207,7 @@ class Gateway:
         return await self._reader.outline(session, last)
 
     async def now(self, session: str) -> SessionNow:
-        return await self.ports.inspection.now(session)
+        return await self.ports.bus.state(session) or await self.ports.inspection.now(session)
 
     async def sessions(self, actor: Actor, *, agents: bool = False) -> Sequence[SessionInfo]:
         found = await self.transcripts.sessions()

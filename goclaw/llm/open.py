@@ -5,6 +5,7 @@
 `pick_default` chooses without a person, among the same.
 """
 
+import math
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -117,6 +118,42 @@ def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:
         price_input, price_output = either(known.price_input, 0.0), either(known.price_output, 0.0)
         known = replace(known, price_input=price_input, price_output=price_output)
     return known.cost(usage)
+
+
+MARGIN = 1.5
+"""Factor between an estimate of tokens and what a request has at most: `scripts/bench --only estimates` shows how far
+off they are before a model's factor is learnt (`agent.context.window.Calibration`)."""
+MAX_THINKING = 12_288
+"""Tokens that a model may think beside the limit of its answer: the most of `llm.anthropic.BUDGETS`."""
+
+
+def largest(
+    model: ChatModel, tokens: int, config: Config, at: float, max_output: int | None = None
+) -> tuple[int, float]:
+    """Return the tokens and US dollars that one request can take at most, by the dearest model of a chain.
+
+    An unknown price counts zero dollars, here as in what was spent.
+
+    Args:
+        model: the model or chain that is asked.
+        tokens: of the prompt, as estimated.
+        config: prices and limits of models.
+        at: in epoch seconds, for prices that change.
+        max_output: tokens that the answer may have; None: the model's limit.
+    """
+    each = [_largest_of(one, tokens, config, at, max_output) for one in getattr(model, "models", (model,))]
+    return max(tokens for tokens, _ in each), max(dollars for _, dollars in each)
+
+
+def _largest_of(model: ChatModel, tokens: int, config: Config, at: float, max_output: int | None) -> tuple[int, float]:
+    options = config.models.options.get(model.spec) or _no_options()
+    prompt = max(tokens, min(math.ceil(MARGIN * tokens), model.context_window))
+    answer = max_output or facts(model.spec, options, at).max_output
+    if options.thinking != "off":
+        answer += MAX_THINKING
+    # What is written to a cache may cost more than what is not.
+    usages = Usage(input=prompt, output=answer), Usage(input=prompt, output=answer, cache_write=prompt)
+    return prompt + answer, max(cost(model.spec, usage, config, at) or 0.0 for usage in usages)
 
 
 @cache

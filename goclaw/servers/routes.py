@@ -1,6 +1,6 @@
 """Routes of the daemon's listener beside its own pages; loaded through the catalogue where configured."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from goclaw.auth.access import Access
@@ -23,6 +23,7 @@ from goclaw.servers.admission import Admission
 from goclaw.servers.programs import Cookies
 from goclaw.servers.serving import ServingGateway
 from goclaw.store.blobs import Blobs
+from goclaw.store.replicas import StoreUse
 from goclaw.store.spending import Spending
 
 
@@ -43,6 +44,8 @@ class RoutePorts:
     bus: Bus
     outbox: Outbox
     disk: DiskGauge
+    store_use: Callable[[], Awaitable[StoreUse | None]]
+    """Returns which gateways use the store; None where it is one alone."""
     counts: Callable[[], Mapping[str, float]]
     """The daemon's vital signs in numbers (`Vitals.counts`)."""
     model_watches: list[ModelWatch]

@@ -188,6 +188,10 @@ class Contexts:
         """Return the conversation, if it is in memory: what was chosen for it lately is known there."""
         return self._loaded.get(key)
 
+    def owing(self) -> list[str]:
+        """Return the conversations in memory that wait for a summary."""
+        return [key for key, session in self._loaded.items() if session.window.owed]
+
     @property
     def busy(self) -> bool:
         """Whether a turn runs in any conversation."""

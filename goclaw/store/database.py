@@ -28,6 +28,8 @@ from goclaw.store.dialect import OnConflict
 from goclaw.store.fencing import Fence
 
 if TYPE_CHECKING:
+    from goclaw.config.policies import ReplicaSettings
+    from goclaw.store.replicas import StoreUse
     from goclaw.store.shared_files import SharedFiles
     from goclaw.store.sums import TableSum
 
@@ -196,6 +198,25 @@ class Database:
             DiskError: the store cannot be read now.
         """
         raise NotImplementedError
+
+    def clock_of(self, clock: Clock) -> Clock:
+        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
+        return clock
+
+    async def join(self, settings: "ReplicaSettings") -> None:
+        """Be one of the processes that use the store, where several may.
+
+        Raises:
+            StateError: others are set otherwise, or the store cannot be reached.
+        """
+
+    async def use(self) -> "StoreUse | None":
+        """Return which processes use the store; None where it is one alone.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        return None
 
     async def rewrite(self) -> bool:
         """Make deleted rows unreadable in the files of the store. False: it could not be done now; the log says why."""

@@ -14,6 +14,9 @@ from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.fencing import Fence
 
+OF_CHAT = "outbox:"
+"""Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+
 
 @dataclass(slots=True)
 class Lease:
@@ -64,6 +67,14 @@ class Ownership(Protocol):
         """
         ...
 
+    async def left_waiting(self) -> list[tuple[str, str]]:
+        """Return sessions with work whose files are at a gateway that is gone, and its name; each once an absence.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
     def take_no_more(self) -> None:
         """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
         ...
@@ -86,3 +97,5 @@ class OwnershipPart:
     """The leases of a store, as the catalogue names them."""
 
     open: Callable[[Database, Clock], Ownership]
+    channels: Callable[[Database, Ownership, Clock], Any]
+    """Opens what the channels of all processes have in common: a `channels.sharing.ChannelSharing`."""

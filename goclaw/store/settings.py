@@ -28,6 +28,7 @@ FACTS = {
     "schedules.zone_hint": Locality.SHARED,
     "schema_version": Locality.SHARED,
     "summary_health": Locality.DERIVED,
+    "telegram moved from": Locality.SHARED,
     "token_scales": Locality.DERIVED,
     "version": Locality.SHARED,
     "written": Locality.LOCAL,

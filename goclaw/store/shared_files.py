@@ -27,6 +27,13 @@ class SharedFiles(SharedMedia, Protocol):
         """Send what has changed in the folder since the last time; returns how many files that were."""
         ...
 
+    async def agree(self, name: str, data: bytes) -> bytes:
+        """Store a small file that only its owner may read, unless the database has one of this name: return that one.
+
+        Of several processes that make it at the same time, all get the same. The folder has it when this returns.
+        """
+        ...
+
     async def settle(self) -> object:
         """Bring folder and database together, but for media: what changed since they were the same counts."""
         ...

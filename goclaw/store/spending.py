@@ -1,12 +1,18 @@
-"""Costs of requests to models: a row per answer, written with the step that it belongs to."""
+"""Costs of requests to models: a row per answer, written with the step that it belongs to.
 
-from collections.abc import Mapping, Sequence
+While a request runs, the largest cost that it may have is reserved (`Reservations`), where a budget limits it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, String, and_, bindparam, func, or_, select, update
 
+from goclaw.core import catalog
 from goclaw.core.events import AGENT_MARK, AGENT_TURN
+from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.store.database import BoundStatement, Database, Statement, insert_into
 from goclaw.store.dialect import utc_day
@@ -94,6 +100,89 @@ class Spent:
     """Answers whose price is unknown."""
     model: str = ""
     """Whose sums these are; empty: of all models."""
+
+
+@record
+class Reservation:
+    """The largest cost of a request that runs, or waits for others of the same person."""
+
+    id: str
+    """Unique among requests; one that is made again under its id replaces the one before."""
+    person: str
+    """Actor key."""
+    session: str
+    turn: str
+    """Empty: no turn, but a summary, a checkpoint or notes."""
+    tokens: int
+    cost: float
+    """US dollars; 0 where the price is unknown."""
+
+    def is_of(self, session: str, turn: str) -> bool:
+        """Whether the request is one of a turn, or of an agent that works for it."""
+        if self.session == session and self.turn == turn:
+            return True
+        return self.session.startswith(session + AGENT_MARK) and self.turn.startswith(turn + AGENT_TURN)
+
+
+class Reservations:
+    """Reservations of one process, which is all where no other one uses the store. They end with the process."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, Reservation] = {}
+        """The open ones of this process by id, oldest first."""
+
+    async def make(self, wanted: Reservation) -> None:
+        """Reserve, behind all that are open."""
+        self.own.pop(wanted.id, None)
+        self.own[wanted.id] = wanted
+
+    async def before(self, wanted: Reservation) -> Sequence[Reservation]:
+        """Return the open ones of the same person that were made before a reservation."""
+        earlier = takewhile(lambda each: each.id != wanted.id, self.own.values())
+        return [each for each in earlier if each.person == wanted.person]
+
+    async def of_person(self, person: str) -> Sequence[Reservation]:
+        """Return all open ones of a person."""
+        return [each for each in self.own.values() if each.person == person]
+
+    def settled(self, reservation: str) -> Sequence[BoundStatement]:
+        """Return the statements that end a reservation, for the transaction that books its request."""
+        return ()
+
+    def done(self, reservation: str) -> None:
+        """Note that a reservation has ended: that transaction is committed."""
+        self.own.pop(reservation, None)
+
+    def release(self, reservation: str) -> None:
+        """End a reservation of which nothing is booked."""
+        self.own.pop(reservation, None)
+
+    def leave(self, session: str) -> None:
+        """End those of a session's turns, and of their agents: another process works on it from here on."""
+        agents = session + AGENT_MARK
+        for each in list(self.own.values()):
+            if each.turn and (each.session == session or each.session.startswith(agents)):
+                self.release(each.id)
+
+    async def end_the_dead(self) -> None:
+        """End those of processes that are gone."""
+
+    async def prune(self) -> None:
+        """Delete what no reservation needs any more."""
+
+
+@record
+class ReservationsPart:
+    """The reservations of a store that several processes share, as the catalogue names them."""
+
+    open: Callable[[Database], Reservations]
+
+
+def reservations_of(database: Database) -> Reservations:
+    """Return the reservations for a store: in memory where one process uses it, else in its tables."""
+    if not database.is_shared:
+        return Reservations()
+    return load(catalog.RESERVATIONS["postgres"], ReservationsPart).open(database)
 
 
 class Spending:

@@ -68,12 +68,15 @@ _TAIL = Statement(
     .limit(bindparam("limit"))
 )
 _COUNT = Statement(select(func.count()).where(messages.c.session == bindparam("session")))
-_COMPACTION = insert_if(
-    compactions,
-    # What it stands for may have been forgotten while it was written: then its words must not come back.
+# What it stands for may have been forgotten while it was written: then its words must not come back.
+_of_kept = (
     select(messages.c.id)
     .where(messages.c.session == bindparam("session"), messages.c.id == bindparam("first_kept"))
-    .exists(),
+    .exists()
+)
+_COMPACTION = insert_if(
+    compactions,
+    _of_kept,
     *(column.name for column in compactions.columns if column.name != "id"),
 )
 _beyond = messages.alias()
@@ -116,16 +119,19 @@ _LAST_REAL = Statement(
     .order_by(compactions.c.id.desc())
     .limit(1)
 )
-_later = compactions.alias()
-_OWED = Statement(
-    select(compactions)
-    .join(sessions, sessions.c.key == compactions.c.session)
-    .where(
-        compactions.c.retry_owed.is_(True),
-        compactions.c.first_kept > sessions.c.context_start,
-        ~select(_later.c.id).where(_later.c.session == compactions.c.session, _later.c.id > compactions.c.id).exists(),
-    )
-    .order_by(compactions.c.id)
+_later, _owed = compactions.alias(), compactions.alias()
+_of_owed = _owed.join(sessions, sessions.c.key == _owed.c.session)
+_is_owed = (
+    _owed.c.retry_owed.is_(True),
+    _owed.c.first_kept > sessions.c.context_start,
+    ~select(_later.c.id).where(_later.c.session == _owed.c.session, _later.c.id > _owed.c.id).exists(),
+)
+_OWED = Statement(select(_owed).select_from(_of_owed).where(*_is_owed).order_by(_owed.c.id))
+_PAID = insert_if(
+    compactions,
+    # By whatever process, nothing was compacted or hidden since.
+    select(_owed.c.id).select_from(_of_owed).where(_owed.c.id == bindparam("pays"), *_is_owed, _of_kept).exists(),
+    *(column.name for column in compactions.columns if column.name != "id"),
 )
 _COMPACTIONS = Statement(
     # A summary that was owed and came later is no compaction of its own, nor is one that was taken away.
@@ -382,6 +388,13 @@ def _compaction(row: Row) -> StoredCompaction:
     )
 
 
+def _values(session: str, compaction: StoredCompaction) -> dict[str, object]:
+    as_they_are = ("summary", "source", "first_kept", "tokens_before", "tokens_after", "retry_owed", "pays")
+    outside = _json(sorted(compaction.outside)) if compaction.outside else None
+    of_row = {"session": session, "created_at": compaction.at, "outside": outside}
+    return of_row | {name: getattr(compaction, name) for name in as_they_are}
+
+
 class Transcripts:
     """Questions about conversations, and the two changes that are not steps of a turn: `/clear` and a compaction."""
 
@@ -457,20 +470,12 @@ class Transcripts:
 
     async def add_compaction(self, session: str, compaction: StoredCompaction) -> None:
         """Keep a summary, unless the row that it ends at is gone."""
-        await self._database.write(
-            _COMPACTION(
-                session=session,
-                created_at=compaction.at,
-                summary=compaction.summary,
-                source=compaction.source,
-                first_kept=compaction.first_kept,
-                tokens_before=compaction.tokens_before,
-                tokens_after=compaction.tokens_after,
-                retry_owed=compaction.retry_owed,
-                pays=compaction.pays,
-                outside=_json(sorted(compaction.outside)) if compaction.outside else None,
-            )
-        )
+        await self._database.write(_COMPACTION(**_values(session, compaction)))
+
+    async def pay(self, session: str, compaction: StoredCompaction, *others: BoundStatement) -> bool:
+        """Keep a summary that was owed, together with other statements. False: it is owed no longer."""
+        done = await self._database.write(_PAID(**_values(session, compaction)), *others)
+        return done[0].rowcount == 1
 
     async def _context_start(self, session: str) -> int:
         rows = await self._database.read(_START(session=session))

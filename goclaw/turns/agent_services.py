@@ -47,6 +47,7 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
+from goclaw.turns.costs import Account, Payer, ReservedPlanning, reservation_of
 from goclaw.turns.hooking import Hooking
 from goclaw.turns.tool_requests import ToolSampling
 from goclaw.turns.turn_context import TurnContext
@@ -87,6 +88,8 @@ class AgentServices(TurnServices):
         self.continuations = MAX_CONTINUATIONS if agent_run.policy.rules.continue_cut else 0
         """Number of requests for the rest of an answer that the output limit cut."""
         self._context = context
+        self._is_capped = False
+        """Whether what the next request may cost is limited."""
         self.reminders: TurnReminders = session.reminders.turn()
         self.teams = context.teams.of(agent_run)
         if self.is_main:
@@ -211,23 +214,50 @@ class AgentServices(TurnServices):
         session.window.reminded = estimate_reminder(text)
         return text
 
-    def counted(self, done: Finished) -> None:
-        """Take the provider's count of a new answer."""
+    def counted(self, step: str, done: Finished) -> None:
+        """Take the provider's count of an answer that is recorded, and what it cost booked."""
         session = self.agent_run.session
+        if (reservations := self._context.costs.reservations).own:
+            reservations.done(reservation_of(self.agent_run.turn.id, step))
         self._context.calibration.take(done, session.window, session.overhead)
 
-    def cost(self, done: Finished) -> BoundStatement:
-        """Return the row about what an answer cost."""
-        session, turn = self.agent_run.session, self.agent_run.turn
-        return self._context.costs.row(session.key, turn.id, "answer", done, turn.inbound.actor.key)
+    def cost(self, step: str, done: Finished) -> list[BoundStatement]:
+        """Return the row about what the answer of a step cost, and the end of what was reserved for it."""
+        session, turn, costs = self.agent_run.session, self.agent_run.turn, self._context.costs
+        row = costs.row(session.key, turn.id, "answer", done, turn.inbound.actor.key)
+        if not costs.reservations.own:
+            return [row]
+        return [row, *costs.reservations.settled(reservation_of(turn.id, step))]
+
+    def unanswered(self, step: str) -> None:
+        """End what is reserved for a step of which nothing will be booked."""
+        if (reservations := self._context.costs.reservations).own:
+            reservations.release(reservation_of(self.agent_run.turn.id, step))
 
     def keep_artifacts(self, artifacts: Sequence[Artifact]) -> None:
         """Keep what a call kept for people."""
         self.agent_run.session.artifacts.extend(artifacts)
 
-    def planning(self) -> Planning:
-        """Return the time that an answer may take."""
-        return self.agent_run.policy.planning()
+    def planning(self, step: str, model: ChatModel, max_output: int | None = None) -> Planning:
+        """Return the time that the answer of a step may take; what it may cost is reserved where that is limited.
+
+        `max_output`: the tokens that the answer may have; None: the model's limit.
+        """
+        agent_run, costs = self.agent_run, self._context.costs
+        if not self._is_capped:
+            return agent_run.policy.planning()
+        turn, named = agent_run.turn, reservation_of(agent_run.turn.id, step)
+        payer = Payer(named, turn.inbound.actor.key, agent_run.session.key, turn.id, self._accounts())
+        return ReservedPlanning(agent_run.policy.rules.plan, costs, payer, model, max_output)
+
+    def _accounts(self) -> Sequence[Account]:
+        """Return the turns that pay for the agent: its own, and that of every one above it."""
+        found = list[Account]()
+        each: AgentRun | None = self.agent_run
+        while each is not None:
+            found.append(Account(each.session.key, each.turn.id, each.policy.rules))
+            each = each.parent
+        return found
 
     def compresses(self, spec: str) -> bool:
         """Whether a model gets what commands say compressed."""
@@ -241,11 +271,13 @@ class AgentServices(TurnServices):
 
     async def affordable(self) -> None:
         """Check before a request that the agent, and every one above it, may spend more. Raises LimitReached."""
-        person = self.agent_run.turn.inbound.actor.key
+        person, is_capped = self.agent_run.turn.inbound.actor.key, False
         each: AgentRun | None = self.agent_run
         while each is not None:
-            await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules)
+            if await self._context.costs.check(each.session.key, each.turn.id, person, each.policy.rules):
+                is_capped = True
             each = each.parent
+        self._is_capped = is_capped
 
     async def model(self) -> ChatModel:
         """Return the models that answer the agent."""
@@ -315,7 +347,7 @@ class AgentServices(TurnServices):
 
     async def sample(self, wanted: Sample) -> Sampled:
         await self.held()
-        sampling = ToolSampling(self.agent_run, self._context.costs)
+        sampling = ToolSampling(self.agent_run, self._context.costs, self.planning)
         return await sampling.answer(wanted, partial(self._sampling_model, wanted.models))
 
     async def _sampling_model(self, wanted: Sequence[str]) -> ChatModel:

@@ -8,11 +8,13 @@ authorized, approved, audited, and never run twice if it must not be.
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goclaw.agent.context.repair import sound
 from goclaw.agent.context.untrusted_content import no_reminder
+from goclaw.agent.limits import Planning
 from goclaw.auth.access import ChosenMode
 from goclaw.core.codec import Codec
 from goclaw.core.events import Delivery, Inbound, Question, Receipt, Todo
@@ -22,6 +24,7 @@ from goclaw.core.redact import mask_known
 from goclaw.engine.base import Turn
 from goclaw.errors import ConfigError, LimitReached, ModelError, StateError, ToolError
 from goclaw.llm.base import UNCACHED, ChatModel, Finished, Request, Stop
+from goclaw.llm.token_counts import estimate_request
 from goclaw.specs import ToolSpec
 from goclaw.toolkit.agent_tasks import AgentReport, AgentTask, Forward
 from goclaw.toolkit.consent import ApprovalRequest, Consent
@@ -30,7 +33,7 @@ from goclaw.toolkit.schedule_orders import ScheduleOrder
 from goclaw.toolkit.scope import CallScope
 from goclaw.toolkit.services import Sample, Sampled, TurnServices
 from goclaw.turns.agent_run import AgentRun
-from goclaw.turns.costs import Costs
+from goclaw.turns.costs import Costs, reservation_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,8 @@ class ToolSampling:
 
     agent_run: AgentRun
     costs: Costs
+    planning: Callable[[str, ChatModel, int | None], Planning]
+    """Returns the time of an answer, given a name for it, the model and the tokens that it may have."""
 
     async def answer(self, wanted: Sample, models: Callable[[], Awaitable[ChatModel]]) -> Sampled:
         """Ask the model.
@@ -79,17 +84,21 @@ class ToolSampling:
         # Only the runtime reminds, here as in a conversation.
         messages = [replace(each, text=no_reminder(each.text)) for each in wanted.messages]
         request = Request(no_reminder(wanted.system), messages, max_output=wanted.max_tokens, cache=UNCACHED)
-        async with self.agent_run.policy.planning().request(), model.stream(request) as events:
+        name = f"sampling:{secrets.token_hex(8)}"
+        planning = self.planning(name, model, request.max_output)
+        async with planning.request(estimate_request(request)), model.stream(request) as events:
             async for event in events:
                 if isinstance(event, Finished):
-                    await self._book(event)
+                    await self._book(name, event)
                     return event
-        raise ToolError("the model ended without an answer")
+            raise ToolError("the model ended without an answer")
 
-    async def _book(self, done: Finished) -> None:
-        turn = self.agent_run.turn
-        person = turn.inbound.actor.key
-        await self.costs.spending.keep(self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person))
+    async def _book(self, name: str, done: Finished) -> None:
+        turn, reservations = self.agent_run.turn, self.costs.reservations
+        person, reservation = turn.inbound.actor.key, reservation_of(turn.id, name)
+        row = self.costs.row(self.agent_run.session.key, turn.id, "sampling", done, person)
+        await self.costs.spending.keep(row, *reservations.settled(reservation))
+        reservations.done(reservation)
 
 
 class ForwardedServices(TurnServices):

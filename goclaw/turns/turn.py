@@ -160,7 +160,7 @@ class TurnRun:
         def rows(done: Finished) -> list[BoundStatement]:
             said = self._interim(number, done.message)
             promise = [self._services.interim.row(said)] if said and self._services.interim else []
-            return [*rows_of(done.message, self._origin(name)), self._services.cost(done), *promise]
+            return [*rows_of(done.message, self._origin(name)), *self._services.cost(name, done), *promise]
 
         def kept(step: Step[Finished]) -> None:
             if self._answers < number:
@@ -172,11 +172,11 @@ class TurnRun:
             if not step.held:
                 self._keep(step, step.value.message)
                 if not step.replayed:
-                    self._services.counted(step.value)
+                    self._services.counted(name, step.value)
 
         step = await self._turn.step(
             name,
-            lambda: self._judged(number),
+            lambda: self._judged(number, name),
             _FINISHED,
             rows=rows,
             kept=kept,
@@ -346,12 +346,17 @@ class TurnRun:
         await self._services.held()
         return await self._services.dispatcher.call(call, scope)
 
-    async def _judged(self, number: int) -> Finished:
+    async def _judged(self, number: int, step: str) -> Finished:
         """Return the model's answer, as hooks let it pass."""
-        done = await self._ask(number)
-        if is_cut(done) and self._continued >= self._services.continuations:
-            done = replace(done, message=replace(done.message, text=f"{done.message.text}\n\n{cut_line(done)}".strip()))
-        message = await self._services.hooks.said(self._turn.inbound, done.message)
+        try:
+            done = await self._ask(number, step)
+            if is_cut(done) and self._continued >= self._services.continuations:
+                text = f"{done.message.text}\n\n{cut_line(done)}".strip()
+                done = replace(done, message=replace(done.message, text=text))
+            message = await self._services.hooks.said(self._turn.inbound, done.message)
+        except BaseException:
+            self._services.unanswered(step)
+            raise
         # Called by another system's name, it is the call that it means from here on, also as the model remembers it.
         actor, meant = self._turn.inbound.actor, self._services.dispatcher.registry.meant
         calls = tuple(meant(call, actor) for call in message.calls)
@@ -359,7 +364,7 @@ class TurnRun:
         deferred = interim is not None and interim.defers(self._turn.inbound, calls)
         return replace(done, message=replace(message, calls=calls, deferred=deferred))
 
-    async def _ask(self, number: int) -> Finished:
+    async def _ask(self, number: int, step: str) -> Finished:
         self._go_on()
         await self._services.held()
         await self._services.affordable()
@@ -370,22 +375,22 @@ class TurnRun:
             reminder = self._services.remind(self._reminding)
         while True:
             try:
-                return await self._request(number, opening, reminder)
+                return await self._request(number, step, opening, reminder)
             except Withdrawn:
                 log.info("a message came right behind: the request is repeated with it")
                 await self._take_in(number)
 
-    async def _request(self, number: int, opening: Opening, reminder: str) -> Finished:
+    async def _request(self, number: int, step: str, opening: Opening, reminder: str) -> Finished:
         tokens = await self._services.make_room()
-        planning = self._services.planning()
+        planning = self._services.planning(step, opening.model)
         try:
-            async with planning.request():
+            async with planning.request(tokens):
                 return await self._stream(number, opening, tokens, reminder)
         except ModelError as error:
             if error.kind is not ModelErrorKind.OVERFLOW:
                 raise
             tokens = await self._services.make_room(too_long=True)
-            async with planning.request():
+            async with planning.request(tokens):
                 return await self._stream(number, opening, tokens, reminder)
 
     async def _take_in(self, number: int) -> None:

@@ -1,9 +1,10 @@
 """`python -m tests.acceptance.crashing … gateway`: the very same daemon, which kills itself with SIGKILL when told to.
 
 Nothing in the product knows of this. What the daemon stands on is wrapped before it begins: `sqlite3.connect` (every
-statement and commit of its database), aiohttp's session (every call of the Bot API and of a model), the tools, and a
-few methods of its own. Each wrap says the name of the point that the daemon passes; `Trigger` kills it at the k-th
-passing of the one that is armed. The names, with what they mean: `crash_points`.
+statement and commit of its database; of Postgres, where a group is sent and committed), aiohttp's session (every call
+of the Bot API and of a model), the tools, and a few methods of its own. Each wrap says the name of the point that the
+daemon passes; `Trigger` kills it at the k-th passing of the one that is armed. The names, with what they mean:
+`crash_points`.
 
 The trigger is a file, named in the environment, so that one may be armed while the daemon runs: `NAME K`.
 """
@@ -105,7 +106,7 @@ def _state(sql: str, values: Any) -> str:
     """The state that a row gets; empty when the statement says nothing of one."""
     if not isinstance(values, dict):
         return ""
-    if found := re.search(r"\bSET\b.*?\bstate\s*=\s*:(\w+)", sql, re.IGNORECASE | re.DOTALL):
+    if found := re.search(r"\bSET\b.*?\bstate\s*=\s*(?::|%\()(\w+)", sql, re.IGNORECASE | re.DOTALL):
         return str(values.get(found[1], ""))
     return str(values.get("state", "")) if re.match(r"\s*INSERT", sql, re.IGNORECASE) else ""
 
@@ -146,6 +147,40 @@ def wrap_database(trigger: Trigger) -> None:
         return made
 
     sqlite3.connect = connected  # type: ignore[assignment]  # the overloads of the stub say the same
+
+
+def wrap_postgres(trigger: Trigger) -> None:
+    """The same points as `wrap_database`, where the database is a schema of Postgres."""
+    from goclaw.store.postgres import database  # a daemon on SQLite has no driver of Postgres
+
+    room: Any = database
+    sent, result, at_once = room._sent, room._result, room.PostgresDatabase._at_once
+    names: dict[int, str] = {}
+    written: list[str] = []
+
+    async def watched_sent(writer: Any, transaction: Any) -> Any:
+        cursors = await sent(writer, transaction)
+        for cursor, statement in zip(cursors, transaction.statements, strict=True):
+            sql, values = database.bound(statement)
+            names[id(cursor)] = event(sql.decode(), values)
+        return cursors
+
+    async def watched_result(cursor: Any) -> Any:
+        found = await result(cursor)
+        if found.rowcount > 0 and (name := names.pop(id(cursor), "")):
+            written.append(name)
+            trigger.passing(f"{name} {BEFORE}")
+        return found
+
+    async def watched_group(self: Any, group: Any) -> Any:
+        names.clear()
+        written.clear()
+        results = await at_once(self, group)
+        for name in written:
+            trigger.passing(f"{name} {AFTER}")
+        return results
+
+    room._sent, room._result, room.PostgresDatabase._at_once = watched_sent, watched_result, watched_group
 
 
 def wrap_network(trigger: Trigger) -> None:
@@ -225,10 +260,10 @@ def _around(trigger: Trigger, name: str, run: Callable[..., Awaitable[Any]]) -> 
     return watched
 
 
-def wrap(path: Path) -> None:
+def wrap(path: Path, wrap_store: Callable[[Trigger], None] = wrap_database) -> None:
     """Everything, with the trigger at `path`."""
     trigger = Trigger(path)
-    for each in (wrap_database, wrap_network, wrap_tools, wrap_methods):
+    for each in (wrap_store, wrap_network, wrap_tools, wrap_methods):
         each(trigger)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 from goclaw.turns.turn import STOPPED_HERE
 from tests.acceptance.books import Copies, Seen
@@ -96,9 +97,9 @@ def close_books(found: Outcome, people: People, home: Installation) -> None:
     """Count everything into `found`."""
     for chat in people.chats.values():
         close_chat(found, chat, people.seen(chat))
-    _effects(found, people, home)
+    close_effects(found, people, home.workspace)
     _database(found, home)
-    found.unexpected = _unexpected(home)
+    found.unexpected = unexpected(home)
 
 
 def close_chat(found: Outcome, chat: Chat, seen: Sequence[Seen]) -> None:
@@ -178,9 +179,9 @@ def _replies(chat: Chat, seen: Sequence[Seen]) -> list[str]:
     return wrong
 
 
-def _effects(found: Outcome, people: People, home: Installation) -> None:
+def close_effects(found: Outcome, people: People, workspace: Path) -> None:
     """What must not run twice did not; what is said to have run did."""
-    log = home.workspace / EFFECTS
+    log = workspace / EFFECTS
     effects = Counter(log.read_text().split() if log.exists() else [])
     found.effects = sum(effects.values())
     found.effects_twice = [name for name, count in effects.items() if count > 1]
@@ -194,7 +195,7 @@ def _effects(found: Outcome, people: People, home: Installation) -> None:
             found.unknown += unknown
             if kind in ("exec", "both") and not effects[name] and not unknown:
                 found.effects_missing.append(f"{name}{text}")
-            written = home.workspace / f"{name}.txt"
+            written = workspace / f"{name}.txt"
             if kind in ("write", "both") and not unknown and (not written.exists() or written.read_text() != name):
                 found.effects_missing.append(f"{name}.txt")
 
@@ -224,7 +225,7 @@ def _database(found: Outcome, home: Installation) -> None:
     ]
 
 
-def _unexpected(home: Installation) -> list[str]:
+def unexpected(home: Installation) -> list[str]:
     """What the logs call unexpected, oldest first, with the end of its traceback. A kill may cut the last line."""
     found = []
     for path in sorted((home.state / "logs").glob("goclaw.log*"), reverse=True):

@@ -69,10 +69,10 @@ class Chat:
 class People:
     """Everybody."""
 
-    def __init__(self, telegram: FakeTelegram, seed: str) -> None:
+    def __init__(self, telegram: FakeTelegram, seed: str, chats: Mapping[int, Habits] = CHATS) -> None:
         self.telegram = telegram
         self.seed = seed
-        self.chats = {number: Chat(number, habits) for number, habits in CHATS.items()}
+        self.chats = {number: Chat(number, habits) for number, habits in chats.items()}
 
     async def talk(self, round_: int, needed: str = "") -> None:
         """Everybody writes until enough is unanswered; `needed` is a command that must be among it."""

@@ -1,18 +1,25 @@
 """Owed summaries: paid later, once, from the originals, and only where they are still wanted."""
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from goclaw.compaction.summary_retries import MAX_PAUSE
+from goclaw.compaction.summary_retries import MAX_PAUSE, SummaryRetries
+from goclaw.core.bus import Bus
 from goclaw.core.messages import UserMessage
 from goclaw.core.supervise import background
 from goclaw.errors import ModelErrorKind
 from goclaw.llm.scripted import Answer, ScriptedModel, text_of
+from goclaw.sessions.state import Contexts
+from goclaw.store.database import BoundStatement
+from tests.acceptance.waiting import eventually
 from tests.harness import OWNER, PATIENCE, Core, World
 from tests.kills import recorded
+from tests.parts import sql
 from tests.sessions.long_life import flaws
 from tests.sessions.looking import (
     HERE,
@@ -119,6 +126,7 @@ async def test_two_emergencies_are_one_stub_and_one_payment_of_all_originals(tmp
     world = DebtWorld(tmp_path)
     async with world.running() as core:
         await owing(core)
+        world.clerk.rest = DOWN
         await owing(core, first=10)
         assert (await window_of(core)).summary.startswith("29 earlier messages are not shown here")
         assert (await core.gateway.status(HERE, OWNER))["pending_retries"] == 1
@@ -294,3 +302,63 @@ async def test_each_source_gets_the_full_time_when_nobody_waits(
         world.clock.advance(3_600)
         await core.sessions.summary_retries.pay()
     assert given.count(600.0) == 2, "the summary model and the main model"
+
+
+def of_another_process(core: Core, told: list[str]) -> SummaryRetries:
+    """Those of a process that has the duty, and does not work on the session: its own memory, the same store."""
+    ours = core.sessions.summary_retries
+
+    def tells(session: str) -> Sequence[BoundStatement]:
+        told.append(session)
+        return [sql("SELECT 1")]
+
+    contexts = Contexts(ours.transcripts, core.sessions.ports.settings, ours.clock)
+    return SummaryRetries(
+        ours.settings,
+        contexts=contexts,
+        compactor=replace(ours.compactor, contexts=contexts),
+        transcripts=ours.transcripts,
+        clock=ours.clock,
+        bus=Bus(ours.clock),
+        works_on=lambda session: False,
+        telling=tells,
+    )
+
+
+@pytest.mark.promise("P-context-fits")
+async def test_what_another_process_pays_is_shown_by_the_one_that_works_on_the_session(tmp_path: Path) -> None:
+    world, told = DebtWorld(tmp_path), list[str]()
+    async with world.running() as core:
+        await owing(core)
+        world.mend()
+        elsewhere, ours = of_another_process(core, told), core.sessions.summary_retries
+        await elsewhere.pay()
+        assert told == [HERE] and elsewhere.contexts.known(HERE) is None, "nothing is kept of what changes elsewhere"
+        assert (await window_of(core)).owed and PAID not in notices(core)
+        async with background(ours.follow(), "summaries"), until_noticed(core, PAID):
+            ours.missed()
+        window = await window_of(core)
+        assert (window.summary, window.owed) == (SUMMARY, False)
+        await check_mirrors_the_store(core)
+        async with background(ours.follow(), "summaries"):
+            ours.heard(HERE)
+            ours.heard("telegram:7")
+            await eventually(lambda: not ours._written)
+        assert notices(core).count(PAID) == 1
+
+
+async def test_what_two_processes_pay_at_once_is_kept_once_and_not_after_a_clear(tmp_path: Path) -> None:
+    world, told = DebtWorld(tmp_path), list[str]()
+    async with world.running() as core:
+        await owing(core)
+        world.mend()
+        ours = core.sessions.summary_retries
+        await asyncio.gather(ours.pay(), of_another_process(core, told).pay())
+        await check_mirrors_the_store(core)
+        rows = await core.database.read(sql("SELECT count(*) FROM compactions WHERE pays IS NOT NULL"))
+        assert rows[0][0] == 1
+        world.clerk.rest = DOWN
+        await owing(core, first=10)
+        [(_, owed)] = await ours.transcripts.owed()
+        await core.command("/clear")
+        assert not await ours.transcripts.pay(HERE, replace(owed, retry_owed=False, id=0, pays=owed.id))

@@ -4,6 +4,7 @@ from itertools import chain, zip_longest
 
 from tests.mutations import (
     approvals,
+    budgets,
     chats,
     client,
     commands,
@@ -33,6 +34,7 @@ from tests.mutations.bug import Bug
 
 AREAS = (
     approvals.BUGS,
+    budgets.BUGS,
     chats.BUGS,
     client.BUGS,
     commands.BUGS,

@@ -40,6 +40,7 @@ def route_ports(
         bus=core.bus,
         outbox=core.outbox,
         disk=DiskGauge(world.config, world.clock),
+        store_use=core.database.use,
         counts=counts,
         samples=samples,
         model_watches=[] if model_watches is None else model_watches,

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
@@ -18,20 +19,24 @@ from goclaw.channels.telegram.live import LiveViews
 from goclaw.channels.telegram.media_groups import MediaGroups
 from goclaw.channels.telegram.message_content import limit_of
 from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
-from goclaw.channels.telegram.polling import Poller, Take
+from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sender import Sender
 from goclaw.channels.telegram.state_files import ChatMigrations, LiveMessageIds
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
-from goclaw.channels.telegram.webhook import Webhook, kept_secret
+from goclaw.channels.telegram.webhook import Webhook, agreed_secret, is_kept, kept_secret
 from goclaw.config.listening import webhook_path
 from goclaw.config.schema import Config, TelegramSettings
 from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
+from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.core.redact import remember
 from goclaw.errors import ConfigError, DeliveryError
+
+if TYPE_CHECKING:
+    from goclaw.channels.telegram.shared_channel import SharedListening
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +45,8 @@ MESSAGE_IDS_FILE = "telegram-grown.json"
 MIGRATIONS_FILE = "telegram-moved.json"
 MEDIA_GROUPS_FILE = "telegram-albums.json"
 """File names in the state folder; see `state_files` and `media_groups`."""
+SHARED = "goclaw.channels.telegram.shared_channel:SharedListening"
+"""Loaded where several processes share the store."""
 LOCK_SECONDS = 5.0
 """Seconds between two checks whether another GoClaw has released the bot."""
 MAX_SUMMARY = 256
@@ -57,6 +64,8 @@ class ChannelState:
     albums: MediaGroups
     secret: str = ""
     """The secret in Telegram's webhook calls; empty: polling."""
+    shared: "SharedListening | None" = None
+    """Where several processes share the store: what this one does beside the others."""
 
 
 class TelegramChannel:
@@ -83,10 +92,13 @@ class TelegramChannel:
             request=self._request,
             get_updates_request=self._line,
         )
-        limiter = RateLimiter(settings, ports.clock)
+        sharing = ports.sharing
+        limiter = RateLimiter(settings, ports.clock, sharing.share if sharing else None)
         self._health = PollHealth(ports.clock, ports.alerts)
         self._unlisted = UnlistedGroups(ports.is_admin, ports.alerts, ports.clock)
-        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock)
+        self._live = LiveViews(self._bot, limiter, memory.message_ids, ports.clock, sharing.holds if sharing else None)
+        if memory.shared:
+            memory.shared.connect(limiter, self._live)
         self._blocked = BlockedChats(ports.alerts, ports.clock)
         self._webhook: Webhook | None = None
         if memory.secret:
@@ -115,7 +127,7 @@ class TelegramChannel:
                 group.create_task(self._live.run(gateway), name="telegram live views"),
             ]
             try:
-                await self._listen(intake.take)
+                await self._listen(intake)
             finally:
                 intake.end()
                 for task in others:
@@ -140,9 +152,11 @@ class TelegramChannel:
     def health(self) -> str:
         return (self._webhook and self._webhook.line()) or self._health.line()
 
-    async def _listen(self, take: Take) -> None:
+    async def _listen(self, intake: UpdateHandler) -> None:
         """Poll or be called, once no other process of this machine does; returns when the token is refused."""
-        source = self._webhook or Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
+        if shared := self._memory.shared:
+            return await shared.run(self._webhook, self._poller, self._health)
+        source, take = self._webhook or self._poller(), intake.take
         while True:
             try:
                 with self._lock():
@@ -150,6 +164,9 @@ class TelegramChannel:
             except BotInUse as error:
                 self._health.locked(str(error), LOCK_SECONDS)
             await self._clock.sleep(LOCK_SECONDS)
+
+    def _poller(self) -> Poller:
+        return Poller(self._bot, self._line, self._clock, self._health, self._settings.poll_seconds)
 
     def _lock(self) -> AbstractContextManager[object]:
         """Hold the bot: the first time with the lock that the first poll took."""
@@ -159,7 +176,8 @@ class TelegramChannel:
         return only_poller(self._token, self._settings.base_url, self._memory.folder)
 
     def _update_handler(self, gateway: GatewayPort, identity: Identity, group: asyncio.TaskGroup) -> UpdateHandler:
-        return UpdateHandler(
+        make = self._memory.shared.handler if self._memory.shared else UpdateHandler
+        return make(
             self._settings,
             gateway=gateway,
             bot=self._bot,
@@ -201,16 +219,28 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
     logging.getLogger("telegram").setLevel(logging.INFO)
     folder = config.state_dir
 
+    secret = await _secret(config, ports) if config.telegram.mode == "webhook" else ""
+
     def remembered() -> ChannelState:
-        albums, secret = MediaGroups(folder / MEDIA_GROUPS_FILE, ports.clock), ""
-        if config.telegram.mode == "webhook":
-            given = config.telegram.webhook.secret
-            remember(secret := given.get_secret_value() if given else kept_secret(folder))
-        return ChannelState(
-            folder, LiveMessageIds(folder / MESSAGE_IDS_FILE), ChatMigrations(folder / MIGRATIONS_FILE), albums, secret
-        )
+        albums = MediaGroups(folder / MEDIA_GROUPS_FILE, ports.clock)
+        ids, moved = folder / MESSAGE_IDS_FILE, folder / MIGRATIONS_FILE
+        if ports.sharing:
+            shared: SharedListening = load(SHARED, type)(ports.sharing, ids, moved, ports.clock)
+            return ChannelState(folder, shared.ids, shared.moved, albums, secret, shared)
+        return ChannelState(folder, LiveMessageIds(ids), ChatMigrations(moved), albums, secret)
 
     yield TelegramChannel(config.telegram, token, await asyncio.to_thread(remembered), ports)
+
+
+async def _secret(config: Config, ports: ChannelPorts) -> str:
+    """Return the secret of the webhook: the configured one, or one that is made once for all processes."""
+    given, folder = config.telegram.webhook.secret, config.state_dir
+    secret = given.get_secret_value() if given else ""
+    if ports.sharing and ports.agree and (not secret or await asyncio.to_thread(is_kept, secret, folder)):
+        secret = await agreed_secret(folder, ports.agree)
+    secret = secret or await asyncio.to_thread(kept_secret, folder)
+    remember(secret)
+    return secret
 
 
 PART = ChannelPart("telegram", lambda config: True, open_channel)

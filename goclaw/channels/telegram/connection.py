@@ -22,6 +22,7 @@ REFUSED = (
 CONFLICT = "another program uses this bot's token (409); stop the other one"
 WEBHOOK = "the bot has a webhook, so Telegram lets nobody poll (409); whoever set it again uses this bot, too"
 LOCKED = "polls with this bot's token already; stop it there, or give this one a bot of its own"
+STANDING_BY = "another replica polls"
 SILENT = "no poll was answered for a while; reconnecting"
 
 LASTING_SECONDS = 30.0
@@ -40,6 +41,7 @@ class PollHealth:
         self._problem = ""
         self._said: set[str] = set()
         self._retry_at: float | None = None
+        self._stands_by = False
 
     def polled(self) -> None:
         """Telegram answered a poll."""
@@ -53,6 +55,11 @@ class PollHealth:
             self._said.clear()
         self._alerts.clear(TOKEN_ALERT)
         self._alerts.clear(CONFLICT_ALERT)
+        self._problem, self._retry_at = "", None
+
+    def stand_by(self) -> None:
+        """Another process that shares the store polls, until this one does."""
+        self._stands_by, self._last_answer = True, None
         self._problem, self._retry_at = "", None
 
     def trouble(self, error: TelegramError, pause: float) -> None:
@@ -86,7 +93,7 @@ class PollHealth:
             again = "" if self._retry_at is None else f"; next try in {max(0.0, self._retry_at - now):.0f} s"
             return self._problem + again
         if self._last_answer is None:
-            return "connecting"
+            return STANDING_BY if self._stands_by else "connecting"
         return f"polling, last answer {now - self._last_answer:.0f} s ago"
 
     def _show(self, kind: str, problem: str) -> None:

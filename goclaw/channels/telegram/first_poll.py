@@ -15,6 +15,7 @@ import aiohttp
 from goclaw.channels.telegram.exchange import ANSWER_MARGIN, Form, exchange, plain_form, poll_parameters
 from goclaw.channels.telegram.poll_lock import BotInUse, only_poller
 from goclaw.config.schema import Config
+from goclaw.config.values import PostgresPlace
 from goclaw.net import open_client
 
 log = logging.getLogger(__name__)
@@ -42,11 +43,12 @@ class FirstPoll:
 async def begin(config: Config) -> AsyncIterator[FirstPoll | None]:
     """Send the first poll, and end what the channel has not taken over with the block.
 
-    Yields None where there is nothing to poll: with a webhook, or while another process polls for the bot.
+    Yields None where there is nothing to poll: with a webhook, while another process polls for the bot, or on Postgres,
+    where polling is a duty of one of several processes, which this one does not have yet.
     """
-    settings = config.telegram
+    settings, place = config.telegram, config.store_place
     token = settings.token.get_secret_value().strip() if settings.token else ""
-    if not token or settings.mode == "webhook":
+    if not token or settings.mode == "webhook" or isinstance(place, PostgresPlace):
         yield None
         return
     async with AsyncExitStack() as stack:

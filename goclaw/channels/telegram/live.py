@@ -64,8 +64,17 @@ REMEMBERED = 500
 class LiveViews:
     """The views of all turns that came through Telegram."""
 
-    def __init__(self, bot: Bot, limiter: RateLimiter, message_ids: LiveMessageIds, clock: Clock) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        limiter: RateLimiter,
+        message_ids: LiveMessageIds,
+        clock: Clock,
+        holds: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`holds`: whether this process works on a session, where several share a store: only that one shows it."""
         self._bot = bot
+        self._holds = holds
         self._limiter = limiter
         self._message_ids = message_ids
         self._clock = clock
@@ -105,6 +114,11 @@ class LiveViews:
     def turn_of_draft(self, draft: int) -> str:
         """Return the turn that is shown in the draft with this id; empty for none."""
         return next((turn for turn in self._views if draft_id(turn) == draft), "")
+
+    def session_of(self, turn: str) -> str:
+        """Return the session of a turn that is shown here; empty for none."""
+        view = self._views.get(turn)
+        return view.session if view else ""
 
     async def claim(self, delivery: Delivery) -> Preview | None:
         """End a turn's view because what it shows goes out now; a turn that goes on has another one from then on.
@@ -231,6 +245,8 @@ class LiveViews:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
     def _open(self, turn: str, session: str, address: Address) -> TurnView | None:
+        if self._holds is not None and not self._holds(session):
+            return None
         try:
             view = TurnView(turn, session, target_of(address), self._clock.monotonic())
         except DeliveryError:
@@ -274,6 +290,9 @@ class LiveViews:
         while not view.ended.is_set():
             await self._either(view.changed, self._previews.kept_for(view))
             view.changed.clear()
+            if self._holds is not None and not self._holds(view.session):
+                view.end()  # another process shows it from here on
+                return
             if pause := self._previews.pause(view):
                 view.changed.set()
                 await self._either(view.ended, pause)

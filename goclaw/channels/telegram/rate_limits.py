@@ -7,6 +7,7 @@ calls that fail repeatedly, and tries them again later: nothing is given up for 
 
 import math
 from collections import deque
+from collections.abc import Callable
 
 from goclaw.config.schema import TelegramSettings
 from goclaw.core.clock import Clock
@@ -47,13 +48,44 @@ class SlidingWindow:
         self._times.append(now)
 
 
-class RateLimiter:
-    """The limits of one bot. Asked before every message and every edit."""
+class SharedWindow(SlidingWindow):
+    """A part of `rate` events a second, as large as `share` says each time: it changes with the other processes.
 
-    def __init__(self, settings: TelegramSettings, clock: Clock) -> None:
+    Rounded down, so that all parts together are no more than the whole; below one, an event comes less often.
+    """
+
+    def __init__(self, rate: float, share: Callable[[], float]) -> None:
+        super().__init__(1, 1.0)
+        self._rate = rate
+        self._share = share
+
+    def free(self, now: float) -> int:
+        rate = self._rate * self._share()
+        self._count, self._seconds = (math.floor(rate), 1.0) if rate >= 1 else (1, 1 / rate)
+        return super().free(now)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until one fits; where the part has become smaller, until enough are too old to count."""
+        free = self.free(now)
+        return 0.0 if free > 0 else self._times[-free] + self._seconds - now
+
+
+class RateLimiter:
+    """The limits of one bot. Asked before every message and every edit.
+
+    Where several processes send for it, each has its part of the limit in total. Those of a chat are not divided: one
+    process sends to it, but for groups whose topics are sessions of several; there Telegram's 429 counts, as in
+    `hold`, which all of them hear of.
+    """
+
+    def __init__(self, settings: TelegramSettings, clock: Clock, share: Callable[[], float] | None = None) -> None:
+        """`share`: returns the part of the limit in total that this process may use now; None: all of it."""
         self._settings = settings
         self._clock = clock
-        self._all = window_of(settings.messages_per_second, 1)
+        self.on_hold: Callable[[int, float], None] | None = None
+        """Called with the chat and the seconds when Telegram asked to wait."""
+        rate = settings.messages_per_second
+        self._all = SharedWindow(rate, share) if share else window_of(rate, 1)
         self._chats: dict[int, list[SlidingWindow]] = {}
         self._owed: set[int] = set()
         self._held: dict[int, float] = {}
@@ -101,6 +133,12 @@ class RateLimiter:
 
     def hold(self, chat: int, seconds: float) -> None:
         """Telegram asked to wait with this chat."""
+        self._hold(self._held, chat, seconds)
+        if self.on_hold:
+            self.on_hold(chat, seconds)
+
+    def held_elsewhere(self, chat: int, seconds: float) -> None:
+        """Telegram asked another process to wait with this chat."""
         self._hold(self._held, chat, seconds)
 
     def hold_shows(self, chat: int, seconds: float) -> None:

@@ -39,7 +39,7 @@ from goclaw.channels.telegram.request import Flood, Unanswered
 from goclaw.channels.telegram.state_files import ChatMigrations
 from goclaw.config.values import reaction_of
 from goclaw.core.events import Choice, Delivery, Receipt
-from goclaw.errors import DeliveryError
+from goclaw.errors import DeliveryError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,10 @@ class Sender:
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:
         """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
-        await self._migrations.remember(chat, new)
+        try:
+            await self._migrations.remember(chat, new)
+        except StateError as error:
+            return DeliveryError(f"the group moved to {new}, which cannot be kept: {error}", retry_after=MOVE_SECONDS)
         if self._migrations.current(chat) == chat:
             return DeliveryError(f"telegram: the group moved to {new}, which cannot be followed", closed=True)
         return DeliveryError("the group moved to another chat id; sending there now", retry_after=MOVE_SECONDS)

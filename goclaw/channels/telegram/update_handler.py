@@ -47,7 +47,7 @@ from goclaw.channels.telegram.updates import (
 from goclaw.config.schema import TelegramSettings
 from goclaw.config.values import contexts_of
 from goclaw.core.clock import Backoff, Clock
-from goclaw.core.events import AcceptKind, GatewayPort, Inbound
+from goclaw.core.events import Acceptance, AcceptKind, GatewayPort, Inbound
 from goclaw.core.supervise import keep_running
 
 log = logging.getLogger(__name__)
@@ -315,9 +315,9 @@ class UpdateHandler:
         elif not listed:
             self.unlisted.joined(change.chat, change.by)
 
-    async def _accept(self, inbound: Inbound | None) -> None:
+    async def _accept(self, inbound: Inbound | None) -> Acceptance | None:
         if inbound is None:
-            return
+            return None
         # Who writes there can be answered there.
         chat = self.migrations.current(int(inbound.address.chat))
         self.blocked.open(chat)
@@ -326,6 +326,7 @@ class UpdateHandler:
         if self.settings.ack_reaction and acceptance.kind is AcceptKind.TURN:
             message = int(inbound.ref.rpartition(":")[2])
             self._best_effort(self.bot.set_message_reaction(chat, message, self.settings.ack_reaction))
+        return acceptance
 
     async def _terms(self, *messages: Json) -> Terms:
         """By what messages are judged; in a group that needs the bot's name."""

@@ -8,8 +8,8 @@ Telegram's or of a proxy's, which no repetition mends: it is logged and acknowle
 import hmac
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,13 +52,28 @@ class Webhook:
         self._clock = ports.clock
         self._alerts = ports.alerts
         self._take: Take | None = None
+        self._stands_by = False
         self._registered_at: float | None = None
         self._last_update: float | None = None
         self._problem = ""
 
     async def run(self, take: Take) -> None:
         """Give every update to `take`, and acknowledge it when that has returned. Returns when the token is refused."""
-        self._take = take
+        with self.listening(take):
+            await self.keep_registered()
+
+    @contextmanager
+    def listening(self, take: Take, *, stands_by: bool = False) -> Iterator[None]:
+        """Give updates to `take` while the block runs; `stands_by`: another process may see to the registration."""
+        self._take, self._stands_by = take, stands_by
+        try:
+            yield
+        finally:
+            self._take = None
+
+    async def keep_registered(self) -> None:
+        """Register our address, and again when it is taken away. Returns when the token is refused."""
+        self._stands_by = False
         try:
             while True:
                 await self._register()
@@ -66,8 +81,10 @@ class Webhook:
         except InvalidToken:
             self._registered_at, self._problem = None, ""
             self._health.token_refused()
-        finally:
-            self._take = None
+
+    def stand_by(self) -> None:
+        """Another process may see to the registration from here on."""
+        self._stands_by, self._registered_at, self._problem = True, None, ""
 
     async def receive(self, request: "web.Request") -> "web.StreamResponse":
         """Handle one call of Telegram."""
@@ -90,7 +107,7 @@ class Webhook:
 
     def line(self) -> str:
         """Return the state in words, for `/status`; empty while there is nothing to say but what `PollHealth` knows."""
-        if self._problem or self._registered_at is None:
+        if self._problem or (self._registered_at is None and not self._stands_by):
             return self._problem
         if self._last_update is None:
             return "webhook, no update since the start"
@@ -163,13 +180,39 @@ class Webhook:
         self._alerts.clear(ALERT)
 
 
+async def agreed_secret(state_dir: Path, agree: Callable[[str, bytes], Awaitable[bytes]]) -> str:
+    """Return the secret of all processes that share a store: that of the file, or a new one, unless there is one.
+
+    Raises:
+        StateError: the file can be neither read nor made, or the store not be reached.
+    """
+    path = _secret_path(state_dir)
+    try:
+        known = path.read_bytes() if path.exists() else b""
+    except OSError as error:
+        raise StateError(f"{path}: the webhook's secret cannot be read: {error}") from error
+    agreed = await agree(str(path.relative_to(state_dir)), known.strip() or secrets.token_urlsafe(32).encode())
+    return agreed.decode("ascii", errors="replace").strip()
+
+
+def is_kept(secret: str, state_dir: Path) -> bool:
+    """Whether a configured secret is that of the file, which GoClaw has made, and not one that its operator chose."""
+    with suppress(OSError, UnicodeDecodeError):
+        return _secret_path(state_dir).read_text("ascii").strip() == secret
+    return False
+
+
+def _secret_path(state_dir: Path) -> Path:
+    return state_dir / "secrets" / WEBHOOK_SECRET  # the next start reads it as `telegram.webhook.secret`
+
+
 def kept_secret(state_dir: Path) -> str:
     """Return the secret of this installation; created at the first call, readable for its owner only.
 
     Raises:
         StateError: the file can be neither read nor made.
     """
-    path = state_dir / "secrets" / WEBHOOK_SECRET  # the next start reads it as `telegram.webhook.secret`
+    path = _secret_path(state_dir)
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():

@@ -15,6 +15,7 @@ from goclaw.core.records import record
 from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskUse
 from goclaw.servers.metrics.counting import Counts, Histogram
+from goclaw.store.replicas import StoreUse
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 LATE = "event_loop_late_ms"
@@ -29,6 +30,7 @@ class Measures:
     """`Vitals.counts`."""
     memory: int | None = None
     disk: DiskUse | None = None
+    store: StoreUse | None = None
 
 
 class Families(Collector):
@@ -46,6 +48,8 @@ class Families(Collector):
         yield from self._of_models()
         yield from self._of_deliveries()
         yield from self._of_the_daemon()
+        if self._now.store is not None:
+            yield from _of_the_store(self._now.store)
 
     def _of_turns(self) -> Iterator[Metric]:
         counts = self._counts
@@ -90,6 +94,14 @@ class Families(Collector):
         if disk is not None:
             yield _gauge("database_bytes", "Database, its log and the memory index.", disk.database)
             yield _gauge("disk_free_bytes", "Free bytes where the state folder is.", disk.free)
+
+
+def _of_the_store(use: StoreUse) -> Iterator[Metric]:
+    yield _gauge("gateways", "Living gateways that share the store.", sum(each.lives for each in use.replicas))
+    owned = sum(each.sessions for each in use.replicas if each.is_own)
+    yield _gauge("sessions_owned", "Conversations that this gateway works on.", owned)
+    yield _gauge("notification_queue_ratio", "Part of Postgres's queue of notices that is full.", use.notices)
+    yield _gauge("store_connections", "Connections of these gateways to Postgres.", use.connections)
 
 
 def exposition(counts: Counts, outbox: Outbox, now: Measures) -> bytes:

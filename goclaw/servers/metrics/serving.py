@@ -20,6 +20,7 @@ from goclaw.servers.metrics.counting import Counting
 from goclaw.servers.metrics.families import CONTENT_TYPE, Measures, exposition
 from goclaw.servers.routes import RoutePart, RoutePorts
 from goclaw.servers.terminals import REMOTE_ENTRY
+from goclaw.store.replicas import StoreUse
 
 FORWARDING = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Via")
 """Headers of a proxy, trusted or not: its caller may be anywhere."""
@@ -42,7 +43,7 @@ class MetricsPage:
                 await self._admit(secret, network_of(request.remote or ""))
             except NotAdmitted as refusal:
                 return refusal.response()
-        now = Measures(self._ports.counts(), resident_memory(), await self._disk())
+        now = Measures(self._ports.counts(), resident_memory(), await self._disk(), await self._store())
         body = exposition(self._counting.counts, self._ports.outbox, now)
         return web.Response(body=body, headers={**HEADERS, "Content-Type": CONTENT_TYPE})
 
@@ -65,6 +66,12 @@ class MetricsPage:
         try:
             return await self._ports.disk.use()
         except (OSError, StateError):
+            return None
+
+    async def _store(self) -> StoreUse | None:
+        try:
+            return await self._ports.store_use()
+        except StateError:
             return None
 
 

@@ -13,10 +13,12 @@ from goclaw.store.database import BoundStatement, Examined, Row
 from goclaw.store.postgres.connecting import HOLDERS_OF, PostgresRow, off_this_machine, parameters
 from goclaw.store.postgres.database import bound
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.replicas import ALL, SEEN_SECONDS, SERVER, use_of
 from goclaw.store.postgres.schema import NEWEST, VERSION
+from goclaw.store.replicas import StoreUse
 
 _ABOUT = """
-SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync,
+SELECT current_setting('server_version') AS version, current_setting('fsync') AS fsync, pg_backend_pid() AS pid,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AS is_superuser,
   (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS is_encrypted
 """
@@ -25,6 +27,10 @@ SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relkind = 'r'
 """
+FULL_NOTICES = 0.5
+"""Part of the queue of notices from which on the operator is warned; it has 8 GB (postgresql.org, "NOTIFY")."""
+MANY_CONNECTIONS = 0.85
+"""Part of `max_connections` from which on the operator is warned: a gateway takes twelve at most."""
 SCHEMA = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'daemon_facts'"
 """Finds a row where the schema has the tables of GoClaw."""
 _FACT = "SELECT value FROM daemon_facts WHERE name = %s"
@@ -89,6 +95,10 @@ def examine(place: PostgresPlace) -> Examined:
             weak.append(("`fsync` is off: a power cut destroys the whole database", "switch it on"))
         if not about["is_encrypted"] and off_this_machine(place):
             weak.append(("what is said crosses the network unencrypted", "`?sslmode=verify-full` in `store`"))
+        if connection.info.backend_pid != about["pid"]:
+            weak.append(
+                ("a pooler stands before Postgres", "PgBouncer works in session mode only (`pool_mode=session`)")
+            )
         words = f"Postgres {about['version']}, {place.shown}"
         if connection.execute(SCHEMA, (place.schema,)).fetchone() is None:
             return Examined(f"{words}: will be made at the first start", weak)
@@ -98,4 +108,31 @@ def examine(place: PostgresPlace) -> Examined:
         (size,) = connection.execute(_SIZE, (place.schema,)).fetchall()[0]
         holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
         used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no daemon"
+        if version == NEWEST:
+            use = _use(connection)
+            weak += _of_the_use(use)
+            gateways = f"; gateways: {', '.join(map(str, use.replicas))}" if use.replicas else ""
+            used += f", {use.connections} of {use.max_connections} connections{gateways}"
         return Examined(f"{words}: schema {version}, {size / 1e6:,.1f} MB, {used}", weak)
+
+
+def _use(connection: psycopg.Connection[PostgresRow]) -> StoreUse:
+    [server] = connection.execute(*bound(SERVER())).fetchall()
+    return use_of(connection.execute(*bound(ALL())).fetchall(), server)
+
+
+def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
+    """Return what is wrong with the gateways together, each with its remedy."""
+    weak = []
+    if gone := [each.name for each in use.replicas if not each.lives]:
+        words = f"gone without a word in the last {SEEN_SECONDS // 60} minutes: {', '.join(gone)}"
+        weak.append((words, "the others go on with their conversations; look at the log there"))
+    if len(versions := sorted({each.version for each in use.replicas if each.lives})) > 1:
+        weak.append((f"gateways of several versions: {', '.join(versions)}", "bring them all to the newest"))
+    if use.notices > FULL_NOTICES:
+        words = f"Postgres's queue of notices is {use.notices:.0%} full; a full one makes transactions fail"
+        weak.append((words, "end the program that listens and stays in a transaction (`pg_stat_activity`)"))
+    if use.all_connections > MANY_CONNECTIONS * use.max_connections:
+        words = f"{use.all_connections} of {use.max_connections} connections of Postgres are taken"
+        weak.append((words, "raise `max_connections`, or put PgBouncer in session mode before it"))
+    return weak

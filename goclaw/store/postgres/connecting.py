@@ -85,9 +85,14 @@ def _rows(cursor: AsyncCursor[Any]) -> Callable[[Sequence[Any]], PostgresRow]:
     return lambda values: PostgresRow(values, places)
 
 
+def machine() -> str:
+    """Return the name of this machine, or of the container."""
+    return socket.gethostname()
+
+
 def application_name(token: str) -> str:
     """Return the name under which Postgres shows a process: unique, and telling where it runs."""
-    name = f"goclaw {token} pid {os.getpid()} on {socket.gethostname()}"
+    name = f"goclaw {token} pid {os.getpid()} on {machine()}"
     return name.encode()[:_MAX_NAME].decode(errors="ignore")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 from psycopg import AsyncCursor, pq
 
+from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import background, keep_running
@@ -31,6 +32,7 @@ from goclaw.store.database import (
     Transaction,
 )
 from goclaw.store.fencing import HELD, Fence
+from goclaw.store.postgres.clock import DatabaseClock
 from goclaw.store.postgres.connecting import (
     Connection,
     PostgresRow,
@@ -42,8 +44,10 @@ from goclaw.store.postgres.connecting import (
 )
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.notices import Notices
+from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.replicas import StoreUse
 from goclaw.store.schema import metadata
 
 log = logging.getLogger(__name__)
@@ -60,6 +64,7 @@ _TAKE = "SELECT take_session(%s, %s)"
 _END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
 TAKES = 3
 """Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
+_TIME = "SELECT extract(epoch from clock_timestamp())::float8"
 _NUMBER = "SELECT pg_current_xact_id()::text"
 _STATUS = "SELECT pg_xact_status(%s::text::xid8)"
 
@@ -81,9 +86,11 @@ class PostgresDatabase(Database):
         """Held while the writer's connection is used."""
         self._replica = secrets.token_hex(4)
         self._name = application_name(self._replica)
+        self._settings = ReplicaSettings.model_construct()
         self._rewriter: object = None
         """The process that had the schema to itself last, when this one opened it."""
         self._readers = Readers(place, self._name, READERS)
+        self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.counts: Counter[str] = Counter()
@@ -114,6 +121,9 @@ class PostgresDatabase(Database):
         """Where it is."""
         return self._place
 
+    def clock_of(self, clock: Clock) -> Clock:
+        return self.clock if self.is_shared else clock
+
     @property
     def application_name(self) -> str:
         """The name under which Postgres shows the connections of this process."""
@@ -123,6 +133,23 @@ class PostgresDatabase(Database):
     def replica(self) -> str:
         """The name of this process among those that share the schema; another one at each start."""
         return self._replica
+
+    @property
+    def settings(self) -> ReplicaSettings:
+        """What this process and the others have agreed upon."""
+        return self._settings
+
+    async def join(self, settings: ReplicaSettings) -> None:
+        try:
+            async with await connect(self._place, self._name) as connection:
+                await join(connection, self._replica, self._name, settings, self._clock)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._place.shown, "written") from error
+        self._settings = settings
+
+    async def use(self) -> StoreUse:
+        [server] = await self.read(SERVER())
+        return use_of(await self.read(ALL()), server, self._replica)
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
@@ -300,6 +327,8 @@ class PostgresDatabase(Database):
         try:
             await lock(writer, self._place, self._clock, alone=self._is_exclusive)
             await single(writer, _NAME_REPLICA, self._replica)
+            asked = self._clock.awake_or_not()
+            self.clock.seen(await single(writer, _TIME), asked)
         except BaseException:
             await writer.close()
             raise

@@ -21,15 +21,18 @@ from sqlalchemy import text
 
 from goclaw import __version__
 from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import background, ends_within, keep_running, see_through
+from goclaw.core.supervise import background, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
-from goclaw.store.ownership import Lease, Ownership, OwnershipPart, Work
+from goclaw.store.ownership import OF_CHAT, Lease, Ownership, OwnershipPart, Work
+from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
+from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
+from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
 
 log = logging.getLogger(__name__)
 
@@ -55,18 +58,22 @@ logging.getLogger("procrastinate").setLevel(logging.ERROR)
 _WANT = Statement(text("SELECT want_session(:session)"))
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
+_FORGET_OWNER = Statement(
+    text(
+        "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
+        "AND NOT EXISTS (SELECT 1 FROM sessions WHERE key = :session)"
+    )
+)
+"""Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
 _SEE = """
 INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
 ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+RETURNING extract(epoch from clock_timestamp())::float8
 """
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
 _OF_THE_DEAD = "SELECT want_sessions_of_the_dead(%s)"
 _END_THE_DEAD = "SELECT end_connections_of_the_dead(%s)"
-_LEAD = "SELECT pg_try_advisory_lock(hashtextextended('goclaw:' || current_schema() || ':' || %s::text, 2))"
-_IS_THERE = "SELECT 1"
-LEAD_SECONDS = 1.0
-"""Seconds between two tries to take a duty, and between two looks whether the connection that holds it is there."""
 
 
 class PostgresOwnership:
@@ -78,6 +85,7 @@ class PostgresOwnership:
         self._stall = stall_seconds
         self._leases: dict[str, Lease] = {}
         self._takes = True
+        self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
 
     def wanted(self, session: str) -> BoundStatement:
         return _WANT(session=session)
@@ -113,16 +121,7 @@ class PostgresOwnership:
             log.debug("the end of this process cannot be noted: %s", error)
 
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        try:
-            async with await self._connected() as connection:
-                while not await single(connection, _LEAD, duty):
-                    await self._clock.sleep(LEAD_SECONDS)
-                log.info("this process does what one at a time does: %s", duty)
-                async with background(run(), duty) as work:
-                    while not await ends_within(work, self._clock, LEAD_SECONDS):
-                        await single(connection, _IS_THERE)
-        except (psycopg.Error, OSError) as error:
-            raise store_error(error, self._database.place.shown, "written") from error
+        await self._duties.lead(duty, run)
 
     async def _take(self, work: Work) -> None:
         """Take jobs until cancelled, and then wait for those that run.
@@ -138,7 +137,7 @@ class PostgresOwnership:
         app.task(name=TASK, queue=QUEUE)(run_job)
         async with app.open_async():
             await app.run_worker_async(
-                queues=[QUEUE],
+                queues=queues(self._database.settings),
                 name=self._database.replica,
                 concurrency=MAX_SESSIONS,
                 fetch_job_polling_interval=POLL_SECONDS,
@@ -192,16 +191,33 @@ class PostgresOwnership:
                 await self._want_again(session)
 
     async def _work(self, session: str, work: Work) -> bool:
+        if await self._is_pinned_elsewhere(session):
+            return False
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:
             with fenced(lease.fence):
-                return await work(lease)
+                is_done = await work(lease)
+            if is_done:
+                await self._database.write(_FORGET_OWNER(session=session, epoch=lease.fence.epoch))
+            return is_done
         except OwnershipLost as lost:
             log.info("%s", lost, extra={"session": session})
             return True  # where it goes on
         finally:
             del self._leases[session]
             lease.ended.set()
+
+    async def _is_pinned_elsewhere(self, session: str) -> bool:
+        """Whether another gateway has the files of a session; one that none has had stays here from now on."""
+        settings = self._database.settings
+        if settings.workspaces == "shared" or session.startswith(OF_CHAT):
+            return False
+        [pinned] = await self._database.write(PIN(session=session, name=settings.name))
+        return bool(pinned.rows[0][0] != settings.name)
+
+    async def left_waiting(self) -> list[tuple[str, str]]:
+        [waiting] = await self._database.write(TELL_OF_THE_ABSENT())
+        return [(session, name) for session, name in waiting.rows]
 
     async def _want_again(self, session: str) -> None:
         """Have a session worked on of which something is left. Where this is cut, `wanted_if_idle` finds it."""
@@ -226,11 +242,13 @@ class PostgresOwnership:
     async def _look_for_the_dead(self) -> None:
         """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""
         try:
-            async with await self._connected() as connection:
+            async with self._duties.one() as connection:
                 address = self._database.application_name
                 await connection.execute(_FORGET)
                 while True:
-                    await connection.execute(_SEE, (self._database.replica, address, __version__))
+                    asked = self._clock.awake_or_not()
+                    at = await single(connection, _SEE, self._database.replica, address, __version__)
+                    self._database.clock.seen(at, asked)
                     for (session,) in await (await connection.execute(_OF_THE_DEAD, (self._stall,))).fetchall():
                         log.warning("a process that worked on a session is gone", extra={"session": session})
                     await connection.execute(_END_THE_DEAD, (self._stall,))
@@ -298,8 +316,14 @@ class _Jobs(JobManager):
 def _open(database: Database, clock: Clock) -> Ownership:
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} is not shared by Postgres")
-    return PostgresOwnership(database, clock)
+    return PostgresOwnership(database, clock, database.settings.stall_seconds)
 
 
-PART = OwnershipPart(_open)
+def _open_channels(database: Database, ownership: Ownership, clock: Clock) -> PostgresChannels:
+    if not isinstance(database, PostgresDatabase):
+        raise TypeError(f"{database.name} is not shared by Postgres")
+    return PostgresChannels(database, ownership, clock)
+
+
+PART = OwnershipPart(_open, _open_channels)
 """The leases that `OWNERSHIPS` of the catalogue names."""

@@ -19,7 +19,10 @@ QUEUE, TASK = "sessions", "work"
 """procrastinate's names of the queue of all sessions and of its one task: to work on a session."""
 NEWS = "sessions"
 """Topic of the notices that a session was brought something (`store.postgres.notices`)."""
-TABLES = ("session_owners", "replicas", "procrastinate_jobs", "procrastinate_workers")
+TABLES = (
+    *("session_owners", "session_watches", "replicas", "procrastinate_jobs", "procrastinate_workers"),
+    *("spenders", "reservations"),
+)
 """Tables that no copy has: they are about processes that run."""
 OWNERSHIP = f"""
 CREATE SEQUENCE session_epochs;

@@ -15,9 +15,13 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
+from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
+from goclaw.store.postgres.replicas import REPLICAS
+from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
 DIALECT = PGDialect_psycopg()  # type: ignore[no-untyped-call]  # untyped there
@@ -34,7 +38,13 @@ class SchemaStep:
     """Whether SQLite has a step for it, too."""
 
 
-STEPS: Sequence[SchemaStep] = (SchemaStep(OWNERSHIP, of_both_stores=False),)
+STEPS: Sequence[SchemaStep] = (
+    SchemaStep(OWNERSHIP, of_both_stores=False),
+    SchemaStep(WATCHES, of_both_stores=False),
+    SchemaStep(REPLICAS, of_both_stores=False),
+    SchemaStep(CHANNELS, of_both_stores=False),
+    SchemaStep(RESERVATIONS, of_both_stores=False),
+)
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
@@ -106,7 +116,9 @@ async def _make(connection: Connection, version: int) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
-    await connection.execute(OWNERSHIP.encode())
+    for step in STEPS:
+        if not step.of_both_stores:  # the others' tables are made from their definitions
+            await connection.execute(step.script.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await learn(connection, VERSION, version)
@@ -139,7 +151,7 @@ async def _missing(connection: Connection, schema: str) -> str:
     found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
     wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
     gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
-    gone += [name for name in TABLES if name not in {table for table, _ in found}]
+    gone += [name for name in (*TABLES, *CHANNEL_TABLES) if name not in {table for table, _ in found}]
     return gone[0] if gone else ""
 
 

@@ -21,7 +21,7 @@ from goclaw.core.supervise import background, keep_running
 from goclaw.errors import StateError
 from goclaw.store.database import Database
 from goclaw.store.postgres.state_folder import StateFolder, key_of, of_media
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +109,18 @@ class StateFiles:
                 await self._send_or_drop(name, None)
             await self._keep_notes()
             return len(changed) + len(gone)
+
+    async def agree(self, name: str, data: bytes) -> bytes:
+        """Store a small file that only its owner may read, unless the database has one of this name: return that one.
+
+        The folder has it then. Raises as `fetch` does.
+        """
+        async with self._sending:
+            made = stored_file(data, 0o600, self._clock.now())
+            agreed = await self._stored.put_first(name, made, data) or made
+            await self._fetch_or_remove(name, agreed)
+            await self._keep_notes()
+            return await self._stored.data(name, agreed)
 
     async def follow(self) -> None:
         """Bring media together, and send what changes in the folder, until cancelled."""

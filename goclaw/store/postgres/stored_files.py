@@ -37,6 +37,8 @@ state_file_pieces = Table(
 
 _PUT = upsert_into(state_files, ("path",), "sha256", "mode", "changed_at")
 _PIECE = insert_into(state_file_pieces, "path", "number", "data")
+_PUT_FIRST = insert_into(state_files, "path", "sha256", "mode", "changed_at", ignore_conflict=True)
+_FIRST_PIECE = insert_into(state_file_pieces, "path", "number", "data", ignore_conflict=True)
 _STAMP = Statement(
     update(state_files).where(state_files.c.path == bindparam("name")).values(changed_at=bindparam("at"))
 )
@@ -90,6 +92,19 @@ class StoredFiles:
             durable=True,
         )
         return len(pieces)
+
+    async def put_first(self, name: str, entry: StoredFile, data: bytes) -> StoredFile | None:
+        """Store a file of one piece at most, unless there is one of this name; return that. None: it is stored.
+
+        Of several processes that do so at the same time one stores its file.
+        """
+        await self._database.write(
+            _PUT_FIRST(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at),
+            _FIRST_PIECE(path=name, number=0, data=data),
+            durable=True,
+        )
+        found = await self.get(name)
+        return found if found is None or found.sha256 != entry.sha256 else None
 
     async def append(self, name: str, entry: StoredFile, number: int, tail: bytes) -> None:
         """Add a piece with this number to a file, which `entry` describes with it; on disk when this returns."""

@@ -19,6 +19,7 @@ from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskUse, resident_memory
 from goclaw.servers.metrics.counting import MAX_MODELS, TOOLS, Counts
 from goclaw.servers.metrics.families import Measures, exposition
+from goclaw.store.replicas import Replica, StoreUse
 from tests import house
 from tests.servers.metrics.calling import VITALS
 
@@ -117,6 +118,20 @@ def test_what_cannot_be_measured_is_left_out(tmp_path: Path) -> None:
     assert not [name for name in ("memory", "disk", "database", "loop", "unhandled") if f"goclaw_{name}" in text]
     (tmp_path / "statm").write_text("9\n")
     assert resident_memory(tmp_path / "statm") is None and resident_memory(tmp_path / "none") is None
+
+
+def test_of_several_gateways_it_says_how_many_live_and_what_they_take_of_the_server() -> None:
+    def seen(name: str, *, lives: bool, sessions: int) -> Replica:
+        return Replica(name, name, "1", "shared", 5.0, 1.0, lives, sessions, name == "here")
+
+    gateways = [
+        seen("here", lives=True, sessions=3),
+        seen("there", lives=True, sessions=4),
+        seen("gone", lives=False, sessions=2),
+    ]
+    text = text_of(Counts(), Measures({}, store=StoreUse(gateways, 0.25, 20, 30, 100)))
+    assert "goclaw_gateways 2.0" in text and "goclaw_sessions_owned 3.0" in text
+    assert "goclaw_notification_queue_ratio 0.25" in text and "goclaw_store_connections 20.0" in text
 
 
 def test_nothing_of_the_library_s_own_registry_is_used(tmp_path: Path) -> None:

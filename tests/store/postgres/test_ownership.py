@@ -280,6 +280,30 @@ async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: Pos
         assert left() == []
 
 
+async def test_of_a_session_that_is_forgotten_nothing_says_who_worked_on_it(place: PostgresPlace) -> None:
+    async with process(place) as one:
+        await one.database.write(
+            sql("INSERT INTO sessions (key, created_at, context_start) VALUES ('kept', 1, 0), ('forgotten', 1, 0)")
+        )
+        for session in ("kept", "forgotten", "outbox:telegram:5"):
+            await one.want(session)
+        await eventually(lambda: len(one.done) == 3)
+        await one.database.write(sql("DELETE FROM sessions WHERE key = 'forgotten'"))
+        await one.want("forgotten")
+        await eventually(lambda: len(one.done) == 4 and not one.leases)
+
+        async def left() -> list[str]:
+            found = [
+                *await one.database.read(sql("SELECT session FROM session_owners")),
+                *await one.database.read(sql("SELECT lock FROM procrastinate_jobs")),
+            ]
+            return sorted({row[0] for row in found})
+
+        async with asyncio.timeout(10):
+            while await left() != ["kept"]:
+                await clock.sleep(0.05)
+
+
 async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connections_that_it_makes_then(
     place: PostgresPlace, server: Server
 ) -> None:

@@ -26,7 +26,8 @@ DO $$ DECLARE each record; BEGIN
   FOR each IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
   LOOP EXECUTE 'DROP FUNCTION ' || each.name; END LOOP;
 END $$;
-DROP TABLE session_owners, replicas; DROP SEQUENCE session_epochs;
+DROP TABLE session_owners, replicas, media_parts, media_groups, previews, spenders, reservations;
+DROP SEQUENCE session_epochs, reservation_numbers;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
 """
 _FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname"

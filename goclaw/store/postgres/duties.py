@@ -1,0 +1,88 @@
+"""Duties that one process of several at a time has: advisory locks of Postgres, all of a process on one connection.
+
+On the same connection it says that it is alive: one that cannot any more has no duty either.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import Clock
+from goclaw.core.supervise import background, ends_within, see_through
+from goclaw.store.postgres.connecting import Connection, connect, single
+from goclaw.store.postgres.faults import store_error
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Seconds between two tries to take a duty, and between two looks whether the connection that holds it is there."""
+_KEY = "hashtextextended('goclaw:' || current_schema() || ':' || %s::text, 2)"
+_TAKE = f"SELECT pg_try_advisory_lock({_KEY})"
+_LEAVE = f"SELECT pg_advisory_unlock({_KEY})"
+_IS_THERE = "SELECT 1"
+
+
+class Duties:
+    """The duties of one process."""
+
+    def __init__(self, place: PostgresPlace, name: str, clock: Clock, stall_seconds: float) -> None:
+        """Take the schema, the name under which Postgres shows the connection, and when a silent process is dead."""
+        self._place = place
+        self._name = name
+        self._clock = clock
+        self._stall = stall_seconds
+        self._connection: Connection | None = None
+        self._users = 0
+        self._opening = asyncio.Lock()
+
+    async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do a duty as soon as no other process does it, until cancelled, or `run` returns.
+
+        Raises:
+            DiskError: the connection is lost, and with it all duties of this process.
+        """
+        try:
+            async with self.one() as connection, self._held(connection, duty):
+                log.info("this process does what one at a time does: %s", duty)
+                async with background(run(), duty) as work:
+                    while not await ends_within(work, self._clock, LOOK_SECONDS):
+                        async with asyncio.timeout(self._stall):  # by then the others have ended the connection
+                            await single(connection, _IS_THERE)
+        except (psycopg.Error, OSError) as error:
+            raise store_error(error, self._place.shown, "written") from error
+
+    @asynccontextmanager
+    async def _held(self, connection: Connection, duty: str) -> AsyncIterator[None]:
+        try:
+            while not await single(connection, _TAKE, duty):
+                await self._clock.sleep(LOOK_SECONDS)
+            yield
+        finally:
+            # Also where this was cut while the lock was asked for. One that is not held is left with a warning alone.
+            await see_through(self._leave(connection, duty), f"leaving the duty {duty}")
+
+    async def _leave(self, connection: Connection, duty: str) -> None:
+        try:
+            await single(connection, _LEAVE, duty)
+        except psycopg.Error:
+            await connection.close()  # its locks end with it
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Connection]:
+        """Lend the connection of all duties, which is made for the first and closed after the last."""
+        async with self._opening:
+            if self._connection is None or self._connection.closed:
+                self._connection = await connect(self._place, self._name)
+            connection = self._connection
+            self._users += 1
+        try:
+            yield connection
+        finally:
+            self._users -= 1
+            if not self._users or connection is not self._connection:
+                await connection.close()

@@ -1,0 +1,85 @@
+"""The part of a service's limit that one of several processes may use: the limit divided by those that are alive.
+
+Each process counts the others once a second, and knows what it counted for `VALID_SECONDS`. One that begins, or was
+paused for so long that the others may have divided its part among themselves, uses next to nothing until they have
+counted it. So the parts of all never make more than the whole but for `NEWCOMER`, whoever comes, goes or stands still.
+"""
+
+import logging
+
+from sqlalchemy import text
+
+from goclaw.core.clock import Clock
+from goclaw.errors import StateError
+from goclaw.store.database import Statement
+from goclaw.store.postgres.database import PostgresDatabase
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0
+"""Seconds between two counts of the processes."""
+VALID_SECONDS = 2.5
+"""Seconds for which a count holds: two looks, and one that is late."""
+WINDOW_SECONDS = 1.0
+"""Seconds over which services count: what was sent with the former part is forgotten after them."""
+GONE_SECONDS = 4.0
+"""Seconds unseen after which a process does not count: as many as after which it counts as dead."""
+NEWCOMER = 1 / 30
+"""The part of a process that the others have not counted yet: of Telegram's thirty messages a second, one."""
+
+_COUNT = Statement(
+    text(
+        "SELECT count(*) AS others FROM replicas WHERE id <> :own "
+        "AND seen_at > clock_timestamp() - make_interval(secs => :gone)"
+    )
+)
+_IS_SEEN = Statement(
+    text(
+        "SELECT count(*) AS seen FROM replicas WHERE id = :own "
+        "AND seen_at > clock_timestamp() - make_interval(secs => :gone)"
+    )
+)
+
+
+class ReplicaShare:
+    """The part of one process; kept up to date while `follow` runs."""
+
+    def __init__(self, database: PostgresDatabase, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._counted_at: float | None = None
+        self._joined_at = 0.0
+        self._others = 0
+        self._has_met = False
+        """Whether there was another process when this one joined: alone, it need not wait for anyone."""
+
+    def part(self) -> float:
+        """Return the part, more than 0 and at most 1."""
+        now = self._clock.monotonic()
+        if self._counted_at is None or now - self._counted_at > VALID_SECONDS:
+            return NEWCOMER
+        if self._has_met and now - self._joined_at < VALID_SECONDS + WINDOW_SECONDS:
+            return NEWCOMER
+        return 1 / (1 + self._others)
+
+    async def follow(self) -> None:
+        """Count until cancelled."""
+        while True:
+            try:
+                await self._count()
+            except StateError as error:
+                log.debug("the processes cannot be counted: %s", error)
+            await self._clock.sleep(LOOK_SECONDS)
+
+    async def _count(self) -> None:
+        own = self._database.replica
+        before = self._clock.monotonic()
+        # That others see us comes first, and in a query of its own: of two that begin at once, one sees the other.
+        [seen] = await self._database.read(_IS_SEEN(own=own, gone=GONE_SECONDS / 2))
+        if not seen["seen"]:
+            return
+        [found] = await self._database.read(_COUNT(own=own, gone=GONE_SECONDS))
+        others = int(found["others"])
+        if self._counted_at is None or before - self._counted_at > GONE_SECONDS / 2:
+            self._joined_at, self._has_met = before, others > 0
+        self._counted_at, self._others = before, others

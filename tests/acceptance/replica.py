@@ -1,0 +1,80 @@
+"""`python -m tests.acceptance.replica … gateway`: the very same daemon, changed where a test has no other hold on it.
+
+Variables of the environment say what is changed; they have no prefix of ours, which would make them settings.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from goclaw.cli.program import main
+from goclaw.core.clock import RealClock
+from goclaw.engine import shared_sessions
+from goclaw.store.ownership import OwnershipPart
+from goclaw.store.postgres import database, ownership
+from tests.acceptance import crashing
+
+STALL, LINGER = "REPLICA_STALL", "REPLICA_LINGER"
+"""Seconds after which a process counts as dead, and for which a session without work is kept."""
+CLOCK = "REPLICA_CLOCK"
+"""Seconds that this process's wall clock is ahead."""
+MARKS = "REPLICA_MARKS"
+"""Set: each transaction tells Postgres under which fence it is written (`replica_ledger`)."""
+UNFENCED = "REPLICA_UNFENCED"
+"""Set: no transaction checks its epoch; the negative control."""
+FENCE = "tests.fence"
+"""The variable of Postgres with a transaction's fence: epoch, blank, session; empty: none."""
+_MARK = f"SELECT set_config('{FENCE}', %s, true)"
+
+
+def set_stall(seconds: float) -> None:
+    """Have processes count as dead after so many seconds."""
+
+    def opened(known: Any, clock: Any) -> ownership.PostgresOwnership:
+        return ownership.PostgresOwnership(known, clock, seconds)
+
+    ownership.PART = OwnershipPart(opened)
+
+
+def set_clock(ahead: float) -> None:
+    """Move the wall clock of this process; spans are measured as ever."""
+    now = RealClock.now
+    RealClock.now = lambda self: now(self) + ahead  # type: ignore[method-assign]  # the test's own
+
+
+def mark_transactions() -> None:
+    """Tell Postgres the fence of each transaction, before its statements."""
+    room: Any = database
+    sent = room._sent
+
+    async def marked(writer: Any, transaction: Any) -> Any:
+        fence = transaction.fence
+        await writer.execute(_MARK, (f"{fence.epoch} {fence.session}" if fence else "",))
+        return await sent(writer, transaction)
+
+    room._sent = marked
+
+
+def check_no_epoch() -> None:
+    """Take the fence away: what the check says is not asked."""
+    database._CHECK = b"SELECT %s::text, %s::bigint"
+
+
+def prepare(environment: "os._Environ[str]") -> None:
+    """Do what the environment says."""
+    if seconds := environment.get(STALL):
+        set_stall(float(seconds))
+    if seconds := environment.get(LINGER):
+        shared_sessions.LINGER_SECONDS = float(seconds)
+    if seconds := environment.get(CLOCK):
+        set_clock(float(seconds))
+    if environment.get(UNFENCED):
+        check_no_epoch()
+    if environment.get(MARKS):
+        mark_transactions()
+        crashing.wrap(Path(environment[crashing.TRIGGER]), crashing.wrap_postgres)
+
+
+if __name__ == "__main__":
+    prepare(os.environ)
+    main()

@@ -1,0 +1,132 @@
+"""Telegram channels of several processes on one schema of Postgres; the processes are parts of this one."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psycopg
+
+from goclaw.channels.base import Channel, ChannelPorts, Routes, Unrecorded
+from goclaw.channels.telegram.webhook import HEADER
+from goclaw.config.schema import Config
+from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import Clock
+from goclaw.core.supervise import background
+from goclaw.errors import ToolError
+from goclaw.health.readiness import Readiness
+from goclaw.servers.http import open_http
+from goclaw.store.ownership import Lease
+from goclaw.store.postgres.channel_state import PostgresChannels
+from goclaw.store.postgres.database import PostgresDatabase, open_schema
+from goclaw.store.postgres.ownership import PostgresOwnership
+from goclaw.store.postgres.state_files import StateFiles
+from tests.acceptance.waiting import clock as real
+from tests.channels.support import RecordingGateway
+from tests.channels.telegram.support import GROUPS, PART, UNHURRIED, delivery
+from tests.channels.telegram.test_webhook import free_port
+from tests.fake_telegram.server import FakeTelegram
+from tests.fake_telegram.world import Json
+from tests.postgres import Server
+
+STALL = 3.0
+"""Seconds: less than the product's, but more than a busy machine holds this process up."""
+SECRET = "a-secret-of-enough-letters"
+
+
+@dataclass
+class Replica:
+    """One process's channel."""
+
+    telegram: FakeTelegram
+    channel: Channel
+    gateway: RecordingGateway
+    database: PostgresDatabase
+    sharing: PostgresChannels
+    port: int = 0
+
+    async def post(self, update: Json, secret: str = SECRET) -> int:
+        """One call of Telegram's, to this process; returns the status."""
+        url = f"http://127.0.0.1:{self.port}/hook"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(url, json=update, headers={HEADER: secret}) as response,
+        ):
+            return response.status
+
+    async def send(self, text: str, *, chat: int = 5, number: str = "d1", **fields: Any) -> str:
+        """Deliver `text`; returns the message's id."""
+        made = delivery(text, chat=chat, number=number, **fields)
+        return (await self.channel.deliver(made, Unrecorded())).message_id
+
+
+async def _nothing_to_do(lease: Lease) -> bool:
+    return True
+
+
+async def _no_blob(key: str) -> bytes:
+    raise ToolError(f"{key} is gone")
+
+
+def _config(telegram: FakeTelegram, folder: Path, port: int, secret: str | None, settings: dict[str, Any]) -> Config:
+    """`port`: where Telegram calls; 0: it is polled."""
+    values = UNHURRIED | {"groups": GROUPS, "token": telegram.token, "base_url": telegram.base_url, "poll_seconds": 5}
+    if port:
+        hook = {"url": f"http://127.0.0.1:{port}/hook"} | ({"secret": secret} if secret else {})
+        values |= {"mode": "webhook", "webhook": hook}
+    http = {"http": {"port": port}} if port else {}
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return Config.model_validate({"telegram": values | settings, "state_dir": folder, **http})
+
+
+@asynccontextmanager
+async def open_replica(
+    place: PostgresPlace,
+    telegram: FakeTelegram,
+    folder: Path,
+    gateway: RecordingGateway,
+    *,
+    clock: Clock = real,
+    calls: bool = False,
+    secret: str | None = SECRET,
+    **settings: Any,
+) -> AsyncIterator[Replica]:
+    """A process with a channel that runs; `calls`: Telegram calls it, or the test does (`Replica.post`).
+
+    `gateway` may be that of all, which tells a message that comes twice, as the inbox does.
+    """
+    port = free_port() if calls else 0
+    config = _config(telegram, folder, port, secret, settings)
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(open_schema(place, real))
+        ownership = PostgresOwnership(database, clock, STALL)
+        await stack.enter_async_context(background(ownership.run(_nothing_to_do), "ownership"))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        sharing = PostgresChannels(database, ownership, clock)
+        files, routes = StateFiles(database, folder, real), Routes()
+        ports = ChannelPorts(session, clock, _no_blob, routes=routes, sharing=sharing, agree=files.agree)
+        channel = await stack.enter_async_context(PART.open(config, ports))
+        if calls:
+            await stack.enter_async_context(open_http(config, routes, _ready))
+        await stack.enter_async_context(background(channel.run(gateway), "telegram"))
+        yield Replica(telegram, channel, gateway, database, sharing, port)
+
+
+async def _ready() -> Readiness:
+    return Readiness()
+
+
+def end_duty(server: Server, place: PostgresPlace, replica: Replica) -> int:
+    """Cut the connections of a process that hold advisory locks of duties, as is done to one that stands still.
+
+    Returns how many these are.
+    """
+    query = (
+        "SELECT count(pg_terminate_backend(a.pid)) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid "
+        "WHERE l.locktype = 'advisory' AND l.mode = 'ExclusiveLock' AND a.application_name LIKE %s"
+    )
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        [(ended,)] = connection.execute(query, (f"goclaw {replica.database.replica} %",)).fetchall()
+        return int(ended)

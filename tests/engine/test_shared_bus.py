@@ -1,0 +1,357 @@
+"""Readers of one process follow a session that another process owns: every word, in order, none twice."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.events import (
+    LOCAL,
+    Address,
+    MessageStored,
+    Notice,
+    Outcome,
+    Question,
+    QuestionAnswered,
+    QuestionAsked,
+    SessionForgotten,
+    StreamRestarted,
+    TextStreamed,
+    Todo,
+    TodosChanged,
+    ToolFinished,
+    TurnFinished,
+    TurnStarted,
+)
+from goclaw.core.replay_buffer import NOWHERE
+from goclaw.engine import shared_bus
+from tests.acceptance.waiting import clock, eventually, never
+from tests.engine.buses import Reader, cut_listener, processes
+from tests.parts import sql
+from tests.postgres import Server, fresh_place, running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def place(server: Server) -> PostgresPlace:
+    return fresh_place(server)
+
+
+@pytest.fixture(autouse=True)
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_bus, "STATE_SECONDS", 0.5)
+    monkeypatch.setattr(shared_bus, "RENEW_SECONDS", 0.5)
+
+
+async def test_a_reader_elsewhere_has_every_word_of_an_answer_and_its_row(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        async with Reader(a).reading() as reader:
+            await b.begin()
+            for number in range(50):
+                b.stream(f"{number} ")
+                if number % 10 == 0:
+                    await asyncio.sleep(0)
+            whole = "".join(f"{number} " for number in range(50))
+            await eventually(lambda: reader.text == whole)
+            await b.store(whole)
+            await b.end(whole)
+            await eventually(lambda: reader.turn == "" and reader.rows)
+            assert reader.texts == [whole]
+            kinds = [type(event) for event in reader.events if not isinstance(event, TextStreamed)]
+            assert kinds == [TurnStarted, MessageStored, TurnFinished]
+            assert reader.events[-1] == TurnFinished("t", "s", Outcome.ANSWERED, whole)
+
+
+async def test_who_comes_in_mid_answer_has_what_was_streamed_and_then_the_rest(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        await b.begin()
+        b.stream("one ")
+        async with Reader(a).reading() as first:
+            assert (first.turn, first.text) == ("t", "one "), "the state, and no event"
+            b.stream("two ")
+            async with Reader(c).reading() as second, Reader(a).reading() as third:
+                assert second.text == "one two "
+                b.stream("three ")
+                await eventually(lambda: {reader.text for reader in (first, second, third)} == {"one two three "})
+                assert not [event for event in third.events if not isinstance(event, TextStreamed)]
+
+
+async def test_an_owner_without_readers_elsewhere_sends_nothing(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        sent = list[object]()
+        b.exchange.send = sent.append  # type: ignore[method-assign,assignment]  # it fails if it is awaited
+        async with Reader(b).reading() as reader, Reader(a, "other").reading():
+            await b.begin()
+            b.stream("words")
+            await b.store("words")
+            await b.end("words")
+            await eventually(lambda: reader.texts == ["words"])
+        assert sent == []
+
+
+async def test_questions_and_todos_are_those_of_the_owner(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        question = Question("q1", "question", "ann", "Which?", "Which one?", ("x", "y"))
+        b.questions = (question,)
+        async with Reader(a).reading() as reader:
+            assert reader.questions == ["q1"]
+            b.questions = ()
+            b.bus.publish(QuestionAnswered("t", "s", "q1", "x", "ann"))
+            b.bus.publish(QuestionAsked("t", "s", question))
+            b.bus.publish(TodosChanged("t", "s", (Todo("work"),)))
+            await eventually(lambda: len(reader.events) == 3)
+            state = await a.bus.state("s")
+            assert state is not None and state.questions == (question,) and state.todos == (Todo("work"),)
+
+
+async def test_what_is_longer_than_a_notice_comes_whole(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        long = "wörter und 𝔴𝔬𝔯𝔡𝔰 " * 5_000
+        b.stream(long)
+        async with Reader(a).reading() as reader:
+            assert reader.text == long
+            finished = ToolFinished("t", "s", "c", "exec", long, is_error=False, seconds=1.0)
+            b.bus.publish(finished)
+            b.stream(long)
+            await eventually(lambda: reader.text == long + long)
+            assert reader.events[0] == finished
+
+
+async def test_equal_pieces_are_all_shown(place: PostgresPlace) -> None:
+    """Postgres sends equal notices of one transaction once."""
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            for _ in range(5):
+                b.stream("ha ")
+                b.bus.publish(Notice("s", "again", "t"))
+            await eventually(lambda: reader.text == "ha " * 5)
+            assert sum(isinstance(event, Notice) for event in reader.events) == 5
+
+
+@pytest.mark.promise("P-views-anywhere")
+async def test_another_owner_goes_on_and_the_answer_begins_anew(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader, Reader(c).reading() as at_c:
+            b.stream("the begin")
+            await eventually(lambda: reader.text == at_c.text == "the begin")
+            # b is dead: it says nothing, and c takes its session over.
+            await c.take()
+            await eventually(lambda: reader.text == at_c.text == "")
+            assert reader.turn == at_c.turn == "t", "it is still to be answered"
+            await c.begin()
+            c.stream("the beginning")
+            b.stream("a late word of the dead one")
+            await eventually(lambda: reader.text == at_c.text == "the beginning")
+            await c.store("the beginning")
+            await c.end("the beginning")
+            await eventually(lambda: reader.turn == at_c.turn == "")
+            assert reader.texts == at_c.texts == ["the beginning"]
+
+
+@pytest.mark.promise("P-views-anywhere")
+async def test_what_a_dead_owner_has_stored_and_not_told_is_shown_by_the_next_one(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader, Reader(c).reading() as at_c:
+            b.stream("answer")
+            await eventually(lambda: reader.text == at_c.text == "answer")
+            await b.store("answer", told=False)
+            await b.end(told=False)
+            await c.take()
+            await eventually(lambda: reader.turn == at_c.turn == "")
+            for each in (reader, at_c):
+                assert each.texts == ["answer"]
+                assert each.events[-1] == TurnFinished("t", "s", Outcome.ANSWERED, "answer")
+
+
+async def test_a_turn_that_ended_without_a_word_does_not_run_for_ever(place: PostgresPlace) -> None:
+    """No owner comes any more: the session has nothing to do."""
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            b.stream("answer")
+            await eventually(lambda: reader.text)
+            await b.store("answer", told=False)
+            await b.end(told=False)
+            await eventually(lambda: reader.turn == "" and reader.texts == ["answer"])
+
+
+@pytest.mark.promise("P-views-anywhere")
+async def test_after_a_break_of_the_connection_nothing_is_missing_and_nothing_double(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
+            await cut_listener(a)
+            b.stream("two ")
+            first = await b.store("one two ")
+            b.stream("three ")
+            await eventually(lambda: reader.text == "three ")
+            b.stream("four ")
+            await eventually(lambda: reader.text == "three four ")
+            assert [row.row for row in reader.rows] == [first.row]
+            await cut_listener(b)
+            b.stream("five ")
+            await eventually(lambda: reader.text == "three four five ")
+            assert StreamRestarted not in map(type, reader.events)
+
+
+async def test_an_outage_of_postgres_is_made_up_for(server: Server, place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
+            server.stop()
+            b.stream("two ")
+            await never(lambda: reader.text != "one ", 0.3)
+            server.start()
+            b.stream("three ")
+            await eventually(lambda: reader.text == "one two three ", 40)
+
+
+async def test_a_notice_for_admins_reaches_those_of_other_processes(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        async with Reader(a).reading() as at_a, Reader(b, "other").reading() as at_b:
+            b.bus.notice("the disk is full")
+            await eventually(lambda: at_a.events and at_b.events)
+            for reader, session in ((at_a, "s"), (at_b, "other")):
+                assert reader.events == [Notice(session, "the disk is full", for_admins=True)]
+            b.bus.notice("let me in", code="CODE")
+            await eventually(lambda: len(at_b.events) == 2)
+            await never(lambda: len(at_a.events) > 1, 0.2)
+
+
+async def test_a_line_from_a_process_that_is_not_the_owner_reaches_all_readers(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        async with Reader(a).reading() as at_a, Reader(b).reading() as at_b:
+            c.bus.publish(Notice("s", "done"))
+            await eventually(lambda: at_a.events == at_b.events == [Notice("s", "done")])
+
+
+async def test_every_process_hears_that_a_session_is_forgotten(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        heard = list[str]()
+        c.bus.watch(SessionForgotten, lambda event: heard.append(event.session))
+        async with Reader(a).reading() as reader, c.bus.subscribe(None) as everything:
+            await b.take()
+            b.bus.publish(SessionForgotten("s"))
+            await eventually(lambda: reader.events and heard)
+            assert reader.events == [SessionForgotten("s")] and heard == ["s"]
+            async with asyncio.timeout(5):
+                assert await anext(everything) == SessionForgotten("s")
+
+
+async def test_subscribers_of_all_sessions_and_counts_see_what_their_own_process_does(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        counted = list[TurnStarted]()
+        a.bus.watch(TurnStarted, counted.append)
+        await b.take()
+        async with Reader(a).reading() as reader, a.bus.subscribe(None) as everything:
+            await b.begin()
+            await eventually(lambda: reader.turn == "t")
+            a.bus.publish(TurnStarted("u", "mine", Address(LOCAL, "mine")))
+            async with asyncio.timeout(5):
+                assert (await anext(everything)).turn == "u"
+            assert [event.turn for event in counted] == ["u"]
+
+
+@pytest.mark.promise("P-views-anywhere")
+async def test_a_client_that_comes_back_to_another_process_reads_the_rows_and_has_nothing_twice(
+    place: PostgresPlace,
+) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        await b.begin()
+        reader = Reader(a)
+        async with reader.reading("me", NOWHERE):
+            await b.store("first")
+            b.stream("sec")
+            await eventually(lambda: reader.text == "sec" and reader.texts == ["first"])
+        b.stream("ond")
+        reader.process = c
+        async with reader.reading("me", reader.position):
+            assert not reader.went_on
+            assert reader.text == "second" and reader.texts == ["first"]
+            await b.store("second")
+            await eventually(lambda: reader.texts == ["first", "second"])
+        b.stream("third")
+        again = reader.reading("me", reader.position)
+        async with again:
+            await eventually(lambda: reader.text == "third")
+        assert [reader.went_on] == [True], "this one kept what it missed"
+
+
+async def test_a_session_that_nobody_reads_any_more_is_not_sent(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_bus, "GRACE_SECONDS", 0.1)
+    async with processes(place) as (a, b):
+        await b.take()
+        async with Reader(a).reading("me"):
+            await eventually(lambda: b.bus._remote._told)
+        await eventually(lambda: not b.bus._remote._told and not a.bus._mirrors)
+        assert not b.bus._remote.are_there
+        reader = Reader(a)
+        async with reader.reading("me", NOWHERE):
+            assert not reader.went_on
+
+
+async def test_a_watch_of_a_process_that_died_ends(place: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.database.write(
+            sql("INSERT INTO session_watches VALUES ('s', 'dead', clock_timestamp() + make_interval(secs => 2))")
+        )
+        async with Reader(a).reading():
+            await eventually(lambda: b.bus._remote._told.get("s") == frozenset({"dead", a.exchange.replica}))
+            await eventually(lambda: b.bus._remote._told.get("s") == frozenset({a.exchange.replica}))
+            async with asyncio.timeout(10):
+                while await b.database.read(sql("SELECT 1 FROM session_watches WHERE replica = 'dead'")):
+                    await clock.sleep(0.05)
+
+
+async def test_a_row_that_is_stored_and_not_published_yet_is_not_shown_twice(place: PostgresPlace) -> None:
+    """The owner has streamed a whole answer, and is between its commit and its event, when a reader comes."""
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        b.stream("whole answer")
+        event = await b.store("whole answer", told=False)
+        async with Reader(a).reading() as reader:
+            b.bus.publish(event)
+            await eventually(lambda: reader.text == "")
+            assert reader.texts == ["whole answer"]
+
+
+async def test_the_session_of_an_agent_is_owned_with_its_person_s(place: PostgresPlace) -> None:
+    session = "s/agent:helper"
+    async with processes(place) as (a, b):
+        await b.take()
+        async with Reader(a, session).reading() as reader:
+            b.bus.publish(TurnStarted("t:agent:helper", session, Address(LOCAL, session)))
+            b.bus.publish(TextStreamed("t:agent:helper", session, "working"))
+            await eventually(lambda: reader.text == "working")

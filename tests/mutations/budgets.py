@@ -1,0 +1,51 @@
+"""Bugs in what people may spend, where requests run side by side."""
+
+from tests.mutations.bug import Bug, bug
+
+_TESTS = "tests/turns/test_costs_reserved.py"
+_SIDE_BY_SIDE = f"{_TESTS}::test_side_by_side_and_in_any_process_one_request_at_most_goes_beyond"
+_COSTS = "goclaw/turns/costs.py"
+_RESERVATIONS = "goclaw/store/postgres/reservations.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "requests that run are not counted before another one begins",
+        "class money: ten agents at once spend ten times the rest of the day",
+        _COSTS,
+        "        before = await self.reservations.before(wanted)\n",
+        "        before = ()\n",
+        _SIDE_BY_SIDE,
+    ),
+    bug(
+        "a reservation ends before its request is booked",
+        "class money: for a moment neither reserved nor spent",
+        _COSTS,
+        "        except BaseException:\n            self.reservations.release(wanted.id)\n            raise",
+        "        finally:\n            self.reservations.release(wanted.id)",
+        _SIDE_BY_SIDE,
+    ),
+    bug(
+        "a reservation of a process that is gone is kept",
+        "class money: a person waits forever after a crash",
+        _RESERVATIONS,
+        "        with fenced(None):\n            ending = self._database.write(_END_THE_DEAD())",
+        "        with fenced(None):\n            ending = self._database.write()",
+        f"{_TESTS}::test_a_reservation_of_a_process_that_is_gone_holds_up_no_one",
+    ),
+    bug(
+        "a process that was paused ends the reservation of the one that goes on",
+        "class money: what runs counts nowhere",
+        _RESERVATIONS,
+        """text(f"DELETE FROM reservations WHERE id = :id AND {REPLICA} = current_setting('goclaw.replica', true)")""",
+        """text("DELETE FROM reservations WHERE id = :id")""",
+        f"{_TESTS}::test_a_request_that_another_process_makes_again_takes_the_reservation_over",
+    ),
+    bug(
+        "an answer that a stop cut stays reserved",
+        "class money: a person waits for what is over",
+        _COSTS,
+        "            self.reservations.release(wanted.id)\n            raise",
+        "            raise",
+        f"{_TESTS}::test_a_request_that_fails_or_is_stopped_leaves_its_share_to_others",
+    ),
+]
