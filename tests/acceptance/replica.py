@@ -4,13 +4,13 @@ Variables of the environment say what is changed; they have no prefix of ours, w
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from goclaw.cli.program import main
 from goclaw.core.clock import RealClock
 from goclaw.engine import shared_sessions
-from goclaw.store.ownership import OwnershipPart
 from goclaw.store.postgres import database, ownership
 from tests.acceptance import crashing
 
@@ -33,7 +33,7 @@ def set_stall(seconds: float) -> None:
     def opened(known: Any, clock: Any) -> ownership.PostgresOwnership:
         return ownership.PostgresOwnership(known, clock, seconds)
 
-    ownership.PART = OwnershipPart(opened)
+    ownership.PART = replace(ownership.PART, open=opened)
 
 
 def set_clock(ahead: float) -> None:

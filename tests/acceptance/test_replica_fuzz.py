@@ -56,7 +56,7 @@ async def test_without_the_fence_the_books_find_what_a_paused_daemon_writes(fold
 
 
 def pauses() -> Iterator[tuple[int, Life]]:
-    """Return lives for three daemons: two that go on, and one that is paused in the middle of its work again and again."""
+    """Return lives of three daemons: two go on, one is paused in the middle of its work again and again."""
     calm = replace(life_of(SEED, 0), end=TIME, trouble="", share=CALM_LIVES, rest=0.0, faults=())
     paused = replace(calm, share=1.0, trouble=PAUSE, trouble_share=0.7, early=False)
     return enumerate([calm, calm, *[paused] * PAUSES])

@@ -5,7 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,7 @@ async def processes(place: Path | PostgresPlace, number: int) -> AsyncIterator[l
         if isinstance(place, Path):
             yield [costs_of(await stack.enter_async_context(open_database(place, CLOCK)))] * number
             return
-        shared = replace(place, shared=True)
-        opened = [await stack.enter_async_context(open_database(shared, CLOCK)) for _ in range(number)]
+        opened = [await stack.enter_async_context(open_database(place, CLOCK)) for _ in range(number)]
         yield [costs_of(each) for each in opened]
 
 

@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,7 +56,8 @@ class Noting(Unrecorded):
 async def test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
-    gateway, limits, handed_over = RecordingGateway(), {"messages_per_second": LIMIT}, list[float]()
+    gateway, handed_over = RecordingGateway(), list[float]()
+    limits: dict[str, Any] = {"messages_per_second": LIMIT}
 
     async def flood(replica: Replica, number: int) -> None:
         """Send to a chat of its own each time, for as long as this is not cancelled."""
