@@ -108,6 +108,8 @@ async def _open_ground(
     clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
+    if files is not None:
+        files.on_fetch(users.refresh)
     feed = TranscriptFeed(database)
     database.written, database.deleted = feed.stored, feed.deleted
     environment = await stack.enter_async_context(

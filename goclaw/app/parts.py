@@ -164,7 +164,8 @@ async def open_environment(
     await asyncio.to_thread(_move_notes, config, users)
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
-        audit = await stack.enter_async_context(open_audit(config, clock, facts))
+        chain = (lambda: shared.chain) if shared is not None else (lambda: "")
+        audit = await stack.enter_async_context(open_audit(config, clock, facts, chain))
         blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock, shared))
         environment = Environment(
             config=config,
@@ -190,11 +191,12 @@ async def open_environment(
 
 
 async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> bool:
-    """Blank the words of lines in the folder and, with Postgres, in the database."""
+    """Blank the words of lines in the folder and in the database, in the audit logs of other folders, too."""
     if not await audit.blank(wanted):
         return False
     try:
         await shared.send_changes()
+        await shared.blank_audits(wanted)
     except StateError as error:
         log.error("words in the audit log cannot be blanked in the database: %s", error)
         return False

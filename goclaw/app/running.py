@@ -260,6 +260,8 @@ async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
 
     foundation, config = app.foundation, app.foundation.config
     tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
+    if foundation.files is not None:
+        foundation.files.on_fetch(tokens.refresh)
     if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
         log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)

@@ -1,4 +1,4 @@
-"""Whether the gateways of one store see the same folders, where they share a workspace."""
+"""The look at the start whether the gateways that share workspaces see the same folders."""
 
 import logging
 from collections.abc import Mapping
@@ -30,10 +30,10 @@ async def look_at_folders(stack: AsyncExitStack, app: App) -> None:
     probe = load(catalog.STORES["postgres"], StorePart).probe(foundation.database, folders, foundation.clock)
     answering = keep_running("answering about folders", probe.run, foundation.clock)
     await stack.enter_async_context(background(answering, "answering about folders"))
-    await stack.enter_async_context(background(_ask(app, probe), "asking about folders"))
+    await stack.enter_async_context(background(_ask_about_folders(app, probe), "asking about folders"))
 
 
-async def _ask(app: App, probe: FolderProbe) -> None:
+async def _ask_about_folders(app: App, probe: FolderProbe) -> None:
     try:
         unseen = await probe.unseen()
     except StateError as error:
@@ -42,7 +42,8 @@ async def _ask(app: App, probe: FolderProbe) -> None:
     for words in unseen:
         log.warning("%s: a conversation that moves to it does not find its files", words)
     if unseen:
-        hint = "`goclaw doctor` lists all, docs/replicas.md says what helps"
-        app.foundation.alerts.tell(WORKSPACES, f"{unseen[0]}; {hint}")
+        app.foundation.alerts.tell(
+            WORKSPACES, f"{unseen[0]}; `goclaw doctor` lists all, docs/replicas.md says what helps"
+        )
     else:
         app.foundation.alerts.clear(WORKSPACES)

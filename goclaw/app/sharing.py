@@ -4,12 +4,14 @@ Loaded only where the store is shared. Of several processes each takes in messag
 session (`engine.shared_sessions`).
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
 from goclaw.app.shared_folders import look_at_folders
+from goclaw.auth.audit import fact_of
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
@@ -31,6 +33,11 @@ from goclaw.store.fencing import HELD
 from goclaw.store.ownership import OwnershipPart
 from goclaw.store.postgres.database import PostgresDatabase
 
+log = logging.getLogger(__name__)
+
+AUDIT_SECONDS = 365 * 24 * 3600.0
+"""Seconds for which the audit log of a gateway that does not come back is kept in the database."""
+PRUNE_SECONDS = 24 * 3600.0
 SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
@@ -80,6 +87,8 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(bus.open(app.sessions.inspection.now))
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
+        old_audits = keep_running("old audit logs", partial(_prune_audits, app), clock)
+        await stack.enter_async_context(background(old_audits, "old audit logs"))
         await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
         if app.foundation.config.replica.workspaces == "shared":
             await look_at_folders(stack, app)
@@ -88,6 +97,16 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
             telling = keep_running("telling of gateways that are gone", absent.run, clock)
             await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
         yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
+
+
+async def _prune_audits(app: App) -> None:
+    """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
+    files, clock = app.foundation.files, app.foundation.clock
+    while files is not None:
+        for chain in await files.prune_audits(clock.now() - AUDIT_SECONDS):
+            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
+        await clock.sleep(PRUNE_SECONDS)
 
 
 def _shared_bus(app: App) -> SharedBus:

@@ -162,6 +162,8 @@ class Database:
     is_shared = False
     """Whether other processes may use it at the same time: sessions have owners then (`store.ownership`), and a row can
     become visible after one with a higher number (`TranscriptFeed`)."""
+    kept_elsewhere = ""
+    """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[Transaction] = asyncio.Queue()
@@ -201,14 +203,14 @@ class Database:
         """
         raise NotImplementedError
 
+    def clock_of(self, clock: Clock) -> Clock:
+        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
+        return clock
+
     @property
     def vectors(self) -> "SharedVectors | None":
         """The vectors that the processes share; None where it is one alone."""
         return None
-
-    def clock_of(self, clock: Clock) -> Clock:
-        """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
-        return clock
 
     async def join(self, settings: "ReplicaSettings") -> None:
         """Be one of the processes that use the store, where several may.
@@ -337,6 +339,9 @@ class StorePart:
     """The files of a state folder that an open store has, too."""
     open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
     """Brings folder and store together, and keeps them so until the block ends."""
+    audits: Callable[[PostgresPlace, Path, Path], tuple[str, Mapping[str, Path]]]
+    """Writes the audit logs of other state folders than the first below the second; returns the name of the first's,
+    and the newest file of each other one."""
 
 
 @record

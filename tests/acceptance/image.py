@@ -231,7 +231,7 @@ def base(root: Path) -> Path:
 
 
 def lend_packages(stage: Stage) -> None:
-    """Let the image's Python find the packages of the image's lock, and no others, among those of this Python."""
+    """Let the image's Python find the packages of the lock that the image has, and no others, of this Python."""
     for name in ("packages", "locked"):
         (stage.root / name).mkdir()
     for name in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / LOCK).read_text(), re.MULTILINE):

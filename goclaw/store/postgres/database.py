@@ -75,6 +75,10 @@ class PostgresDatabase(Database):
 
     name = "Postgres"
     is_shared = True
+    kept_elsewhere = (
+        "Postgres's write-ahead log, with its archives and standbys, and dumps of the database keep what was said as "
+        "long as their operator lets them."
+    )
 
     def __init__(self, place: PostgresPlace, clock: Clock, *, alone: bool = False) -> None:
         super().__init__()
@@ -106,7 +110,7 @@ class PostgresDatabase(Database):
         """
         try:
             self._writer = await self._claimed()
-            await prepare(self._writer, self._place.schema)
+            await prepare(self._writer, self._place.schema, clock=self._clock)
             if self._is_exclusive:
                 await learn(self._writer, REWRITER, self._replica)
             self._rewriter = await fact(self._writer, REWRITER)
@@ -124,7 +128,7 @@ class PostgresDatabase(Database):
         return self._place
 
     def clock_of(self, clock: Clock) -> Clock:
-        return self.clock if self.is_shared else clock
+        return self.clock
 
     @property
     def application_name(self) -> str:

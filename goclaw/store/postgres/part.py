@@ -5,6 +5,7 @@ from goclaw.store.postgres.beside import examine, exists, read
 from goclaw.store.postgres.copying import copy_to_file, fill_with_file, replace_with_file
 from goclaw.store.postgres.database import open_schema
 from goclaw.store.postgres.folder_probe import open_probe, unseen_folders
+from goclaw.store.postgres.state_audits import copy_audits
 from goclaw.store.postgres.state_files import StateFiles, open_state_files
 
 PART = StorePart(
@@ -19,5 +20,6 @@ PART = StorePart(
     fill_with_file=fill_with_file,
     files=StateFiles,
     open_files=open_state_files,
+    audits=copy_audits,
 )
 """The store that `STORES` of the catalogue names."""
