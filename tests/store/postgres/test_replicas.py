@@ -16,6 +16,7 @@ from goclaw.store.postgres import replicas
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
+from tests.parts import sql
 from tests.postgres import Server
 
 STALL = 3.0
@@ -32,7 +33,8 @@ class Gateway:
         """Holds what is worked on."""
 
     async def want(self, session: str) -> None:
-        await self.database.write(self.ownership.wanted(session))
+        known = "INSERT INTO sessions (key, created_at, context_start) VALUES (:k, 1, 0) ON CONFLICT DO NOTHING"
+        await self.database.write(sql(known, k=session), self.ownership.wanted(session))
 
     async def work(self, lease: Lease) -> bool:
         if self.gate:
