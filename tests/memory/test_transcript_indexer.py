@@ -22,6 +22,7 @@ from goclaw.store.forgetting import Forgetting, Retention
 from goclaw.store.open import open_database
 from goclaw.store.reading import FeedRow, TranscriptFeed
 from goclaw.toolkit.registry import BuiltIn
+from tests.acceptance.waiting import clock as real
 from tests.parts import sql
 from tests.store.saying import ANNA, Story
 from tests.store.saying import talk as turn_about
@@ -171,7 +172,7 @@ async def until_gone(home: House, word: str) -> None:
     async with asyncio.timeout(PATIENCE):
         while "memory.db" in home.holding(word):
             home.clock.advance(1)
-            await asyncio.sleep(0.01)
+            await real.sleep(0.01)
 
 
 @pytest.mark.promise("P-forgotten")
