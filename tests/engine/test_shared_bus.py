@@ -26,6 +26,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.replay_buffer import NOWHERE
 from goclaw.engine import shared_bus
+from goclaw.store.fencing import fenced
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.buses import Reader, cut_listener, processes
 from tests.parts import sql
@@ -347,11 +348,40 @@ async def test_a_row_that_is_stored_and_not_published_yet_is_not_shown_twice(pla
             assert reader.texts == ["whole answer"]
 
 
-async def test_the_session_of_an_agent_is_owned_with_its_person_s(place: PostgresPlace) -> None:
+@pytest.mark.parametrize("begins_first", [True, False])
+async def test_the_session_of_an_agent_is_told_by_the_owner_of_its_person_s(
+    place: PostgresPlace, *, begins_first: bool
+) -> None:
     session = "s/agent:helper"
-    async with processes(place) as (a, b):
-        await b.take()
-        async with Reader(a, session).reading() as reader:
-            b.bus.publish(TurnStarted("t:agent:helper", session, Address(LOCAL, session)))
-            b.bus.publish(TextStreamed("t:agent:helper", session, "working"))
-            await eventually(lambda: reader.text == "working")
+    begun = TurnStarted("t:agent:helper", session, Address(LOCAL, session))
+    async with processes(place, 3) as (a, b, c):
+        fence = await b.take()
+        await b.begin()
+        with fenced(fence):
+            if begins_first:
+                b.bus.publish(begun)
+            async with Reader(a, session).reading() as reader, Reader(c, session).reading() as at_c:
+                if not begins_first:
+                    b.bus.publish(begun)
+                b.bus.publish(TextStreamed("t:agent:helper", session, "working"))
+                await eventually(lambda: reader.text == at_c.text == "working")
+                fence = await c.take()
+                await eventually(lambda: at_c.text == "")
+                with fenced(fence):
+                    c.bus.publish(begun)
+                    c.bus.publish(TextStreamed("t:agent:helper", session, "again"))
+                await eventually(lambda: reader.text == at_c.text == "again")
+
+
+async def test_the_session_of_a_job_is_told_by_its_own_owner_and_not_by_its_person_s(place: PostgresPlace) -> None:
+    session = "s/agent:program.0123"
+    async with processes(place, 3) as (a, b, c):
+        await c.take("s")
+        await b.take(session)
+        async with Reader(a, session).reading() as reader, Reader(c, session).reading() as at_c:
+            await b.begin("job", session)
+            b.stream("words", session)
+            await eventually(lambda: reader.text == at_c.text == "words")
+            await b.store("words", session)
+            await b.end("words", session)
+            await eventually(lambda: reader.turn == at_c.turn == "" and reader.texts == at_c.texts == ["words"])
