@@ -26,6 +26,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.replay_buffer import NOWHERE
 from goclaw.engine import shared_bus
+from goclaw.errors import DiskError, DiskFault
 from goclaw.store.fencing import fenced
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.buses import Reader, cut_listener, processes
@@ -312,13 +313,36 @@ async def test_a_session_that_nobody_reads_any_more_is_not_sent(
     monkeypatch.setattr(shared_bus, "GRACE_SECONDS", 0.1)
     async with processes(place) as (a, b):
         await b.take()
-        async with Reader(a).reading("me"):
-            await eventually(lambda: b.bus._remote._told)
+        await b.begin()
+        reader = Reader(a)
+        async with reader.reading("me"):
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
         await eventually(lambda: not b.bus._remote._told and not a.bus._mirrors)
         assert not b.bus._remote.are_there
-        reader = Reader(a)
-        async with reader.reading("me", NOWHERE):
-            assert not reader.went_on
+        b.stream("two ")
+        async with reader.reading("me", reader.position):
+            assert not reader.went_on, "what came meanwhile was heard by no one here"
+            assert reader.text == "one two "
+
+
+async def test_what_could_not_be_sent_is_told_again(place: PostgresPlace) -> None:
+    async def refused(messages: object) -> None:
+        raise DiskError("Postgres is away", DiskFault.UNREACHABLE)
+
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
+            send = b.exchange.send
+            b.exchange.send = refused  # type: ignore[method-assign]  # for as long as its connection is away
+            b.stream("two ")
+            await never(lambda: reader.text != "one ", 0.3)
+            b.exchange.send = send  # type: ignore[method-assign]  # it is there again
+            b.stream("three ")
+            await eventually(lambda: reader.text == "one two three ")
 
 
 async def test_a_watch_of_a_process_that_died_ends(place: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
