@@ -151,7 +151,7 @@ class Views:
             assert response.status in (200, 202), await response.text()
 
     async def ask(self, text: str, session: str, heard: Callable[[str], None]) -> None:
-        """Ask as programs of OpenAI's do, in a session that is kept; `heard` is called with each piece of the answer."""
+        """Ask as programs of OpenAI's do, in a kept session; `heard` is called with each piece of the answer."""
         http = await self._session()
         body = {"model": "goclaw", "stream": True, "messages": [{"role": "user", "content": text}]}
         headers = self._headers | {"X-GoClaw-Session": session}
