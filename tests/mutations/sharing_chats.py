@@ -59,7 +59,7 @@ BUGS: list[Bug] = [
         "a process goes on with what it counted before it stood still",
         "class replicas: one that wakes uses a part that the others have divided",
         "goclaw/store/postgres/replica_share.py",
-        "if self._counted_at is None or now - self._counted_at > VALID_SECONDS:",
+        "if self._counted_at is None or now - self._counted_at > self._valid:",
         "if self._counted_at is None:",
         f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",
     ),
