@@ -64,11 +64,11 @@ BUGS: list[Bug] = [
         f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",
     ),
     bug(
-        "the last one to make a secret wins",
+        "a process keeps the secret that it made though another one was the first",
         "class replicas: two first starts, and one of them answers 403",
-        "goclaw/store/postgres/stored_files.py",
-        '_PUT_FIRST = insert_into(state_files, "path", "sha256", "mode", "changed_at", ignore_conflict=True)',
-        "_PUT_FIRST = _PUT",
+        "goclaw/store/postgres/state_files.py",
+        "            return await self._stored.data(name, entry)",
+        "            return data",
         f"{_STATE}::test_a_secret_of_before_stays_and_one_that_lost_is_replaced",
     ),
     bug(
