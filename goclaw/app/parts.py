@@ -51,6 +51,7 @@ from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.execution.tasks.base import TaskRecord
 from goclaw.execution.tasks.room import TaskRoom, open_tasks
 from goclaw.gateway.alerts import AlertDesk
+from goclaw.gateway.gateway import Gateway
 from goclaw.health.readiness import Probe
 from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelPorts
@@ -323,6 +324,8 @@ class Shared:
     """Let go of sessions without work, and take no more."""
     lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
     """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
+    gateway: Callable[..., Gateway]
+    """Makes the gateway, of the arguments of `Gateway`."""
 
 
 @record
@@ -331,6 +334,8 @@ class SharingPart:
 
     open_store: Callable[[Database, Clock], StoreSharing]
     open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
+    lanes: Callable[[Database, Mapping[str, Channel], Outbox], Callable[..., Lanes]]
+    """Returns what makes the lanes, of the arguments of `Lanes`."""
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
 
