@@ -104,7 +104,11 @@ class Server:
 
     def said(self) -> str:
         """The end of its log."""
-        return (self.folder / "log").read_text(errors="replace")[-2_000:]
+        return self.log()[-2_000:]
+
+    def log(self) -> str:
+        """All that it has logged."""
+        return (self.folder / "log").read_text(errors="replace")
 
     def _initialise(self) -> None:
         options = ["-U", USER, "-A", "trust", "--no-sync", "--encoding=UTF8", "--locale=C"]

@@ -11,7 +11,7 @@ import psutil
 import psycopg
 
 from benchmarks.figures import Json
-from benchmarks.gateways import GOCLAW, Gateway
+from benchmarks.gateways import GOCLAW
 from benchmarks.stage import (
     OUTPUT,
     START_SECONDS,
@@ -26,8 +26,6 @@ from benchmarks.stage import (
 )
 from tests.postgres import Server
 
-SHARING = Gateway("replica", "tests.acceptance.replica")
-"""The gateway that shares its store."""
 RUNNING = "GoClaw is running."
 """What a gateway says when all of it is there."""
 WRITTEN = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
@@ -108,7 +106,7 @@ async def open_crowd(replicas: int, server: Server | None) -> AsyncIterator[Crow
             home = folder / f"replica{number}"
             home.mkdir(mode=0o700)
             config, _ = prepare(home, world.url, "openai-chat", changes)
-            gateways.append(_open_gateway(config, GOCLAW if server is None else SHARING))
+            gateways.append(_open_gateway(config))
         first = await stack.enter_async_context(gateways[0])  # it makes the schema
         others = await asyncio.gather(*map(stack.enter_async_context, gateways[1:]))
         daemons = [first, *others]
@@ -116,9 +114,9 @@ async def open_crowd(replicas: int, server: Server | None) -> AsyncIterator[Crow
 
 
 @asynccontextmanager
-async def _open_gateway(config: Path, gateway: Gateway) -> AsyncIterator[Daemon]:
+async def _open_gateway(config: Path) -> AsyncIterator[Daemon]:
     """Start a gateway and wait until all of it is there: which of several ones polls Telegram is their own affair."""
-    command = [gateway.python, *gateway.options, "-m", gateway.module, "--config", str(config), gateway.command]
+    command = [GOCLAW.python, "-m", GOCLAW.module, "--config", str(config), GOCLAW.command]
     said = config.with_name(OUTPUT)
     with said.open("wb") as output:
         started = time.monotonic()

@@ -19,7 +19,6 @@ import aiohttp
 import psycopg
 
 from benchmarks.figures import Json
-from benchmarks.replicas.crowd import SHARING
 from benchmarks.replicas.model import PATIENCE, Model, open_model
 from benchmarks.stage import state_folder
 from goclaw.auth.tokens import add_token
@@ -219,7 +218,6 @@ async def open_programs(gateways: int, server: Server | None, sessions: list[str
             )
             if server:
                 home.config["store"] = f"{server.url}?schema={schema}"
-                home.module = SHARING.module
                 home.write_config()
             home.write_users({session: {"name": session.removeprefix("tui:").title()} for session in sessions})
             made.append(Gateway(home, home.config["http"]["port"], http, {}))

@@ -372,7 +372,7 @@ class Journal:
                 resumed=True,
                 _journal=self,
                 interrupts=row["state"] == "next",
-                _recorded=await self.steps(row["id"]),
+                _recorded=await self.steps(row["id"]) if row["begun"] else {},
             )
             for row in await self._database.read(statements.opened(session))
             if row["id"] not in known

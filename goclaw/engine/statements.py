@@ -1,6 +1,6 @@
 """The statements of the journal about `inbox` and `steps`."""
 
-from sqlalchemy import and_, bindparam, delete, func, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
 
 from goclaw.store.database import BoundStatement, Statement, insert_into
 from goclaw.store.dialect import contains, is_of_the_dead
@@ -23,9 +23,11 @@ REPLACE = Statement(
     .values(body=bindparam("new_body"))
 )
 END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(state="done", ended_at=bindparam("at")))
-OPEN = Statement(select(inbox).where(inbox.c.state != "done").order_by(inbox.c.seq))
-OPEN_OF = Statement(
-    select(inbox).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
+_WITH_BEGUN = select(inbox, exists().where(steps.c.turn == inbox.c.id).label("begun")).order_by(inbox.c.seq)
+OPEN = Statement(_WITH_BEGUN.where(inbox.c.state != "done"))
+OPEN_OF = Statement(_WITH_BEGUN.where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")))
+QUEUE = Statement(
+    select(inbox.c.id).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
 )
 OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
@@ -64,5 +66,5 @@ ANSWERED = Statement(
 
 
 def opened(session: str | None) -> BoundStatement:
-    """Return the query for what is not finished, of all sessions or of one."""
+    """Return the query for what is not finished, of all sessions or of one; `begun`: steps of it are recorded."""
     return OPEN() if session is None else OPEN_OF(of_session=session)

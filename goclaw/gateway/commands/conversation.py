@@ -26,7 +26,7 @@ async def _start(context: CommandContext) -> Reply:
     return Reply(f"Hello {name}! Write to me as you would to a person. /help lists the commands.")
 
 
-START = Command("start", "Say hello", _start)
+START = Command("start", "Say hello", _start, anywhere=True)
 
 
 CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
@@ -173,4 +173,4 @@ def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
     return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
 
 
-SESSIONS = Command("sessions", "List the conversations you can read", _sessions)
+SESSIONS = Command("sessions", "List the conversations you can read", _sessions, anywhere=True)

@@ -22,8 +22,8 @@ QUEUE, TASK = "sessions", "work"
 NEWS = "sessions"
 """Topic of the notices that a session was brought something (`store.postgres.notices`)."""
 TABLES = (
-    *("session_owners", "session_watches", "replicas", "procrastinate_jobs", "procrastinate_workers"),
-    *("spenders", "reservations"),
+    *("session_owners", "session_watches", "replicas", "orders", "procrastinate_jobs", "procrastinate_workers"),
+    *("spenders", "reservations", "vectors"),
 )
 """Tables that no copy has: they are about processes that run."""
 OWNERSHIP = f"""

@@ -23,10 +23,12 @@ from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
+from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.replicas import REPLICAS
 from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.vectors import VECTORS
 from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
@@ -50,6 +52,8 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(REPLICAS, of_both_stores=False),
     SchemaStep(CHANNELS, of_both_stores=False),
     SchemaStep(RESERVATIONS, of_both_stores=False),
+    SchemaStep(ORDERS, of_both_stores=False),
+    SchemaStep(VECTORS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
