@@ -1,4 +1,4 @@
-"""Requests of people as turns make them; `python -m tests.turns.spenders ADDRESS PERSON SEED TOKENS` is a process of its own.
+"""Requests of people as turns make them; a process: `python -m tests.turns.spenders ADDRESS PERSON SEED TOKENS`.
 
 The program makes one request after the other, several at once, until the person has used up the day.
 """
