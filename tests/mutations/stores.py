@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         "goclaw/store/postgres/ownership_schema.py",
         "        AND a.usename = current_user AND a.backend_start",
         "        AND a.backend_start",
-        "tests/store/postgres/test_deployments.py"
+        "tests/store/postgres/test_ownership_deployments.py"
         "::test_a_stranger_that_calls_itself_as_a_dead_process_neither_loses_its_connection_nor_ends_our_look",
     ),
     bug(
