@@ -15,7 +15,7 @@ from tests.acceptance.blows import HOLE, PAUSE, RESET, RESTART, START, TERM, Lif
 from tests.acceptance.crash_points import POINTS
 from tests.acceptance.daemon import RUNNING, Installation, installation
 from tests.acceptance.fuzz import FAULTS, HANG_SECONDS, NEEDED, PATIENCE, pause
-from tests.acceptance.model import FILE, echo_model
+from tests.acceptance.model import FILE, EchoModel, echo_model
 from tests.acceptance.people import CHATS, MEDIUM_ASKS, Habits, People, ended
 from tests.acceptance.replica_ledger import ReplicaOutcome, close_books
 from tests.acceptance.tcp_proxy import TcpProxy, tcp_proxy
@@ -91,6 +91,7 @@ class ReplicaWorld:
     folder: Path
     server: Server
     telegram: FakeTelegram
+    model: EchoModel
     replicas: list[Replica]
     people: People
     seed: str
@@ -283,18 +284,34 @@ class ReplicaWorld:
     async def finish(self) -> None:
         """Let daemons live that may finish everything, and end them."""
         self.telegram.faults.waiting.clear()
-        for each in self.replicas:
-            each.disturbed = 0.0
-            await each.spawn()
-        for number, each in enumerate(self.replicas):
-            if not await each.started():
-                self.found.unfinished.append(f"the last daemon {number} does not start: {each.said()[-1_500:]}")
+        await self.start_all()
         if not await self.until(self.is_quiet) or not await self.until(self.has_no_jobs):
             self.found.stuck += await self.asked(replica_ledger.stuck) or await self.asked(replica_ledger.jobs)
             await self.dump("the end")
         for number, each in enumerate(self.replicas):
             if each.home.process and (code := await each.home.stop()) != 0:
                 self.found.unfinished.append(f"the last daemon {number} ended with {code}")
+
+    async def start_all(self) -> None:
+        """Have all daemons run."""
+        for each in self.replicas:
+            each.disturbed = 0.0
+            await each.spawn()
+        for number, each in enumerate(self.replicas):
+            if not await each.started():
+                self.found.unfinished.append(f"the last daemon {number} does not start: {each.said()[-1_500:]}")
+
+    def owner_of(self, session: str) -> Replica | None:
+        """The daemon that works on a session."""
+        addresses = replica_ledger.words(self.server, replica_ledger.OWNER_OF.format(session=session))
+        owners = [
+            each
+            for each in self.replicas
+            if each.home.process
+            for address in addresses
+            if f" pid {each.home.process.pid} " in address
+        ]
+        return owners[0] if owners else None
 
     async def until(self, look: Callable[[], Any]) -> bool:
         """Whether `look` says yes in time."""
@@ -374,7 +391,7 @@ async def replica_world(
             replicas.append(Replica(home, proxy))
         (folder / "work").mkdir(parents=True, exist_ok=True)
         (folder / "work" / FILE).write_text("given")
-        yield ReplicaWorld(folder, server, telegram, replicas, people, seed, stall)
+        yield ReplicaWorld(folder, server, telegram, model, replicas, people, seed, stall)
 
 
 def environment_of(number: int, *, fenced: bool) -> Mapping[str, str]:
