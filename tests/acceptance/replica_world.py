@@ -30,7 +30,9 @@ AHEAD = (0.0, HOUR, -HOUR)
 STALL_SECONDS, LINGER_SECONDS = 1.5, 1.0
 """Shorter than the product's four and ten seconds, so that more happens in an hour."""
 LONGEST_START, LONGEST_LIFE, LONGEST_REST = 1.0, 1.5, 1.0
-LIFE_SECONDS, DRAIN_SECONDS = 120.0, 90.0
+LIFE_SECONDS, DRAIN_SECONDS, END_SECONDS = 120.0, 90.0, 900.0
+"""For one life; without any progress, where everything is to be finished; and for all of that, on a machine whose
+daemons are so starved that they take each other for dead."""
 DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
@@ -110,7 +112,7 @@ class ReplicaWorld:
             async with asyncio.TaskGroup() as group:
                 for each in self.replicas:
                     group.create_task(self.live(each, lives))
-            await self.bounded(self.finish(), "the end", LIFE_SECONDS + 2 * DRAIN_SECONDS)
+            await self.bounded(self.finish(), "the end", END_SECONDS)
         finally:
             await ended(reacting)
         self.count()
@@ -285,7 +287,7 @@ class ReplicaWorld:
         """Let daemons live that may finish everything, and end them."""
         self.telegram.faults.waiting.clear()
         await self.start_all()
-        if not await self.until(self.is_quiet) or not await self.until(self.has_no_jobs):
+        if not await self.emptied(replica_ledger.open_work) or not await self.emptied(replica_ledger.jobs):
             self.found.stuck += await self.asked(replica_ledger.stuck) or await self.asked(replica_ledger.jobs)
             await self.dump("the end")
         for number, each in enumerate(self.replicas):
@@ -313,20 +315,14 @@ class ReplicaWorld:
         ]
         return owners[0] if owners else None
 
-    async def until(self, look: Callable[[], Any]) -> bool:
-        """Whether `look` says yes in time."""
-        deadline = clock.monotonic() + DRAIN_SECONDS
-        while not (found := await look()) and clock.monotonic() < deadline:
+    async def emptied(self, look: Callable[[Server], list[str]]) -> bool:
+        """Whether nothing is left of what `look` finds: False when that stays the same for long."""
+        left, since = [""], clock.monotonic()
+        while left and clock.monotonic() - since < DRAIN_SECONDS:
+            found = [*await self.asked(look), *map(str, self.telegram.world.updates)]
+            left, since = found, clock.monotonic() if found != left else since
             await clock.sleep(LOOK_SECONDS)
-        return bool(found)
-
-    async def is_quiet(self) -> bool:
-        """Whether nothing is left to do."""
-        return not self.telegram.world.updates and not await self.asked(replica_ledger.open_work)
-
-    async def has_no_jobs(self) -> bool:
-        """Whether every session was let go."""
-        return not await self.asked(replica_ledger.jobs)
+        return not left
 
 
 def lives_of(seed: str, kills: int) -> Iterator[tuple[int, Life]]:
