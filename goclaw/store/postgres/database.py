@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -93,6 +93,8 @@ class PostgresDatabase(Database):
         self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
+        self._untold: dict[tuple[object, ...], BoundStatement] = {}
+        """What was to be sent behind a commit, and could not be; by statement and values."""
         self.counts: Counter[str] = Counter()
         """Groups that were committed, connections that were lost, commits that had to be looked up."""
 
@@ -224,7 +226,7 @@ class PostgresDatabase(Database):
         return True
 
     async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
-        if not any(transaction.statements or transaction.fence for transaction in group):
+        if not self._untold and not any(transaction.statements or transaction.fence for transaction in group):
             return [[] for _ in group]
         async with self._writing:
             try:
@@ -288,7 +290,30 @@ class PostgresDatabase(Database):
                 if writer.pgconn.status == pq.ConnStatus.OK or not await self._was_committed(own, error):
                     raise
         self.counts["commits"] += 1
+        await self._tell(group)
         return results
+
+    async def _tell(self, group: Sequence[Transaction]) -> None:
+        """Send what belongs behind a commit; what cannot be sent now goes behind the next one, which is made at once.
+
+        A NOTIFY in the transaction itself would hold Postgres's one lock of all commits that notify for as long as its
+        disk takes: the commits of all processes would wait for each other.
+        """
+        untold = self._untold | {(each.statement, *each.values.values()): each for each in _behind(group)}
+        self._untold = {}
+        if not untold or self._writer is None:
+            return
+        try:
+            with _Watch(self._writer):
+                async with self._writer.pipeline():
+                    for each in untold.values():
+                        await self._writer.execute(*bound(each))
+        except (psycopg.Error, OSError) as error:
+            log.warning("other processes are told a moment later: %s", self._lost(error))
+            self._untold = untold
+            await self._drop()
+            if not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE:
+                self._waiting.put_nowait(Transaction((), durable=False, done=_ignored()))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
         """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile."""
@@ -389,6 +414,20 @@ class PostgresDatabase(Database):
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()
+
+
+def _behind(group: Sequence[Transaction]) -> Iterator[BoundStatement]:
+    for transaction in group:
+        for each in transaction.statements:
+            if each.statement.behind is not None:
+                yield each.statement.behind(**each.values)
+
+
+def _ignored() -> asyncio.Future[list[StatementResult]]:
+    """Return a future whose result no one waits for."""
+    future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    return future
 
 
 class _Watch:
