@@ -4,8 +4,8 @@ WORKDIR /src
 COPY requirements-uv.lock ./
 RUN pip install --no-cache-dir --require-hashes -r requirements-uv.lock && uv venv --python /usr/local/bin/python3 /app
 # The lock changes less often than the code: its layer is built first and kept.
-COPY requirements.lock ./
-RUN uv pip install --python /app --compile-bytecode --require-hashes -r requirements.lock
+COPY requirements-postgres.lock ./
+RUN uv pip install --python /app --compile-bytecode --require-hashes -r requirements-postgres.lock
 COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
 COPY goclaw ./goclaw
 # --offline: uv builds with its own copy of the build backend, so that nothing unpinned can come in here.
@@ -14,7 +14,7 @@ RUN uv pip install --python /app --compile-bytecode --no-deps --offline .
 FROM python:3.11.15-slim-bookworm
 RUN groupadd --gid 10001 goclaw \
     && useradd --uid 10001 --gid goclaw --home-dir /data --no-create-home --shell /usr/sbin/nologin goclaw \
-    && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state
+    && install --directory --owner=goclaw --group=goclaw --mode=0700 /data /data/state /data/shared
 COPY --from=build /app /app
 # No bubblewrap: Docker's default profile forbids what it needs. Commands run in the Landlock broker instead.
 ENV PATH=/app/bin:$PATH \
@@ -23,6 +23,7 @@ ENV PATH=/app/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     GOCLAW_STATE_DIR=/data/state \
     GOCLAW_WORKSPACE=/data/workspace
+# /data/shared: where several gateways mount one volume, which begins with the owner that this has.
 # Not the workspace: GoClaw makes it, with the first files of the agent in it.
 WORKDIR /data
 USER 10001:10001

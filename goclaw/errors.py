@@ -72,6 +72,10 @@ class OwnershipLost(StateError):
     """Another process of a shared store has taken the session over: nothing was stored, and it goes on there."""
 
 
+class NotAnswered(StateError):
+    """The process that works on a session has not answered in time; what it was asked may be done or not."""
+
+
 class AccessDenied(GoclawError):
     """The acting person may not do this; the message names the rule that decided."""
 

@@ -110,7 +110,8 @@ def static_checks() -> list[tuple[str, list[str]]]:
         listed.append(("hadolint", [str(BIN / "hadolint"), "Dockerfile"]))
     if Path("docker-compose.yml").exists():
         schema = ["--builtin-schema", "vendor.compose-spec"]
-        listed.append(("compose schema", [str(BIN / "check-jsonschema"), *schema, "docker-compose.yml"]))
+        compose = ["docker-compose.yml", "deploy/replicas/docker-compose.yml"]
+        listed.append(("compose schema", [str(BIN / "check-jsonschema"), *schema, *compose]))
     return listed
 
 

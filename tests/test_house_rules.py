@@ -25,6 +25,7 @@ MAY_CATCH_EVERYTHING = {
     "goclaw/core/supervise.py": "restarts whatever fails, and says so",
     "goclaw/core/bus.py": "no turn fails because of what merely watches it",
     "goclaw/engine/lanes.py": "the failure of one turn must not end its lane",
+    "goclaw/engine/shared_sessions.py": "the failure of an order is an answer to the process that gave it",
     "goclaw/toolkit/dispatcher.py": "the failure of a tool is an answer to the model",
     "goclaw/execution/compression/shortening.py": "an output that cannot be compressed is shown whole, and logged",
     "goclaw/toolkit/parts.py": "what a package declares is foreign code: its failure is reported by name",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests import house
 
-MOST_PROMISES = 125
+MOST_PROMISES = 140
 PROMISE = re.compile(r"^\|\s*(?P<id>P-[^|\s]*)\s*\|(?P<text>[^|]*)\|", re.MULTILINE)
 SHAPE = re.compile(r"P-[a-z0-9]+(-[a-z0-9]+)*")
 

@@ -256,8 +256,9 @@ def test_every_pin_has_a_hash_and_no_address(lock: str) -> None:
 def test_what_ships_is_what_was_tested() -> None:
     shipped, tested = pins("requirements.lock"), pins("requirements-dev.lock")
     assert {name: version for name, version in shipped.items() if tested.get(name) != version} == {}
-    providers = pins("requirements-providers.lock")
-    assert {name: version for name, version in shipped.items() if providers.get(name) != version} == {}
+    for more in ("providers", "postgres"):
+        locked = pins(f"requirements-{more}.lock")
+        assert {name: version for name, version in shipped.items() if locked.get(name) != version} == {}
 
 
 def test_the_lock_follows_the_dependencies_and_uv_its_build_backend() -> None:

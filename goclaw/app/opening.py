@@ -23,7 +23,7 @@ from goclaw.core.clock import Clock, RealClock
 from goclaw.core.events import Actor
 from goclaw.core.plugins import load
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import open_lanes
+from goclaw.engine.lanes import Lanes, open_lanes
 from goclaw.engine.machine_faults import Outage
 from goclaw.engine.outbox import Outbox, open_outbox
 from goclaw.execution.tasks.room import TasksOnDisk
@@ -108,8 +108,10 @@ async def _open_ground(
     clock = database.clock_of(clock)
     files = await stack.enter_async_context(open_shared_files(config.store_place, database, config.state_dir, clock))
     users = await stack.enter_async_context(open_users(config.users_path, clock))
+    if files is not None:
+        files.on_fetch(users.refresh)
     feed = TranscriptFeed(database)
-    database.written = feed.stored
+    database.written, database.deleted = feed.stored, feed.deleted
     environment = await stack.enter_async_context(
         open_environment(config, users, clock, TasksOnDisk(TaskRows(database)), feed, Settings(database), files)
     )
@@ -173,8 +175,9 @@ async def _open_engine(
     )
     outage = _watched(foundation, channels)
     service = sessions.service
-    lanes = open_lanes(journal, outbox, service.run, service.failed, clock, outage.delayed, service.prepare)
-    engine = await stack.enter_async_context(lanes)
+    turns = (service.run, service.failed, clock, outage.delayed, service.prepare)
+    of = _lanes(foundation, channels, outbox)
+    engine = await stack.enter_async_context(open_lanes(journal, outbox, *turns, of))
     probe = Probe(lambda: settings.learn("written", clock.now()), lambda: _health(channels), clock)
     stuck = StuckTurns(60 * config.limits.stuck_minutes, engine.at_work, foundation.bus, foundation.alerts, clock)
     return App(foundation, channels, models, registry, sources, sessions, journal, engine, outbox, outage, probe, stuck)
@@ -185,6 +188,12 @@ def _outbox(foundation: Foundation, channels: Mapping[str, Channel]) -> Abstract
     if sharing:
         return load(catalog.SHARING, SharingPart).open_outbox(database, channels, clock, sharing)
     return open_outbox(database, channels, clock)
+
+
+def _lanes(foundation: Foundation, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
+    if foundation.sharing:
+        return load(catalog.SHARING, SharingPart).lanes(foundation.database, channels, outbox)
+    return Lanes
 
 
 def _watched(foundation: Foundation, channels: Mapping[str, Channel]) -> Outage:

@@ -51,6 +51,7 @@ from goclaw.execution.sandbox.select import open_sandbox
 from goclaw.execution.tasks.base import TaskRecord
 from goclaw.execution.tasks.room import TaskRoom, open_tasks
 from goclaw.gateway.alerts import AlertDesk
+from goclaw.gateway.gateway import Gateway
 from goclaw.health.readiness import Probe
 from goclaw.health.resources import DiskGauge
 from goclaw.llm.base import ModelPorts
@@ -163,7 +164,8 @@ async def open_environment(
     await asyncio.to_thread(_move_notes, config, users)
     refusal = "" if record else "nothing can run in the background of a single command: it would end with it"
     async with AsyncExitStack() as stack:
-        audit = await stack.enter_async_context(open_audit(config, clock, facts))
+        chain = (lambda: shared.chain) if shared is not None else (lambda: "")
+        audit = await stack.enter_async_context(open_audit(config, clock, facts, chain))
         blobs = await stack.enter_async_context(open_blobs(config.state_dir / "blobs", clock, shared))
         environment = Environment(
             config=config,
@@ -189,11 +191,12 @@ async def open_environment(
 
 
 async def _blank_both(audit: Audit, shared: "SharedFiles", wanted: Blanking) -> bool:
-    """Blank the words of lines in the folder and, with Postgres, in the database."""
+    """Blank the words of lines in the folder and in the database, in the audit logs of other folders, too."""
     if not await audit.blank(wanted):
         return False
     try:
         await shared.send_changes()
+        await shared.blank_audits(wanted)
     except StateError as error:
         log.error("words in the audit log cannot be blanked in the database: %s", error)
         return False
@@ -321,6 +324,8 @@ class Shared:
     """Let go of sessions without work, and take no more."""
     lead: Callable[[str, Callable[[], Coroutine[Any, Any, None]]], Awaitable[None]]
     """Does what one process at a time does, until cancelled: the name of the duty, and what runs for it."""
+    gateway: Callable[..., Gateway]
+    """Makes the gateway, of the arguments of `Gateway`."""
 
 
 @record
@@ -329,6 +334,8 @@ class SharingPart:
 
     open_store: Callable[[Database, Clock], StoreSharing]
     open_outbox: Callable[[Database, Mapping[str, Channel], Clock, StoreSharing], AbstractAsyncContextManager[Outbox]]
+    lanes: Callable[[Database, Mapping[str, Channel], Outbox], Callable[..., Lanes]]
+    """Returns what makes the lanes, of the arguments of `Lanes`."""
     open_sessions: Callable[[App], AbstractAsyncContextManager[Shared]]
     """Works on the sessions that this process gets, for as long as it is open."""
 

@@ -98,7 +98,7 @@ async def start(stack: AsyncExitStack, app: App, *, alone: bool = False) -> None
     await app.sessions.service.restore()
     shared = await _take_up(stack, app)
     logins = open_logins(app)
-    gateway = _gateway(app, schedules, logins)
+    gateway = _gateway(app, schedules, logins, shared)
     await stack.enter_async_context(
         open_socket(
             foundation.config.socket_path,
@@ -260,6 +260,8 @@ async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
 
     foundation, config = app.foundation, app.foundation.config
     tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
+    if foundation.files is not None:
+        foundation.files.on_fetch(tokens.refresh)
     if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
         log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)
@@ -307,7 +309,7 @@ async def _route_ports(
         model_watches=foundation.ports.watches,
         blobs=foundation.environment.blobs,
         spending=app.sessions.ports.spending,
-        answerable=app.sessions.ports.questions.answerable,
+        answerable=gateway.answerable,
         config_file=app.sessions.ports.config_file,
         logins=logins,
         samples=samples,
@@ -330,7 +332,7 @@ def _first_line(app: App) -> str:
     return app.models.sentence.partition("\n")[0]
 
 
-def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gateway:
+def _gateway(app: App, schedules: Schedules, logins: WebLogins | None, shared: Shared | None) -> Gateway:
     completion = PathCompleter(app.foundation.clock)
 
     async def files(actor: Actor, begun: str) -> Sequence[str]:
@@ -340,7 +342,7 @@ def _gateway(app: App, schedules: Schedules, logins: WebLogins | None) -> Gatewa
     ours = {name: load(path, Command) for name, path in catalog.COMMANDS.items()}
     commands = {**ours, **load_third_party("commands", Command, app.sources.report)}
     environment = foundation.environment
-    gateway = Gateway(
+    gateway = (shared.gateway if shared else Gateway)(
         _command_ports(app, schedules, logins),
         audit=environment.audit,
         blobs=environment.blobs,
@@ -473,7 +475,10 @@ class LiveCommands(Mapping[str, Command]):
 
     def _of_prompts(self) -> dict[str, Command]:
         prompts = {prompt.name: prompt for prompt in reversed(self._sources.prompts())}
-        return {name: Command(name, prompt.summary, partial(_say, prompt)) for name, prompt in prompts.items()}
+        return {
+            name: Command(name, prompt.summary, partial(_say, prompt), anywhere=True)
+            for name, prompt in prompts.items()
+        }
 
 
 async def _say(prompt: LivePrompt, context: CommandContext) -> Reply:

@@ -4,28 +4,40 @@ Loaded only where the store is shared. Of several processes each takes in messag
 session (`engine.shared_sessions`).
 """
 
-from collections.abc import AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from goclaw.app.parts import App, Shared, SharingPart, StoreSharing
+from goclaw.app.shared_folders import look_at_folders
+from goclaw.auth.audit import fact_of
 from goclaw.channels.base import Channel
 from goclaw.core import catalog
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL
 from goclaw.core.plugins import load
+from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running
 from goclaw.engine.absent_gateways import AbsentGateways
+from goclaw.engine.lanes import Lanes
 from goclaw.engine.outbox import Outbox
 from goclaw.engine.shared_bus import SharedBus
+from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
+from goclaw.gateway.shared_gateway import SharedGateway
 from goclaw.store.database import Database
 from goclaw.store.exchange import ExchangePart
 from goclaw.store.fencing import HELD
 from goclaw.store.ownership import OwnershipPart
 from goclaw.store.postgres.database import PostgresDatabase
 
+log = logging.getLogger(__name__)
+
+AUDIT_SECONDS = 365 * 24 * 3600.0
+"""Seconds for which the audit log of a gateway that does not come back is kept in the database."""
+PRUNE_SECONDS = 24 * 3600.0
 SUMMARIES = "summaries"
 """Topic of the notices that the summary of a session, which was owed, is written."""
 
@@ -44,37 +56,57 @@ def _open_outbox(
     return open_shared_outbox(database, channels, clock, sharing.ownership)
 
 
+def _lanes(database: Database, channels: Mapping[str, Channel], outbox: Outbox) -> Callable[..., Lanes]:
+    ownership = _shared(outbox).ownership
+    return partial(SharedLanes, database=database, ownership=ownership, channels={LOCAL, *channels})
+
+
+def _shared(outbox: Outbox) -> SharedOutbox:
+    if not isinstance(outbox, SharedOutbox):
+        raise TypeError("the outbox is not shared")
+    return outbox
+
+
 @asynccontextmanager
 async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     """Work on sessions for as long as the block lasts.
 
     Raises:
-        TypeError: outbox, bus or database are not such that were opened for this.
+        TypeError: outbox, lanes, bus or database are not such that were opened for this.
     """
-    if not isinstance(app.outbox, SharedOutbox):
-        raise TypeError("the outbox is not shared")
-    bus = _shared_bus(app)
-    database, clock, ownership = app.foundation.database, app.foundation.clock, app.outbox.ownership
+    outbox, lanes, bus = _shared(app.outbox), app.engine, _shared_bus(app)
+    database, clock, ownership = app.foundation.database, app.foundation.clock, outbox.ownership
+    if not isinstance(lanes, SharedLanes):
+        raise TypeError("the lanes are not shared")
     if not isinstance(database, PostgresDatabase):
         raise TypeError(f"{database.name} has no notices")
-    shared = SharedSessions(
-        *(ownership, database, app.journal, app.engine, app.outbox, {LOCAL, *app.channels}, clock),
-        partial(_take, app),
-        partial(_leave, app),
-        lambda session: app.foundation.environment.tasks.count(session) > 0,
-    )
+    shared = SharedSessions(database, app.journal, lanes, outbox, _Memory(app), clock)
     retries = app.sessions.summary_retries
     retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(bus.open(app.sessions.inspection.now))
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))
-        await stack.enter_async_context(open_shared_sessions(shared, app.engine, clock))
-        if app.foundation.config.replica.workspaces == "own":
-            absent = AbsentGateways(ownership, app.journal, app.outbox, app.foundation.bus.publish, clock)
+        old_audits = keep_running("old audit logs", partial(_prune_audits, app), clock)
+        await stack.enter_async_context(background(old_audits, "old audit logs"))
+        await stack.enter_async_context(open_shared_sessions(shared, lanes, clock))
+        if app.foundation.config.replica.workspaces == "shared":
+            await look_at_folders(stack, app)
+        else:
+            absent = AbsentGateways(ownership, app.journal, outbox, app.foundation.bus.publish, clock)
             telling = keep_running("telling of gateways that are gone", absent.run, clock)
             await stack.enter_async_context(background(telling, "telling of gateways that are gone"))
-        yield Shared(shared.begin_no_more, ownership.lead)
+        yield Shared(shared.begin_no_more, ownership.lead, partial(SharedGateway, shared=shared))
+
+
+async def _prune_audits(app: App) -> None:
+    """Delete once a day the audit logs of gateways that have ended long ago, which no other one rotates."""
+    files, clock = app.foundation.files, app.foundation.clock
+    while files is not None:
+        for chain in await files.prune_audits(clock.now() - AUDIT_SECONDS):
+            await app.sessions.ports.settings.unlearn(fact_of(chain))
+            log.warning("an audit log was removed, to which its gateway has added nothing for a year: %s", chain)
+        await clock.sleep(PRUNE_SECONDS)
 
 
 def _shared_bus(app: App) -> SharedBus:
@@ -83,28 +115,38 @@ def _shared_bus(app: App) -> SharedBus:
     return app.foundation.bus
 
 
-async def _take(app: App, session: str) -> None:
-    """Read anew what is in memory of a session that this process takes: another one may have changed it."""
-    _leave(app, session)
-    await app.sessions.pauses.reload(session)
-    await app.foundation.environment.tasks.restore()
-    if sharing := app.foundation.sharing:
-        for take in sharing.channels.takes:
-            await take(session)
-    parked = [each for each in await app.journal.parked() if each.session == session]
-    app.sessions.ports.questions.restore(parked)
-    if fence := HELD.get():
-        await _shared_bus(app).taken(fence)
+@record
+class _Memory:
+    """Implements `SessionMemory` on the parts of the daemon."""
+
+    app: App
+
+    async def take(self, session: str) -> None:
+        self.leave(session)
+        app = self.app
+        await app.sessions.pauses.reload(session)
+        await app.foundation.environment.tasks.restore()
+        if sharing := app.foundation.sharing:
+            for take in sharing.channels.takes:
+                await take(session)
+        parked = [each for each in await app.journal.parked() if each.session == session]
+        app.sessions.ports.questions.restore(parked)
+        if fence := HELD.get():
+            await _shared_bus(app).taken(fence)
+
+    def leave(self, session: str) -> None:
+        self.forget(session)
+        self.app.sessions.costs.reservations.leave(session)
+        _shared_bus(self.app).left(session)
+
+    def forget(self, session: str) -> None:
+        self.app.sessions.contexts.forget(session)
+        self.app.models.forget(session)
+        self.app.sessions.ports.questions.forget(session)
+
+    def is_needed(self, session: str) -> bool:
+        return self.app.foundation.environment.tasks.count(session) > 0
 
 
-def _leave(app: App, session: str) -> None:
-    """Drop what is in memory of a session that is another process's from here on."""
-    app.sessions.contexts.forget(session)
-    app.models.forget(session)
-    app.sessions.costs.reservations.leave(session)
-    app.sessions.ports.questions.forget(session)
-    _shared_bus(app).left(session)
-
-
-SHARING = SharingPart(_open_store, _open_outbox, _open_sessions)
+SHARING = SharingPart(_open_store, _open_outbox, _lanes, _open_sessions)
 """The part that `SHARING` of the catalogue names."""

@@ -32,7 +32,8 @@ async def details(app: App, session: str) -> Details:
     vitals, alerts = foundation.vitals(), foundation.alerts.open()
     lines = {DAEMON: _of_the_daemon(app, readiness), TELEGRAM: NOT_CONNECTED}
     lines |= {name.capitalize(): line for name, line in readiness.channels.items()}
-    lines["Queue"] = f"{app.engine.waiting(session)} waiting, {app.outbox.waiting()} deliveries under way"
+    queue = await app.engine.queue(session)
+    lines["Queue"] = f"{queue.waiting} waiting, {app.outbox.waiting()} deliveries under way"
     if (oldest := app.engine.oldest_waiting()) is not None:
         lines["Queue"] += f"; the oldest of all came {ago(foundation.clock.now() - oldest)}"
     if tasks := foundation.environment.tasks.count():
@@ -74,7 +75,7 @@ async def details(app: App, session: str) -> Details:
         "store": use and asdict(use),
     }
     memory, numbers = await _of_memory(app)
-    calm = frozenset(_calm(app, session, disk, counts, use))
+    calm = frozenset(_calm(app, queue.waiting, disk, counts, use))
     return Details(lines, {"disk": disk.numbers(), "health": health, "memory": numbers}, memory, calm)
 
 
@@ -83,7 +84,7 @@ def _of_the_daemon(app: App, readiness: Readiness) -> str:
     return f"{running}, but it takes no messages: {'; '.join(readiness.problems)}" if readiness.problems else running
 
 
-def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float], use: "StoreUse | None") -> Iterator[str]:
+def _calm(app: App, waiting: int, disk: DiskUse, counts: Mapping[str, float], use: "StoreUse | None") -> Iterator[str]:
     """Yield the lines that say no more than that all is well."""
     if use and all(each.lives for each in use.replicas):
         yield "Gateways"
@@ -93,7 +94,7 @@ def _calm(app: App, session: str, disk: DiskUse, counts: Mapping[str, float], us
         yield "Database"
     if counts.get("event_loop_late_ms", 0) < LATE_MS:
         yield "Event loop"
-    if not app.engine.waiting(session) and not app.outbox.waiting() and app.engine.oldest_waiting() is None:
+    if not waiting and not app.outbox.waiting() and app.engine.oldest_waiting() is None:
         yield "Queue"
 
 

@@ -176,6 +176,24 @@ class Questions:
             and self.may_answer(actor, item.question, item.session)
         ]
 
+    def answerable_of(self, actor: Actor, parked: Sequence[Parked]) -> Sequence[QuestionAsked]:
+        """Return those of the parked turns' questions that `actor` may answer now; other processes may ask them."""
+        asked = [
+            QuestionAsked(item.turn, item.session, _QUESTION.from_json(item.question))
+            for item in parked
+            if not item.step.startswith(PAUSE_STEP)
+        ]
+        return [
+            each
+            for each in asked
+            if self._left(each.question) != 0 and self.may_answer(actor, each.question, each.session)
+        ]
+
+    def session_of(self, question_id: str) -> str | None:
+        """Return the session in which a question is or was asked by this process; None: it knows none."""
+        item = self._open.get(question_id) or self._decided.get(question_id, (None, ""))[0]
+        return item.session if item else None
+
     async def decide(self, actor: Actor, question_id: str, text: str, *also: BoundStatement) -> str:
         """Answer the question with this id; `also` is written in the same transaction, whatever becomes of it.
 

@@ -10,7 +10,7 @@ files, never before them: lines that it knows and the files have not were taken 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ MAX_TAGS = 20
 """Tags of a tool that are kept."""
 RETRY_SECONDS = 5.0
 FACT = "audit head"
-"""The daemon's fact that has the last line of the chain: `{"number": 5, "digest": "…"}`."""
+"""The daemon's fact that has the last line of the chain: `{"number": 5, "digest": "…"}`. Of several chains in one
+database each but the first has its name behind a ":"."""
 HEAD_SECONDS = 5.0
 """Seconds after a line until the database knows it: a flush and a small transaction, however many lines there were."""
 MAX_WAITING = 20_000
@@ -68,7 +69,11 @@ class AuditEntry:
 class Audit:
     """Takes entries at any time; `open_audit` writes them beside everything else."""
 
-    def __init__(self, path: Path, settings: AuditSettings, clock: Clock) -> None:
+    def __init__(
+        self, path: Path, settings: AuditSettings, clock: Clock, chain: Callable[[], str] = lambda: ""
+    ) -> None:
+        """`chain`: returns the name of the chain among those of the database."""
+        self._chain = chain
         self._path = path
         self._settings = settings
         self._clock = clock
@@ -97,7 +102,7 @@ class Audit:
 
     async def take_up(self, facts: Facts) -> None:
         """Go on behind the line that the database knows. If it is gone, a line and the log say so."""
-        known = head_of(await facts.fact(FACT)) or Head()
+        known = head_of(await facts.fact(fact_of(self._chain()))) or Head()
         why = f"line {known.number:,} of the chain, which the database knows, is not in the files"
         gone = AuditEntry("audit.broken", self._path.name, Actor("", ""), allowed=False, rule=why)
         if not await asyncio.to_thread(self._files.take_up, known, _fields(gone, self._clock.now())):
@@ -132,7 +137,7 @@ class Audit:
         try:
             async with self._flushing:
                 head = await asyncio.to_thread(self._files.settle)
-            await facts.learn(FACT, {"number": head.number, "digest": head.digest})
+            await facts.learn(fact_of(self._chain()), {"number": head.number, "digest": head.digest})
         except (OSError, DiskError):
             self._grown.set()
             raise
@@ -183,6 +188,11 @@ def audit_path(config: Config) -> Path:
     return config.state_dir / "logs" / "audit.jsonl"
 
 
+def fact_of(chain: str) -> str:
+    """Return the name of the fact that has the last line of a chain."""
+    return f"{FACT}:{chain}" if chain else FACT
+
+
 def head_of(fact: Any) -> Head | None:
     """Return the last line as the database knows it; None: it knows none."""
     match fact:
@@ -192,17 +202,20 @@ def head_of(fact: Any) -> Head | None:
 
 
 @asynccontextmanager
-async def open_audit(config: Config, clock: Clock, facts: Facts | None = None) -> AsyncIterator[Audit]:
+async def open_audit(
+    config: Config, clock: Clock, facts: Facts | None = None, chain: Callable[[], str] = lambda: ""
+) -> AsyncIterator[Audit]:
     """Open the audit log until the block ends. All records made inside are written by then.
 
-    `facts`: where the last line is kept a second time; None: this process does not have the database.
+    `facts`: where the last line is kept a second time; None: this process does not have the database. `chain`: returns
+    the name of the chain there.
 
     Raises:
         StateError: the file cannot be written.
     """
     path = audit_path(config)
     make_private(config.state_dir, path.parent.name)
-    audit = Audit(path, config.audit, clock)
+    audit = Audit(path, config.audit, clock, chain)
     facts = facts if config.audit.enabled else None
     if config.audit.enabled:
         try:

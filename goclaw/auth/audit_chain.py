@@ -317,6 +317,12 @@ class ChainedFiles:
         return changed
 
 
+def without_words(data: bytes, wanted: Blanking) -> bytes:
+    """Return the content of a file without the words of the wanted lines; itself where it has none."""
+    lines = data.splitlines(keepends=True)
+    return b"".join(_without_words(line) if _is_to_blank(line, wanted) else line for line in lines)
+
+
 def hash_of_torn(lines: Sequence[bytes]) -> str:
     """Return the hash of torn lines that follow each other; "": there are none."""
     return _hash(b"\n".join(lines)) if lines else ""

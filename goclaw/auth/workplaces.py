@@ -60,6 +60,11 @@ def places_of(config: Config, users: Iterable[User]) -> dict[str, WorkspacePlace
     return {user.key: place_of(config, user) for user in users}
 
 
+def folders_of(config: Config, users: Iterable[User]) -> dict[str, Path]:
+    """Return the folders that all gateways of one store have to see, by the key of a user; "" is the workspace."""
+    return {"": config.workspace_path} | {key: place.root for key, place in places_of(config, users).items()}
+
+
 def folder_name(key: str) -> str:
     """Return the name of a person's folder: the actor key with a dot for its colon, `telegram.123456`.
 

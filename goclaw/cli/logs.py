@@ -7,23 +7,26 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from datetime import datetime
+from heapq import merge
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Annotated, Any
 
 import orjson
 import typer
 
-from goclaw.auth.audit import FACT, audit_path, head_of, read_audit
+from goclaw.auth.audit import audit_path, fact_of, head_of, read_audit
 from goclaw.auth.audit_chain import BLANKED, Head
 from goclaw.auth.audit_verify import Verified, verify_audit
 from goclaw.cli.base import say, show
 from goclaw.cli.options import load
+from goclaw.config.schema import Config
 from goclaw.core.clock import RealClock
 from goclaw.health.log_reading import LogLevel, Wanted, last_lines, record_of, wanted_lines
-from goclaw.store.open import stored_fact
+from goclaw.store.open import postgres, stored_fact
 from goclaw.tui.log_tail import shown
 
 logs_app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -137,7 +140,8 @@ def audit(
     """
     if context.invoked_subcommand:
         return
-    path = audit_path(load(context, packages=False).config)
+    config = load(context, packages=False).config
+    path = audit_path(config)
     since = RealClock().now() - hours * 3600 if hours else 0.0
 
     def wanted(entry: Mapping[str, Any]) -> bool:
@@ -150,7 +154,9 @@ def audit(
             and _when(entry).timestamp() >= since
         )
 
-    found = deque(filter(wanted, read_audit(path)), maxlen=lines)
+    with _audits(config) as (_, others):
+        entries = merge(*(read_audit(each) for each in (path, *others.values())), key=_when)
+        found = deque(filter(wanted, entries), maxlen=lines)
     for entry in found:
         show(_audit_line(entry) if sys.stdout.isatty() else orjson.dumps(entry).decode())
     if not found:
@@ -161,9 +167,29 @@ def audit(
 def verify(context: typer.Context) -> None:
     """Check that no line was changed, removed, inserted or cut off, and say where. Exit code 1: one was."""
     config = load(context, packages=False).config
-    path = audit_path(config)
+    with _audits(config) as (own, others):
+        are_whole = [_is_whole(config, audit_path(config), own)]
+        for chain, path in others.items():
+            show(f"the log of another gateway{f', {chain}' if chain else ''}:")
+            are_whole.append(_is_whole(config, path, chain))
+    if not all(are_whole):
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _audits(config: Config) -> Iterator[tuple[str, Mapping[str, Path]]]:
+    """Yield the name of this state folder's audit log, and the newest files of those that the database has besides."""
+    if isinstance(config.store_place, Path):
+        yield "", {}
+        return
+    with TemporaryDirectory(prefix="goclaw-audit-") as folder:
+        yield postgres().audits(config.store_place, config.state_dir, Path(folder))
+
+
+def _is_whole(config: Config, path: Path, chain: str) -> bool:
+    """Show the result of a check of one audit log; returns whether no fault was found."""
     # Before the files: a line that comes meanwhile is only newer than what the database knows.
-    known = head_of(stored_fact(config.store_place, FACT))
+    known = head_of(stored_fact(config.store_place, fact_of(chain)))
     try:
         found = verify_audit(path, known)
     except OSError as error:
@@ -175,8 +201,7 @@ def verify(context: typer.Context) -> None:
         show(f"… and {len(found.findings) - MAX_FINDINGS:,} more")
     for line in _extent(found, known):
         show(line)
-    if found.findings:
-        raise typer.Exit(1)
+    return not found.findings
 
 
 def _extent(found: Verified, known: Head | None) -> Iterator[str]:

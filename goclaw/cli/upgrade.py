@@ -41,7 +41,8 @@ MAX_LINE = 300
 """Characters of one of them."""
 BESIDE_POSTGRES = (
     "`store` names a Postgres, and a version is tried out on copies of a file only: `goclaw backup`, `goclaw stop`, "
-    "install the new version, `goclaw start`"
+    "install the new version, `goclaw start`. Of several gateways on one schema upgrade one after the other: the "
+    "others go on meanwhile, also with the schema that the first new one has brought up to date"
 )
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -84,6 +84,16 @@ class RunningTurn:
     """Its steps that are being done: `model:2`, `tool:2:<call id>`."""
 
 
+@record
+class LaneState:
+    """How far a session is with its messages, whichever process works on it."""
+
+    running: str
+    """Id of the turn that runs, or is about to; empty: none."""
+    waiting: int
+    """Messages that wait for it."""
+
+
 class Turn(Protocol):
     """One piece of a lane's work, as its handler sees it."""
 
@@ -245,8 +255,12 @@ class Engine(Protocol):
         """Answer a parked turn. False: it does not wait under that name (any more)."""
         ...
 
+    async def queue(self, session: str) -> LaneState:
+        """Return how far a session is, for who cannot know which process works on it."""
+        ...
+
     def running(self, session: str) -> str | None:
-        """Return the id of the turn that runs in the session's lane."""
+        """Return the id of the turn that runs in the session's lane, in this process."""
         ...
 
     def received_at(self, session: str) -> float | None:
@@ -257,7 +271,7 @@ class Engine(Protocol):
         ...
 
     def waiting(self, session: str) -> int:
-        """Return the number of messages waiting in a session."""
+        """Return the number of messages waiting in a session of this process."""
         ...
 
     def alone(self, session: str) -> AbstractContextManager[bool]:

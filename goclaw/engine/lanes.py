@@ -12,14 +12,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Container, Corou
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import takewhile
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.events import Delivery, Inbound
 from goclaw.core.supervise import ends_within, goes_on
-from goclaw.engine.base import Handler, Prepare, RunningTurn, TurnKind, continues, unprepared
+from goclaw.engine.base import Handler, LaneState, Prepare, RunningTurn, TurnKind, continues, unprepared
 from goclaw.engine.journal import Journal, JournaledTurn
 from goclaw.engine.outbox import Outbox
 from goclaw.errors import OwnershipLost, StateError
@@ -46,17 +46,10 @@ Delayed = Callable[[Inbound, StateError], Awaitable[None]]
 FIRST_PAUSE, MAX_PAUSE = 0.5, 10.0
 """Seconds between two tries to record a turn, doubled each time up to this: people wait for it to go on."""
 
-Wanted = Callable[[str], BoundStatement]
-"""Returns the statement that has a session worked on, for the transaction that brings it a message."""
 
+class Lane:
+    """The turns of one session: the one that runs, and those that wait for it."""
 
-class Ended(Protocol):
-    """Called with a session whose lane has ended, and whether another process goes on with its turns."""
-
-    def __call__(self, session: str, *, is_lost: bool) -> None: ...
-
-
-class _Lane:
     def __init__(self) -> None:
         self.waiting: deque[JournaledTurn] = deque()
         self.turn: JournaledTurn | None = None
@@ -115,44 +108,10 @@ class Lanes:
         self._delayed = delayed
         self._prepare = prepare
         self._clock = clock
-        self._lanes: dict[str, _Lane] = {}
+        self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._resumed = asyncio.Event()
         self._ending = False
-        self._wanted: Wanted | None = None
-        self._ended: Ended = _ignore_end
-
-    def share(self, wanted: Wanted, ended: Ended) -> None:
-        """Journal what comes in for the process that owns its session, which takes it up; instead of `resume`."""
-        self._wanted, self._ended = wanted, ended
-        self._resumed.set()
-
-    async def take_up(self, session: str, channels: Container[str], known: set[str]) -> int:
-        """Take up a session's turns that are not `known`, which learns them; returns how many. This process owns it."""
-        turns = await self._journal.open_turns(session, known)
-        new = [turn for turn in turns if turn.inbound.address.channel in channels]
-        for turn in new:
-            known.add(turn.id)
-            turn.resumed = turn.begun  # it may have been taken in just now, here or elsewhere
-            self._push(turn)
-        return len(new)
-
-    async def cut(self, session: str) -> None:
-        """End a session's lane; unfinished turns stay in the journal for the process that owns it next.
-
-        A turn that does not end is left: it writes nothing any more.
-        """
-        lane = self._lanes.get(session)
-        if lane is None or lane.task is None:
-            return
-        lane.task.cancel()
-        if not await ends_within(lane.task, self._clock, sum(CLOSE_SECONDS)):
-            log.error("a turn of %s does not end and is left", session, extra={"stack": task_stacks([lane.task])})
-            self._lanes.pop(session, None)
-
-    def is_busy(self, session: str) -> bool:
-        """Whether a session's lane has work."""
-        return session in self._lanes
 
     async def resume(self, channels: Container[str]) -> int:
         """Take up what the last run left unfinished; returns how many turns. Nothing new is taken in before.
@@ -174,8 +133,6 @@ class Lanes:
         also: Sequence[BoundStatement] = (),
     ) -> bool:
         await self._resumed.wait()
-        if self._wanted is not None:
-            return await self._journal.submit(inbound, kind, also=[*also, self._wanted(inbound.session)])
         # A caller that is cancelled half-way must not leave a message that is on disk, but in no lane.
         work = self._take_its_place(inbound) if interrupt else self._take_in(inbound, kind, also)
         return await goes_on(self._spawn(work, f"submit {inbound.id}"))
@@ -211,12 +168,15 @@ class Lanes:
         lane = self._lanes.get(session)
         return len(lane.waiting) if lane else 0
 
+    async def queue(self, session: str) -> LaneState:
+        return LaneState(self.running(session) or "", self.waiting(session))
+
     @contextmanager
     def alone(self, session: str) -> Iterator[bool]:
         if session in self._lanes:
             yield False
             return
-        lane = self._lanes[session] = _Lane()
+        lane = self._lanes[session] = Lane()
         try:
             yield True
         finally:
@@ -282,7 +242,7 @@ class Lanes:
         log.info("a message that waits was edited", extra={"turn": older[0].id})
         return replaced
 
-    async def _see_stopped(self, lane: _Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
+    async def _see_stopped(self, lane: Lane, told: Sequence[JournaledTurn], by: Inbound | None) -> None:
         """Journal that turns were stopped, and wait until the running one has ended."""
         ended = lane.ended
         settled = [self._journal.settled(by, self._clock.now())] if by else []
@@ -337,11 +297,11 @@ class Lanes:
         session = turn.inbound.session
         lane = self._lanes.get(session)
         if lane is None:
-            lane = self._lanes[session] = _Lane()
+            lane = self._lanes[session] = Lane()
             lane.task = self._spawn(self._drain(session, lane), _name(session))
         lane.push(turn)
 
-    async def _drain(self, session: str, lane: _Lane) -> None:
+    async def _drain(self, session: str, lane: Lane) -> None:
         try:
             while lane.waiting and not self._ending:
                 turn = lane.waiting.popleft()
@@ -353,10 +313,8 @@ class Lanes:
         finally:
             if self._lanes.get(session) is lane:
                 del self._lanes[session]
-            if self._wanted is not None:
-                self._ended(session, is_lost=lane.is_lost)
 
-    async def _run(self, lane: _Lane, turn: JournaledTurn) -> None:
+    async def _run(self, lane: Lane, turn: JournaledTurn) -> None:
         lane.ended = asyncio.Event()
         lane.turn = turn
         turn.ending = partial(self._end, lane, turn)
@@ -375,7 +333,7 @@ class Lanes:
             lane.turn = lane.work = turn.ending = None
             lane.ended.set()
 
-    async def _until_done(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery]:
+    async def _until_done(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
         """Do a turn, as often as it takes; returns what it delivers, unless it has ended itself."""
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
@@ -386,7 +344,7 @@ class Lanes:
             except StateError as error:
                 await self._wait_for_disk(lane, turn, error, backoff)
 
-    async def _end(self, lane: _Lane, turn: JournaledTurn, deliveries: Sequence[Delivery]) -> None:
+    async def _end(self, lane: Lane, turn: JournaledTurn, deliveries: Sequence[Delivery]) -> None:
         """Record the end of a turn, as often as it takes, and have its deliveries sent."""
         backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
         while True:
@@ -400,7 +358,7 @@ class Lanes:
             except StateError as error:
                 await self._wait_for_disk(lane, turn, error, backoff)
 
-    async def _wait_for_disk(self, lane: _Lane, turn: JournaledTurn, error: StateError, backoff: Backoff) -> None:
+    async def _wait_for_disk(self, lane: Lane, turn: JournaledTurn, error: StateError, backoff: Backoff) -> None:
         """Tell of what the disk refused, and wait; /stop cuts that short."""
         pause = backoff.next()
         log.warning("the turn waits for the disk, next try in %g s: %s", pause, error)
@@ -418,7 +376,7 @@ class Lanes:
         except Exception:
             log.exception("nobody could be told that the message waits")
 
-    async def _deliveries(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery]:
+    async def _deliveries(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery]:
         if turn.tried:
             await turn.read_again()
         turn.tried = True
@@ -427,7 +385,7 @@ class Lanes:
             deliveries = await self._result(lane, turn)  # stopped before it had said anything: its words are kept
         return deliveries or ()
 
-    async def _result(self, lane: _Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
+    async def _result(self, lane: Lane, turn: JournaledTurn) -> Sequence[Delivery] | None:
         """Return the deliveries of the handler; None when /stop cut it."""
         work: asyncio.Task[Sequence[Delivery]]
         work = lane.work = asyncio.create_task(self._outcome(turn), name=f"turn {turn.id}")
@@ -457,10 +415,6 @@ async def _no_notice(inbound: Inbound, error: StateError) -> None:
     """Ignore that a turn waits."""
 
 
-def _ignore_end(session: str, *, is_lost: bool) -> None:
-    """Ignore that a lane has ended."""
-
-
 def _name(session: str) -> str:
     """Return the name of a lane's task."""
     return f"lane {session}"
@@ -480,9 +434,13 @@ async def open_lanes(
     clock: Clock,
     delayed: Delayed = _no_notice,
     prepare: Prepare = unprepared,
+    of: Callable[..., Lanes] = Lanes,
 ) -> AsyncIterator[Lanes]:
-    """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open."""
-    lanes = Lanes(journal, outbox, handler, failed, clock, delayed, prepare)
+    """Yield the engine, for as long as the block lasts. Call `resume` when everything that turns need is open.
+
+    `of`: makes it of the other arguments.
+    """
+    lanes = of(journal, outbox, handler, failed, clock, delayed, prepare)
     try:
         yield lanes
     finally:

@@ -3,32 +3,59 @@
 Taking a session up means for one session what a start means for all of them where there is one process: unfinished
 turns go into its lane, promised deliveries into the outbox. It is let go when nothing has come for a while, so that a
 conversation that goes on pays for the taking once.
+
+What another process wants of a session that this one has comes as an order (`store.ownership.Orders`), and is carried
+out under the same epoch as its turns.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 from goclaw.core.clock import Clock
-from goclaw.core.supervise import background, keep_running, set_within
+from goclaw.core.supervise import background, keep_running, result_of, set_within
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes
+from goclaw.engine.lanes import CLOSE_SECONDS
+from goclaw.engine.leases import Held
+from goclaw.engine.shared_lanes import CANCEL, ORDER_SECONDS, SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox
 from goclaw.engine.statements import OPEN_SESSIONS
-from goclaw.errors import OwnershipLost
+from goclaw.errors import GoclawError, OwnershipLost
 from goclaw.store.database import Database
-from goclaw.store.ownership import Lease, Ownership
+from goclaw.store.ownership import Lease, Order
+
+log = logging.getLogger(__name__)
 
 LINGER_SECONDS = 10.0
 """Seconds for which a session is kept that has nothing to do."""
 SWEEP_SECONDS = 60.0
 """Seconds between two looks for sessions that have work and that no process works on: none should be found."""
+UNFORESEEN = "it failed unexpectedly; the log says more"
 
-Take = Callable[[str], Awaitable[None]]
-"""Reads anew what is in memory of a session: it may have changed elsewhere."""
-Leave = Callable[[str], None]
-"""Drops what is in memory of a session: it may change elsewhere from here on."""
-Holds = Callable[[str], bool]
-"""Whether something of a session runs in this process beside its turns: it is kept as long."""
+CarryOut = Callable[[str, str], Awaitable[str]]
+"""Carries an order out: takes the session and the order's body, returns the reply. A GoclawError is a refusal."""
+
+
+class SessionMemory(Protocol):
+    """What is in the memory of this process of a session, beside its lane."""
+
+    async def take(self, session: str) -> None:
+        """Read it anew: it may have changed elsewhere."""
+        ...
+
+    def leave(self, session: str) -> None:
+        """Take it that the session is not this process's any more: what is known of it may change elsewhere."""
+        ...
+
+    def forget(self, session: str) -> None:
+        """Have a session that is not this process's read anew by who looks at it next."""
+        ...
+
+    def is_needed(self, session: str) -> bool:
+        """Whether something of it would be lost that is nowhere else: the session is kept as long."""
+        ...
 
 
 class SharedSessions:
@@ -36,37 +63,51 @@ class SharedSessions:
 
     def __init__(
         self,
-        ownership: Ownership,
         database: Database,
         journal: Journal,
-        lanes: Lanes,
+        lanes: SharedLanes,
         outbox: SharedOutbox,
-        channels: Container[str],
+        memory: SessionMemory,
         clock: Clock,
-        take: Take,
-        leave: Leave,
-        holds: Holds,
     ) -> None:
-        self._ownership = ownership
+        self.leases = lanes.leases
+        self._memory = memory
+        self._ownership = outbox.ownership
         self._database = database
         self._journal = journal
         self._lanes = lanes
         self._outbox = outbox
-        self._channels = channels
         self._clock = clock
-        self._take = take
-        self._leave = leave
-        self._holds = holds
-        self._leases: dict[str, Lease] = {}
-        self._ending = False
-        lanes.share(ownership.wanted, self._lane_ended)
+        self._carry_out: asyncio.Future[Mapping[str, CarryOut]] = asyncio.get_running_loop().create_future()
 
     def begin_no_more(self) -> None:
         """The process winds down: sessions without work are let go at once, the others when their turn has ended."""
-        self._ending = True
+        self.leases.ending = True
         self._ownership.take_no_more()
-        for lease in self._leases.values():
-            lease.news.set()
+        for held in self.leases.all():
+            held.lease.news.set()
+
+    def serve(self, orders: Mapping[str, CarryOut]) -> None:
+        """Carry orders of these names out from here on; until then they wait."""
+        self._carry_out.set_result({CANCEL: self._lanes.stop_for, **orders})
+
+    async def ask(self, session: str, name: str, body: str, seconds: float = ORDER_SECONDS) -> str:
+        """Have an order carried out by the process that works on a session, or takes it; return its reply.
+
+        Raises:
+            NotAnswered: there was no reply in so many seconds. It may have been carried out.
+            StateError: it was refused, or the store cannot be reached.
+        """
+        return await self._ownership.orders.give(session, name, body, seconds)
+
+    async def is_elsewhere(self, session: str) -> bool:
+        """Whether another process works on a session."""
+        return self.leases.of(session) is None and await self._ownership.is_owned(session)
+
+    def forget(self, session: str) -> None:
+        """Have a session read anew that is not this process's, and is not being taken by it."""
+        if not self._ownership.holds(session):
+            self._memory.forget(session)
 
     async def run(self) -> None:
         """Take sessions and work on them, until cancelled."""
@@ -78,8 +119,9 @@ class SharedSessions:
             await self._journal.forget_loose()
             begun = [row["session"] for row in await self._database.read(OPEN_SESSIONS())]
             sessions = {*begun, *await self._outbox.open_sessions()}
-            for session in sorted(sessions - self._leases.keys()):
-                await self._database.write(self._ownership.wanted_if_idle(session))
+            for session in sorted(sessions):
+                if self.leases.of(session) is None:
+                    await self._database.write(self._ownership.wanted_if_idle(session))
             await self._clock.sleep(SWEEP_SECONDS)
 
     async def _work(self, lease: Lease) -> bool:
@@ -88,63 +130,110 @@ class SharedSessions:
         Raises:
             OwnershipLost: another process goes on with it.
         """
-        session = lease.session
-        await self._take(session)
-        self._leases[session] = lease
-        known = set[str]()
+        await self._memory.take(lease.session)
+        held = Held(lease, self._clock.monotonic())
         try:
-            while True:
-                lease.news.clear()
-                await self._take_up(lease, known)
-                while await self._rests(lease):
-                    await self._database.write(self._ownership.withdrawn(session))
-                    if not await self._take_up(lease, known):
-                        return not self._ending
+            with self.leases.holding(held):
+                return await self._until_idle(held)
         finally:
-            # Its lane would meet that of the next lease, should this process take the session again.
-            await self._lanes.cut(session)
-            del self._leases[session]
+            # From here on nothing begins any more in this session. What is left of it would meet that of the next
+            # lease, should this process take the session again.
+            for task in held.carried_out:
+                task.cancel()
+            await self._lanes.cut(lease.session)
+            await set_within(held.idle, self._clock, sum(CLOSE_SECONDS))
             self._outbox.leave(lease.fence)
-            self._leave(session)
+            self._memory.leave(lease.session)
 
-    async def _take_up(self, lease: Lease, known: set[str]) -> int:
-        if self._ending:
+    async def _until_idle(self, held: Held) -> bool:
+        lease = held.lease
+        while True:
+            lease.news.clear()
+            await self._take_up(held)
+            while await self._rests(held):
+                await self._database.write(self._ownership.withdrawn(lease.session))
+                lease.has_orders = True
+                # Nothing may begin between this look and the return: there is no wait in between.
+                if not await self._take_up(held) and not self._is_busy(held):
+                    return not self.leases.ending
+
+    async def _take_up(self, held: Held) -> int:
+        orders = await self._take_orders(held)
+        if self.leases.ending:
+            return orders
+        turns = await self._lanes.take_up(held)
+        return orders + turns + await self._outbox.take_up(held.session, held.lease.fence)
+
+    async def _take_orders(self, held: Held) -> int:
+        """Begin to carry out what the session was ordered, each beside the others: one may wait for another."""
+        if not held.lease.has_orders:
             return 0
-        turns = await self._lanes.take_up(lease.session, self._channels, known)
-        return turns + await self._outbox.take_up(lease.session, lease.fence)
+        held.lease.has_orders = False
+        orders = [order for order in await self._ownership.orders.open(held.session) if order.id not in held.begun]
+        for order in orders:
+            held.begun.add(order.id)
+            task = asyncio.create_task(self._carried_out(order), name=f"order {order.name} of {held.session}")
+            held.carried_out.add(task)
+            task.add_done_callback(held.carried_out.discard)
+        return len(orders)
 
-    async def _rests(self, lease: Lease) -> bool:
+    async def _carried_out(self, order: Order) -> None:
+        """Carry an order out and send its reply; one that is cut is carried out by the session's next owner."""
+        try:
+            with self.leases.acting(order.session) as held:
+                if held is not None:
+                    reply, is_refusal = await self._reply(order)
+                    await self._ownership.orders.answer(order, reply, is_refusal=is_refusal)
+        except GoclawError as error:
+            log.warning("an order is left without a reply: %s", error, extra={"session": order.session})
+
+    async def _reply(self, order: Order) -> tuple[str, bool]:
+        """Carry an order out; return its reply, and whether that is a refusal."""
+        try:
+            orders = await result_of(self._carry_out)
+            return await orders[order.name](order.session, order.body), False
+        except OwnershipLost:
+            raise
+        except GoclawError as error:
+            return str(error), True
+        except Exception:
+            log.exception("an order failed unexpectedly", extra={"session": order.session})
+            return UNFORESEEN, True
+
+    async def _rests(self, held: Held) -> bool:
         """Wait until a session has had nothing to do for a while. False: there may be something new.
 
         Raises:
             OwnershipLost: another process goes on with it.
         """
+        lease, seconds = held.lease, LINGER_SECONDS
         while True:
-            is_new = await set_within(lease.news, self._clock, LINGER_SECONDS)
+            is_new = await set_within(lease.news, self._clock, seconds)
             if lease.is_lost:
                 raise OwnershipLost("another process has taken the session over")
-            if is_new and not self._ending:
+            if is_new and (lease.has_orders or not self.leases.ending):
                 return False
-            if not self._is_busy(lease):
+            # What is done here is no news: the while begins at the end of that.
+            left = 0.0 if self.leases.ending else held.active_at + LINGER_SECONDS - self._clock.monotonic()
+            if left <= 0 and not self._is_busy(held):
                 return True
-            if self._ending:
+            seconds = left if left > 0 else LINGER_SECONDS
+            if self.leases.ending:
                 lease.news.clear()
 
-    def _is_busy(self, lease: Lease) -> bool:
-        if self._lanes.is_busy(lease.session):
+    def _is_busy(self, held: Held) -> bool:
+        if held.acting or held.carried_out or self._lanes.is_busy(held.session):
             return True
         # The end of the process waits for what is being sent, but not for a service that cannot be reached.
-        return not self._ending and (self._outbox.is_busy(lease.fence) or self._holds(lease.session))
-
-    def _lane_ended(self, session: str, *, is_lost: bool) -> None:
-        lease = self._leases.get(session)
-        if lease is not None and (is_lost or self._ending):
-            lease.is_lost = lease.is_lost or is_lost
-            lease.news.set()
+        if self.leases.ending:
+            return False
+        return self._outbox.is_busy(held.lease.fence) or self._memory.is_needed(held.session)
 
 
 @asynccontextmanager
-async def open_shared_sessions(shared: SharedSessions, lanes: Lanes, clock: Clock) -> AsyncIterator[SharedSessions]:
+async def open_shared_sessions(
+    shared: SharedSessions, lanes: SharedLanes, clock: Clock
+) -> AsyncIterator[SharedSessions]:
     """Work on sessions for as long as the block lasts; then their lanes end, and others may take them."""
     async with (
         background(keep_running("sweeping sessions", shared.sweep, clock), "sweeping sessions"),

@@ -26,6 +26,9 @@ END = Statement(update(inbox).where(inbox.c.id == bindparam("turn")).values(stat
 _WITH_BEGUN = select(inbox, exists().where(steps.c.turn == inbox.c.id).label("begun")).order_by(inbox.c.seq)
 OPEN = Statement(_WITH_BEGUN.where(inbox.c.state != "done"))
 OPEN_OF = Statement(_WITH_BEGUN.where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")))
+QUEUE = Statement(
+    select(inbox.c.id).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
+)
 OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 VERSION = Statement(

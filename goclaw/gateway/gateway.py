@@ -30,6 +30,7 @@ from goclaw.core.events import (
     Notice,
     Outline,
     Question,
+    QuestionAsked,
     SessionInfo,
     SessionNow,
     TranscriptRow,
@@ -51,6 +52,7 @@ from goclaw.store.blobs import Blobs
 from goclaw.store.database import Database
 from goclaw.store.reading import TranscriptReader
 from goclaw.store.transcripts import Transcripts
+from goclaw.turns.status import Details, SessionStatus
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +231,7 @@ class Gateway:
         if not self.oversees(actor):
             details = details.without_others()
         details = details.with_schedules(await overview(self.ports.schedules, actor))
-        status = await self.ports.inspection.status(session, details, actor)
+        status = await self._inspected(session, details, actor)
         health = self.ports.compactor.health
         return status.numbers(health) | {"text": status.text(health, self.ports.clock)}
 
@@ -249,6 +251,14 @@ class Gateway:
 
     async def choose(self, actor: Actor, question: str, index: int) -> str:
         return await self.ports.questions.choose(actor, question, index)
+
+    async def decline(self, actor: Actor, question: str) -> str:
+        """Answer a question by its id that there will be no answer: no for an approval; returns as `decide` does."""
+        return await self.ports.questions.decline(actor, question)
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        """Return the open questions that an actor may answer now, in all sessions."""
+        return self.ports.questions.answerable(actor)
 
     async def report(self, inbound: Inbound, text: str) -> None:
         """Send a later answer to where a message came from."""
@@ -289,6 +299,9 @@ class Gateway:
         if self.ports.engine.running(session) is None:
             return False
         return await self.ports.queue_modes.of(session) == "interrupt"
+
+    async def _inspected(self, session: str, details: Details, actor: Actor) -> SessionStatus:
+        return await self.ports.inspection.status(session, details, actor)
 
     def _may(self, actor: Actor, command: str) -> bool:
         return self.ports.access.authorize(actor, "command.run", command).allowed

@@ -88,7 +88,7 @@ class Memory:
         self._alone = alone
         self._file_indexer = FileIndexer(index, config.memory, clock, works_in)
         self._transcript_indexer = TranscriptIndexer(index, self._feed, clock) if self._feed else None
-        self._vector_search = VectorSearch(index, embedders, clock, alone=alone)
+        self._vector_search = VectorSearch(index, embedders, clock, alone=alone, shared=feed.vectors if feed else None)
         self._roots: dict[str, _Searched] = {}
         """The workspaces that are searched, by name."""
         self._watch = asyncio.Queue[_Searched]()

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK, PROGRAM_MARK
@@ -21,6 +21,9 @@ from goclaw.memory.index import talk
 from goclaw.memory.index.database import BrokenIndex, IndexFile
 from goclaw.memory.index.talk import IndexedRow
 from goclaw.store.reading import FeedRow
+
+if TYPE_CHECKING:
+    from goclaw.store.replicas import SharedVectors
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +57,14 @@ _SENDER = re.compile(r"<context>[^;\n]*; ([^\n]+) via [^;<\n]*")
 
 class TranscriptSource(Protocol):
     """The transcripts, as `store.reading` reads them."""
+
+    deletions: int
+    """Another number whenever something may have been deleted by another gateway."""
+
+    @property
+    def vectors(self) -> "SharedVectors | None":
+        """The vectors that gateways share; None where there is one alone."""
+        ...
 
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row` over all sessions, as many as are convenient at once; empty at the end."""
@@ -91,6 +102,8 @@ class TranscriptIndexer:
         """
         self._compared: int | None = None
         """The generation of the index that was compared with the transcripts."""
+        self._deletions = 0
+        """`TranscriptSource.deletions` at that time."""
         self._seen = 0
         self._leftovers = False
         """Whether deleted words may still be in the file."""
@@ -128,7 +141,7 @@ class TranscriptIndexer:
 
     async def _take_in(self) -> bool:
         """Index the next portion; return False if there was none."""
-        if self._compared != self._index.generation:
+        if self._compared != self._index.generation or self._deletions != self._feed.deletions:
             self._leftovers |= await self._compare()
         async with self._lock:
             rows = await self._feed.after(self._seen)
@@ -148,7 +161,7 @@ class TranscriptIndexer:
 
     async def _compare(self) -> bool:
         """Delete what is no longer in the transcripts; return whether there was anything to delete."""
-        generation = self._index.generation
+        generation, self._deletions = self._index.generation, self._feed.deletions
         async with self._lock:
             self._seen, seen_at, known = await self._index.read(_known)
             # Queried last: rows stored meanwhile must not look like another database's.

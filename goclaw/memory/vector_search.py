@@ -7,15 +7,16 @@ the last run ended. Another model's vectors are made beside those in use and rep
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.core.supervise import background
-from goclaw.errors import EmbeddingError
+from goclaw.errors import EmbeddingError, StateError
 from goclaw.memory.embedding import Embedders, Embedding
 from goclaw.memory.index import text_vectors
 from goclaw.memory.index.database import IndexFile
@@ -23,6 +24,9 @@ from goclaw.memory.index.schema import Corpus, Scope
 from goclaw.memory.index.text_vectors import Count, Missing, VectorModel
 from goclaw.memory.ranking import WINDOW_DEPTH
 from goclaw.memory.similar import Similar
+
+if TYPE_CHECKING:
+    from goclaw.store.replicas import SharedVectors
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +51,20 @@ class Standing:
 
 
 class VectorSearch:
-    """Search by meaning. `alone`: for a single command; existing vectors are used, none are made."""
+    """Search by meaning. `alone`: for a single command; existing vectors are used, none are made.
 
-    def __init__(self, index: IndexFile, embedders: Embedders, clock: Clock, *, alone: bool) -> None:
+    `shared`: what gateways that share a store have made for each other.
+    """
+
+    def __init__(
+        self,
+        index: IndexFile,
+        embedders: Embedders,
+        clock: Clock,
+        *,
+        alone: bool,
+        shared: "SharedVectors | None" = None,
+    ) -> None:
         self._index = index
         self._embedders = embedders
         self._clock = clock
@@ -58,7 +73,7 @@ class VectorSearch:
         self._embedding = Embedding(embedders.choose, embedders.open, clock)
         self._former: Embedding | None = None
         """The embedder of the vectors in use, while another one's are made."""
-        self._filling = Backfilling(index, self._embedding, self._similar, clock, self._beside)
+        self._filling = Backfilling(index, self._embedding, self._similar, clock, self._beside, shared)
 
     async def hold(self) -> None:
         """Find the embedder when it is needed, and hold it: for a background task."""
@@ -171,6 +186,7 @@ class Backfilling:
     """The background task that embeds missing texts: `run` works for as long as it is awaited.
 
     `beside` is entered with the model in use while another's vectors are made: queries still need its embedder.
+    `shared`: the vectors of conversations that other gateways have made, and get from this one.
     """
 
     def __init__(
@@ -180,12 +196,14 @@ class Backfilling:
         similar: Similar,
         clock: Clock,
         beside: Callable[[VectorModel], AbstractAsyncContextManager[object]],
+        shared: "SharedVectors | None" = None,
     ) -> None:
         self._index = index
         self._embedding = embedding
         self._similar = similar
         self._clock = clock
         self._beside = beside
+        self._shared = shared
         self._gaps = {corpus: _Gaps() for corpus in text_vectors.CORPORA}
         self._for: tuple[str, int] = ("", -1)
         """The model, and the generation of the index, that those hold for."""
@@ -305,7 +323,9 @@ class Backfilling:
     async def _embed(self, model: str, batch: _Batch) -> bool:
         """Embed a batch and store its vectors; return False if the embedder has changed meanwhile."""
         try:
-            found = await self._embedding.embed([each.text for each in batch.texts])
+            known = await self._of_others(model, batch)
+            new = [each for each in batch.texts if each.sha256 not in known]
+            made = await self._embedding.embed([each.text for each in new]) if new else ()
         except EmbeddingError:
             # The embedder reports its fault itself, and the next call waits. A single text may be the cause.
             self._fails += 1
@@ -317,12 +337,33 @@ class Backfilling:
         if self._embedding.name != model or self._for != (model, self._index.generation):
             return False
         self._fails = 0
-        kept = {each.sha256: vector for each, vector in zip(batch.texts, found, strict=True)}
+        own = {each.sha256: vector for each, vector in zip(new, made, strict=True)}
+        await self._share(model, [(each.session, each.sha256, own[each.sha256]) for each in new])
+        kept = {**known, **own}
         await self._index.write(partial(text_vectors.store, model=model, vectors=kept))
         await self._similar.take(model, list(kept))
         self._gaps[batch.corpus].looked(batch.down_to)
         self._count = Count(min(self._count.embedded + len(kept), self._count.units), self._count.units)
         return True
+
+    async def _of_others(self, model: str, batch: _Batch) -> Mapping[bytes, bytes]:
+        """Return vectors that other gateways have made; none where the store cannot be asked now."""
+        if self._shared is None or batch.corpus != "talk":
+            return {}
+        try:
+            return await self._shared.find(model, [each.sha256 for each in batch.texts])
+        except StateError as error:
+            log.debug("vectors of others cannot be looked for: %s", error)
+            return {}
+
+    async def _share(self, model: str, made: Sequence[tuple[str, bytes, bytes]]) -> None:
+        of_sessions = [each for each in made if each[0]]
+        if self._shared is None or not of_sessions:
+            return
+        try:
+            await self._shared.keep(model, of_sessions)
+        except StateError as error:
+            log.debug("vectors cannot be kept for others: %s", error)
 
     async def counted(self, model: str) -> Count:
         """Count the units with a vector of the model, and all units."""

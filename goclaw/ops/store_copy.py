@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from sqlalchemy import func, select
 
+from goclaw.auth.audit import FACT
 from goclaw.config.schema import Config
 from goclaw.config.state import open_state
 from goclaw.config.values import PostgresPlace
@@ -73,7 +74,7 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
     if source == target:
         raise StateError(f"{shown(source)} is both where the copy comes from and where it goes to")
     with open_state(config), _workplace(config.state_dir) as folder:
-        files = 0
+        files, chain = 0, ""
         if isinstance(target, Path) and not replace:
             _refuse_used(target)  # before files of the state folder are changed
         async with AsyncExitStack() as stack:
@@ -82,9 +83,11 @@ async def copy_store(config: Config, source: Place, target: Place, clock: Clock,
                     raise StateError(f"{source.shown}: there is no database yet; GoClaw has not run with it")
                 # No daemon can use it from here on.
                 database = await stack.enter_async_context(open_database(source, clock, alone=True))
-                files = await _fetch_files(database, config, clock)
+                files, chain = await _fetch_files(database, config, clock)
             copy = folder / DATABASE
             sent = await asyncio.to_thread(_take_out, source, copy)
+            if isinstance(source, PostgresPlace):
+                await asyncio.to_thread(_name_audit, copy, chain)
             staged = StagedRestore(clock.now())
             if isinstance(target, Path):
                 kept = await asyncio.to_thread(_put_file, config, copy, target, staged)
@@ -108,12 +111,24 @@ def _workplace(state_dir: Path) -> Iterator[Path]:
         raise StateError(f"the database could not be copied: {error}") from error
 
 
-async def _fetch_files(source: Database, config: Config, clock: Clock) -> int:
-    """Let the state folder have the files that Postgres has; what was changed in it since comes along."""
+async def _fetch_files(source: Database, config: Config, clock: Clock) -> tuple[int, str]:
+    """Let the state folder have the files that Postgres has; what was changed in it since comes along.
+
+    Returns how many they are, and the name of the folder's audit log. Those of other gateways come below `logs`.
+    """
     files = postgres().files(source, config.state_dir, clock)
     await files.settle()
     await files.settle_media()
-    return await files.compare()
+    await files.fetch_audits()
+    return await files.compare(), files.chain
+
+
+def _name_audit(copy: Path, chain: str) -> None:
+    """Have the file `copy` know the end of the audit log that this state folder has, which is the only one from now."""
+    own = f"{FACT}:{chain}" if chain else FACT
+    with closing(sqlite3.connect(copy)) as file, file:
+        file.execute("DELETE FROM daemon_facts WHERE (name = ? OR name LIKE ?) AND name <> ?", (FACT, f"{FACT}:%", own))
+        file.execute("UPDATE daemon_facts SET name = ? WHERE name = ?", (FACT, own))
 
 
 async def _send_files(target: PostgresPlace, config: Config, clock: Clock, *, replace: bool) -> int:

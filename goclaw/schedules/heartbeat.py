@@ -7,7 +7,7 @@ the day is used up. An answer of `HEARTBEAT_OK` is not delivered.
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime, time
 
@@ -18,6 +18,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import NOTHING_TO_SAY, Actor, Inbound, Unattended
 from goclaw.core.records import record
 from goclaw.core.redact import mask_known
+from goclaw.engine.base import LaneState
 from goclaw.errors import DiskError, StateError
 from goclaw.schedules.jobs import DAY_SECONDS, Job, Skipped, StoredJob, TaskOptions
 from goclaw.schedules.quiet_hours import QuietHours
@@ -71,8 +72,8 @@ class Heartbeat:
     rows: ScheduleRows
     users: Users
     environment: ToolEnvironment
-    running: Callable[[str], str | None]
-    """Returns the turn that runs in a session (`Engine.running`)."""
+    queue: Callable[[str], Awaitable[LaneState]]
+    """Returns how far a session is with its messages (`Engine.queue`)."""
     submit: Submit
     quiet: QuietHours
     clock: Clock
@@ -112,7 +113,7 @@ class Heartbeat:
             return Skipped(str(error))
         if not orders:
             return Skipped(NO_ORDERS)
-        if self.running(job.session):
+        if (await self.queue(job.session)).running:
             return Skipped(BUSY)
         spent, most = await self.spent_today(stored), self.settings.budget_per_day
         if most is not None and spent >= most:

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goclaw.auth.access import Access
 from goclaw.auth.audit import AuditEntry
@@ -23,8 +24,10 @@ from goclaw.servers.admission import Admission
 from goclaw.servers.programs import Cookies
 from goclaw.servers.serving import ServingGateway
 from goclaw.store.blobs import Blobs
-from goclaw.store.replicas import StoreUse
 from goclaw.store.spending import Spending
+
+if TYPE_CHECKING:
+    from goclaw.store.replicas import StoreUse
 
 
 @record
@@ -44,7 +47,7 @@ class RoutePorts:
     bus: Bus
     outbox: Outbox
     disk: DiskGauge
-    store_use: Callable[[], Awaitable[StoreUse | None]]
+    store_use: Callable[[], Awaitable["StoreUse | None"]]
     """Returns which gateways use the store; None where it is one alone."""
     counts: Callable[[], Mapping[str, float]]
     """The daemon's vital signs in numbers (`Vitals.counts`)."""
@@ -52,8 +55,8 @@ class RoutePorts:
     """Told of each request to a model."""
     blobs: Blobs
     spending: Spending
-    answerable: Callable[[Actor], Sequence[QuestionAsked]]
-    """Returns the open questions that an actor may answer now, oldest first."""
+    answerable: Callable[[Actor], Awaitable[Sequence[QuestionAsked]]]
+    """Returns the open questions that an actor may answer now, in all sessions."""
     config_file: Path | None
     """The configuration file, which need not exist yet; None: unknown."""
     logins: WebLogins | None = None

@@ -95,6 +95,11 @@ class Forgetter:
         """Return how much a deletion would remove."""
         return await self.forgetting.extent(session)
 
+    @property
+    def kept_elsewhere(self) -> str:
+        """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+        return self.forgetting.kept_elsewhere
+
     async def unfinished(self, session: str) -> bool:
         """Whether messages of the session wait for an answer, or answers for their chat."""
         return await self.forgetting.unfinished(session) > 0

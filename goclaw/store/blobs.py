@@ -205,14 +205,15 @@ class Blobs:
 
     async def old_media(self, until: float) -> set[str]:
         """Return keys of what was last put before a moment."""
-        return await asyncio.to_thread(self._old_media, until)
+        old = await asyncio.to_thread(self._old_media, until)
+        return old if self._shared is None else old | await self._shared.old(until)
 
     async def remove_media(self, keys: Iterable[str], until: float) -> set[str]:
         """Remove media, but for those that were put (again) since a moment; returns these."""
         wanted = set(keys)
         left = await asyncio.to_thread(lambda: {key for key in wanted if not self._remove_media(key, until)})
         if self._shared is not None:
-            await self._shared.drop(wanted - left)
+            await self._shared.drop(wanted - left, until)
         return left
 
     async def tidy(self, until: float) -> None:

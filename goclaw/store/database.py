@@ -29,7 +29,7 @@ from goclaw.store.fencing import Fence
 
 if TYPE_CHECKING:
     from goclaw.config.policies import ReplicaSettings
-    from goclaw.store.replicas import StoreUse
+    from goclaw.store.replicas import FolderProbe, SharedVectors, StoreUse
     from goclaw.store.shared_files import SharedFiles
     from goclaw.store.sums import TableSum
 
@@ -164,6 +164,8 @@ class Database:
     is_shared = False
     """Whether other processes may use it at the same time: sessions have owners then (`store.ownership`), and a row can
     become visible after one with a higher number (`TranscriptFeed`)."""
+    kept_elsewhere = ""
+    """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[Transaction] = asyncio.Queue()
@@ -177,6 +179,8 @@ class Database:
         """Called when trouble begins or changes, and with None when it has ended."""
         self.written: Callable[[], None] = _ignore_commit
         """Called after each commit; must return at once."""
+        self.deleted: Callable[[], None] = _ignore_commit
+        """Called where other processes share the store, when something that was said may have been deleted."""
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         """Run the statements as one transaction and return what each did, once it is committed.
@@ -204,6 +208,11 @@ class Database:
     def clock_of(self, clock: Clock) -> Clock:
         """Return the clock by which rows are stamped: where processes share the store the database's, else `clock`."""
         return clock
+
+    @property
+    def vectors(self) -> "SharedVectors | None":
+        """The vectors that the processes share; None where it is one alone."""
+        return None
 
     async def join(self, settings: "ReplicaSettings") -> None:
         """Be one of the processes that use the store, where several may.
@@ -318,6 +327,10 @@ class StorePart:
     exists: Callable[[PostgresPlace], bool]
     """Whether there are tables."""
     examine: Callable[[PostgresPlace], "Examined"]
+    probe: Callable[[Database, Callable[[], Mapping[str, Path]], Clock], "FolderProbe"]
+    """Whether other gateways see the same folders, given by a name that all know: for a running one."""
+    unseen_folders: Callable[[PostgresPlace, Callable[[], Mapping[str, Path]], Clock], Awaitable[Sequence[str]]]
+    """The same beside the gateways: says in words which of them does not see a folder."""
     copy_to_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
     """Writes all rows of one moment into a new file of SQLite; returns the sum of each table."""
     replace_with_file: Callable[[PostgresPlace, Path], "Mapping[str, TableSum]"]
@@ -328,6 +341,9 @@ class StorePart:
     """The files of a state folder that an open store has, too."""
     open_files: Callable[[Database, Path, Clock], AbstractAsyncContextManager["SharedFiles"]]
     """Brings folder and store together, and keeps them so until the block ends."""
+    audits: Callable[[PostgresPlace, Path, Path], tuple[str, Mapping[str, Path]]]
+    """Writes the audit logs of other state folders than the first below the second; returns the name of the first's,
+    and the newest file of each other one."""
 
 
 @record

@@ -207,6 +207,11 @@ class Forgetting:
         self._read: Sequence[str] | None = None
         """The facts that `owed` has read last: `owe` replaces these, and not what others have added since."""
 
+    @property
+    def kept_elsewhere(self) -> str:
+        """Where deleted words stay beside the store, in a sentence for people; empty: nowhere."""
+        return self._database.kept_elsewhere
+
     async def extent(self, session: str) -> Extent:
         """Return what a person should know before it is deleted."""
         row = (await self._database.read(_EXTENT(of_session=session)))[0]

@@ -5,7 +5,7 @@ while has passed, and lets it go. What it writes meanwhile is checked by the fen
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ class Lease:
     """Set whenever the session may have been brought something, by this process or another one."""
     is_lost: bool = False
     """Another process has the session, or this one has it anew: its work ends with `OwnershipLost`."""
+    has_orders: bool = True
+    """The session may have been given orders that were not looked at."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nothing works under it any more."""
 
@@ -41,8 +43,46 @@ Work = Callable[[Lease], Awaitable[bool]]
 process or another time."""
 
 
+@record
+class Order:
+    """What one process asks of the one that works on a session."""
+
+    id: str
+    session: str
+    name: str
+    """What is to be done; the engine and the gateway know the names."""
+    body: str
+
+
+class Orders(Protocol):
+    """Orders to the processes that work on sessions."""
+
+    async def give(self, session: str, name: str, body: str, seconds: float) -> str:
+        """Have the process that works on a session carry an order out, and return its reply.
+
+        Where none works on it, one takes it. When that one dies before it has answered, the next one carries the order
+        out, perhaps a second time; none does when `seconds` are over.
+
+        Raises:
+            NotAnswered: there was no reply in `seconds`. The order may have been carried out.
+            StateError: it was refused, or the store cannot be reached.
+        """
+        ...
+
+    async def open(self, session: str) -> Sequence[Order]:
+        """Return the orders of a session that have no reply and whose time is not over, in order."""
+        ...
+
+    async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
+        """Send the reply to who gave an order; a refusal is raised there as a StateError."""
+        ...
+
+
 class Ownership(Protocol):
     """Leases of sessions."""
+
+    orders: Orders
+    """Their notices set `Lease.has_orders` and `Lease.news`."""
 
     def wanted(self, session: str) -> BoundStatement:
         """Return the statement that has a session worked on, for the transaction that brings it work."""
@@ -50,6 +90,10 @@ class Ownership(Protocol):
 
     def wanted_if_idle(self, session: str) -> BoundStatement:
         """Return the same for a session that may have been left behind: nothing where one works on it or will."""
+        ...
+
+    async def is_owned(self, session: str) -> bool:
+        """Whether any process works on a session now; a dead one counts until it is noticed."""
         ...
 
     def withdrawn(self, session: str) -> BoundStatement:

@@ -7,6 +7,7 @@ which they were stored, after the last one that the reader has; the memory index
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import orjson
 from sqlalchemy import bindparam, case, func, select
@@ -18,6 +19,9 @@ from goclaw.store.database import Database, Row, Statement
 from goclaw.store.dialect import contains, is_settled
 from goclaw.store.schema import compactions, messages, sessions
 from goclaw.store.transcripts import CLEARED, artifacts_of
+
+if TYPE_CHECKING:
+    from goclaw.store.replicas import SharedVectors
 
 PAGE_ROWS = 100
 PAGE_SIZE = 1 << 20
@@ -235,6 +239,13 @@ class TranscriptFeed:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._news = asyncio.Event()
+        self.deletions = 0
+        """Another number whenever something may have been deleted by another gateway."""
+
+    @property
+    def vectors(self) -> "SharedVectors | None":
+        """The vectors that gateways share; None where there is one alone."""
+        return self._database.vectors
 
     async def after(self, row: int) -> Sequence[FeedRow]:
         """Return the next rows after `row`, as many as are convenient at once; none at the end."""
@@ -255,6 +266,11 @@ class TranscriptFeed:
 
     def stored(self) -> None:
         """Wake the readers after a write; costs nothing."""
+        self._news.set()
+
+    def deleted(self) -> None:
+        """Wake the readers after a deletion that another gateway may have made; costs nothing."""
+        self.deletions += 1
         self._news.set()
 
     async def news(self) -> None:

@@ -1,6 +1,7 @@
-"""What is seen of a store that several gateways use: who they are, and how much of the server they take."""
+"""What several gateways that use one store have in common: who they are, what they take of the server, and vectors."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from goclaw.core.clock import span
 from goclaw.core.records import record
@@ -47,3 +48,41 @@ class StoreUse:
     all_connections: int
     """Connections of all programs, of `max_connections`."""
     max_connections: int
+
+
+class SharedVectors(Protocol):
+    """Vectors that other gateways have made, so that none pays for the same text twice."""
+
+    async def find(self, model: str, texts: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        """Return the vectors that there are, by the SHA-256 of their texts.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+    async def keep(self, model: str, vectors: Sequence[tuple[str, bytes, bytes]]) -> None:
+        """Keep vectors for the others: of each its session, the SHA-256 of its text, and itself.
+
+        Those of sessions that were forgotten meanwhile are dropped.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+
+class FolderProbe(Protocol):
+    """Whether all gateways see the same folders."""
+
+    async def run(self) -> None:
+        """Answer the others, until cancelled."""
+        ...
+
+    async def unseen(self) -> Sequence[str]:
+        """Ask the others; return in words which of them do not see a folder of ours, or did not answer.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...

@@ -27,6 +27,7 @@ FACTS = {
     "published": Locality.SHARED,
     "schedules.zone_hint": Locality.SHARED,
     "schema_version": Locality.SHARED,
+    "schema_writer": Locality.SHARED,
     "summary_health": Locality.DERIVED,
     "telegram moved from": Locality.SHARED,
     "token_scales": Locality.DERIVED,

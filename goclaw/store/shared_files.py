@@ -1,7 +1,9 @@
 """Files of the state folder that a store has, too, as those who use them see it: Postgres has some, SQLite none."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol
+
+from goclaw.auth.audit_chain import Blanking
 
 
 class SharedMedia(Protocol):
@@ -15,13 +17,38 @@ class SharedMedia(Protocol):
         """Get media into the folder; False: the database has none."""
         ...
 
-    async def drop(self, keys: Iterable[str]) -> None:
-        """Remove media."""
+    async def old(self, until: float) -> set[str]:
+        """Return the keys of media that no process has put since a moment."""
+        ...
+
+    async def drop(self, keys: Iterable[str], until: float) -> None:
+        """Remove media, but for those that any process has put since a moment."""
         ...
 
 
 class SharedFiles(SharedMedia, Protocol):
     """All files of the state folder that the database has, too."""
+
+    @property
+    def chain(self) -> str:
+        """The name of the folder's audit log in the database; empty for that of a gateway which was the only one."""
+        ...
+
+    def on_fetch(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Have `call` called whenever files of the folder were replaced by what another process has changed."""
+        ...
+
+    async def fetch_audits(self) -> None:
+        """Get the audit logs of other folders, each under its own name."""
+        ...
+
+    async def blank_audits(self, wanted: Blanking) -> int:
+        """Blank the words of lines in the audit logs of other folders; returns how many files that changed."""
+        ...
+
+    async def prune_audits(self, before: float) -> Sequence[str]:
+        """Remove the audit logs of other folders to which nothing was added since a moment; returns their names."""
+        ...
 
     async def send_changes(self) -> int:
         """Send what has changed in the folder since the last time; returns how many files that were."""

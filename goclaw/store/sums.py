@@ -15,7 +15,7 @@ from goclaw.store.schema import metadata
 
 AT_ONCE = 500
 """Rows that are fetched, inserted or hashed together."""
-OF_A_STORE = ("schema_version", "holder", "procrastinate_migration")
+OF_A_STORE = ("schema_version", "schema_writer", "holder", "procrastinate_migration")
 """Facts that are about a schema of Postgres itself: they are in no copy, and are not counted."""
 
 

@@ -26,6 +26,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 """PATH of Debian's images."""
 NOTHING: Mapping[str, str] = {}
+LOCK = "requirements-postgres.lock"
+"""The packages of the image: those of GoClaw and of its extra `postgres`."""
 NEEDS_NETWORK = re.compile(r"-r (requirements[\w-]*\.lock)")
 
 
@@ -229,10 +231,10 @@ def base(root: Path) -> Path:
 
 
 def lend_packages(stage: Stage) -> None:
-    """Let the image's Python find the packages of requirements.lock, and no others, among those of this Python."""
+    """Let the image's Python find the packages of the lock that the image has, and no others, of this Python."""
     for name in ("packages", "locked"):
         (stage.root / name).mkdir()
-    for name in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE):
+    for name in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / LOCK).read_text(), re.MULTILINE):
         try:
             files = distribution(name).files or []
         except PackageNotFoundError:

@@ -4,18 +4,17 @@ Variables of the environment say what is changed; they have no prefix of ours, w
 """
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from goclaw.cli.program import main
 from goclaw.core.clock import RealClock
 from goclaw.engine import shared_sessions
-from goclaw.store.postgres import database, ownership
+from goclaw.store.postgres import database
 from tests.acceptance import crashing
 
-STALL, LINGER = "REPLICA_STALL", "REPLICA_LINGER"
-"""Seconds after which a process counts as dead, and for which a session without work is kept."""
+LINGER = "REPLICA_LINGER"
+"""Seconds for which a session without work is kept."""
 CLOCK = "REPLICA_CLOCK"
 """Seconds that this process's wall clock is ahead."""
 MARKS = "REPLICA_MARKS"
@@ -25,15 +24,6 @@ UNFENCED = "REPLICA_UNFENCED"
 FENCE = "tests.fence"
 """The variable of Postgres with a transaction's fence: epoch, blank, session; empty: none."""
 _MARK = f"SELECT set_config('{FENCE}', %s, true)"
-
-
-def set_stall(seconds: float) -> None:
-    """Have processes count as dead after so many seconds."""
-
-    def opened(known: Any, clock: Any) -> ownership.PostgresOwnership:
-        return ownership.PostgresOwnership(known, clock, seconds)
-
-    ownership.PART = replace(ownership.PART, open=opened)
 
 
 def set_clock(ahead: float) -> None:
@@ -62,8 +52,6 @@ def check_no_epoch() -> None:
 
 def prepare(environment: "os._Environ[str]") -> None:
     """Do what the environment says."""
-    if seconds := environment.get(STALL):
-        set_stall(float(seconds))
     if seconds := environment.get(LINGER):
         shared_sessions.LINGER_SECONDS = float(seconds)
     if seconds := environment.get(CLOCK):

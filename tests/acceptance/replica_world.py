@@ -21,7 +21,7 @@ from tests.acceptance.replica_ledger import ReplicaOutcome, close_books
 from tests.acceptance.tcp_proxy import TcpProxy, tcp_proxy
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, running
+from tests.postgres import Server, free_port, running
 
 REPLICAS = 3
 HOUR = 3600.0
@@ -35,7 +35,11 @@ DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
 SIMPLE_CHATS: Mapping[int, Habits] = {
-    number: Habits((number,), ("plain", "exec", "both", "plain", "long"), waiting=3) for number in range(31, 41)
+    **{
+        number: Habits((number,), ("plain", "exec", "both", "plain", "long", "file"), waiting=3)
+        for number in range(31, 40)
+    },
+    -100: Habits((31, 32), ("plain", "exec", "plain"), waiting=4),
 }
 """Where no one asks for more than an answer."""
 MORE_CHATS: Mapping[int, Habits] = {
@@ -337,36 +341,43 @@ async def replica_world(
     chats: Mapping[int, Habits] = ALL_CHATS,
     stall: float = STALL_SECONDS,
     fenced: bool = True,
+    called: bool = False,
 ) -> AsyncIterator[ReplicaWorld]:
-    """A world below `folder`; no daemon runs yet."""
+    """A world below `folder`; no daemon runs yet. `called`: Telegram calls them, through a proxy before all of them."""
     async with AsyncExitStack() as stack:
         telegram = await stack.enter_async_context(FakeTelegram())
         model = await stack.enter_async_context(echo_model(lambda said, piece: pause(seed, said, piece)))
         server = await stack.enter_async_context(postgres())
+        ports = [free_port() for _ in range(REPLICAS)] if called else []
+        front = await stack.enter_async_context(tcp_proxy(*ports)) if called else None
         replicas = list[Replica]()
         people = People(telegram, seed, chats)
         users = sorted({user for habits in chats.values() for user in habits.users})
         for number in range(REPLICAS):
             proxy = await stack.enter_async_context(tcp_proxy(server.port))
             address = server.url.replace(str(server.port), str(proxy.port))
-            options: dict[str, Any] = {
-                "store": address,
-                "workspace": str(folder / "work"),
-                "policy": MEDIUM_ASKS if chats is not SIMPLE_CHATS else {},
-            }
-            home = await stack.enter_async_context(
-                installation(folder / str(number), telegram, model.url, forks=True, **options)
-            )
+            options: dict[str, Any] = {"store": address, "workspace": str(folder / "work")}
+            options["replica"] = {"stall_seconds": stall, "name": f"replica-{number}"}
+            options |= {"policy": MEDIUM_ASKS} if chats is not SIMPLE_CHATS else {}
+            made = installation(folder / str(number), telegram, model.url, forks=True, **options)
+            home = await stack.enter_async_context(made)
             home.module = "tests.acceptance.replica"
-            home.environment = {
-                replica.STALL: str(stall),
-                replica.LINGER: str(LINGER_SECONDS),
-                replica.CLOCK: str(AHEAD[number]),
-                replica.MARKS: "1",
-                **({} if fenced else {replica.UNFENCED: "1"}),
-            }
+            home.environment = environment_of(number, fenced=fenced)
             home.write_users({f"telegram:{user}": {"name": f"User {user}"} for user in users})
+            if front:
+                home.config["http"] = {"port": ports[number]}
+                home.config["telegram"] |= {
+                    "mode": "webhook",
+                    "webhook": {"url": f"http://127.0.0.1:{front.port}/hook"},
+                }
+                home.write_config()
             replicas.append(Replica(home, proxy))
         (folder / "work").mkdir(parents=True, exist_ok=True)
         (folder / "work" / FILE).write_text("given")
         yield ReplicaWorld(folder, server, telegram, replicas, people, seed, stall)
+
+
+def environment_of(number: int, *, fenced: bool) -> Mapping[str, str]:
+    """What `tests.acceptance.replica` is told, for the daemon with this number."""
+    told = {replica.LINGER: str(LINGER_SECONDS), replica.CLOCK: str(AHEAD[number])}
+    return told | {replica.MARKS: "1"} | ({} if fenced else {replica.UNFENCED: "1"})

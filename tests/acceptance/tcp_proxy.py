@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 CHUNK = 65_536
@@ -12,11 +13,11 @@ _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class TcpProxy:
-    """Forwards connections to a port. Made by `tcp_proxy`."""
+    """Forwards connections to a port, or each to the next one of several that takes it. Made by `tcp_proxy`."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, targets: Sequence[int]) -> None:
         self.port = 0
-        self._target = target
+        self._targets = deque(targets)
         self._open = asyncio.Event()
         self._open.set()
         self._lines: set[asyncio.StreamWriter] = set()
@@ -44,7 +45,7 @@ class TcpProxy:
         self._lines.add(writer)
         try:
             await self._open.wait()
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await self._connected()
             ends.add(back)
             self._lines.add(back)
             async with asyncio.TaskGroup() as group:
@@ -56,6 +57,19 @@ class TcpProxy:
             for each in ends:
                 each.transport.abort()
                 self._lines.discard(each)
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the next target that takes a connection.
+
+        Raises:
+            OSError: none does.
+        """
+        for _ in range(len(self._targets) - 1):
+            self._targets.rotate()
+            with suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", self._targets[0])
+        self._targets.rotate()
+        return await asyncio.open_connection("127.0.0.1", self._targets[0])
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One direction: when one side ends, the other one is told."""
@@ -70,9 +84,9 @@ class TcpProxy:
 
 
 @asynccontextmanager
-async def tcp_proxy(target: int) -> AsyncIterator[TcpProxy]:
-    """Forward to `127.0.0.1:target` from a free port of this machine, for as long as the block lasts."""
-    proxy = TcpProxy(target)
+async def tcp_proxy(*targets: int) -> AsyncIterator[TcpProxy]:
+    """Forward to these ports of 127.0.0.1 from a free one of this machine, for as long as the block lasts."""
+    proxy = TcpProxy(targets)
     serving = set[asyncio.Task[None]]()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

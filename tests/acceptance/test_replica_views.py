@@ -48,7 +48,6 @@ async def replicas(
                     http=http,
                 )
             )
-            home.module = "tests.acceptance.replica"
             home.write_users({SESSION: {"name": "Ann", "roles": ["admin"]}})
             made.append(home)
         yield made

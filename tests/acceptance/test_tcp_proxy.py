@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 
@@ -65,3 +66,23 @@ async def test_where_nothing_listens_the_connection_ends() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         assert await reader.read(1) == b""
         writer.close()
+
+
+async def test_of_several_targets_each_connection_goes_to_the_next_one_that_takes_it() -> None:
+    async with (
+        await asyncio.start_server(partial(say, b"a"), "127.0.0.1", 0) as one,
+        await asyncio.start_server(partial(say, b"b"), "127.0.0.1", 0) as two,
+        tcp_proxy(*(each.sockets[0].getsockname()[1] for each in (one, two)), 1) as proxy,
+    ):
+        heard = []
+        for _ in range(6):
+            reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+            heard.append(await reader.read(1))
+            writer.close()
+    assert set(heard) == {b"a", b"b"}
+
+
+async def say(word: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say one word to each client."""
+    writer.write(word)
+    writer.close()

@@ -7,20 +7,23 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Address, Delivery
+from goclaw.core.events import Address, Delivery, Inbound
+from goclaw.core.supervise import background, ends_within
 from goclaw.engine import shared_sessions
-from goclaw.engine.base import Turn
+from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
-from goclaw.engine.lanes import Lanes, open_lanes
+from goclaw.engine.lanes import open_lanes
+from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.errors import DeliveryError
-from goclaw.store.fencing import HELD
+from goclaw.errors import DeliveryError, StateError
+from goclaw.store.fencing import HELD, Fence
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
@@ -59,9 +62,13 @@ class Replica:
         self.acted: list[str] = []
         self.taken: list[str] = []
         self.left: list[str] = []
+        self.prepared: list[str] = []
+        """Messages whose first step was known when they came in."""
+        self.ordered: list[str] = []
+        self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
-        self.lanes: Lanes
+        self.lanes: SharedLanes
         self.outbox: SharedOutbox
         self.shared: SharedSessions
 
@@ -77,12 +84,36 @@ class Replica:
     async def take(self, session: str) -> None:
         self.taken.append(session)
 
+    def leave(self, session: str) -> None:
+        self.left.append(session)
+
+    def forget(self, session: str) -> None:
+        raise AssertionError("no gateway looks")
+
+    def is_needed(self, session: str) -> bool:
+        return False
+
+    async def delayed(self, inbound: Inbound, error: StateError) -> None:
+        raise error
+
+    def prepare(self, inbound: Inbound) -> PreparedStep[str] | None:
+        self.prepared.append(inbound.id)
+        return PreparedStep("first", "", '""', [])
+
+    async def echo(self, session: str, body: str) -> str:
+        self.ordered.append(body)
+        return await self.obey(session, body)
+
     def has(self, session: str) -> bool:
-        return session in self.shared._leases
+        return self.lanes.leases.of(session) is not None
 
 
 async def echo(turn: Turn) -> str:
     return f"answer {turn.inbound.text}"
+
+
+async def obey(session: str, body: str) -> str:
+    return f"{session}: {body}"
 
 
 @asynccontextmanager
@@ -93,14 +124,15 @@ async def replica(place: PostgresPlace, room: Room, act: Act = echo) -> AsyncIte
         journal, channels = Journal(made.database), {"memory": MemoryChannel(room, clock)}
         async with (
             open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
-            open_lanes(journal, made.outbox, made.handle, made.failed, clock) as made.lanes,
+            open_lanes(
+                *(journal, made.outbox, made.handle, made.failed, clock, made.delayed, made.prepare),
+                partial(SharedLanes, database=made.database, ownership=made.ownership, channels=EVERYWHERE),
+            ) as lanes,
         ):
-            made.shared = SharedSessions(
-                *(made.ownership, made.database, journal, made.lanes, made.outbox, EVERYWHERE, clock),
-                made.take,
-                made.left.append,
-                lambda session: False,
-            )
+            assert isinstance(lanes, SharedLanes)
+            made.lanes = lanes
+            made.shared = SharedSessions(made.database, journal, made.lanes, made.outbox, made, clock)
+            made.shared.serve({"echo": made.echo})
             async with open_shared_sessions(made.shared, made.lanes, clock), asyncio.timeout(40):
                 yield made
                 made.lanes.begin_no_more()
@@ -309,3 +341,83 @@ async def test_a_session_without_news_is_let_go_and_taken_again_by_either(place:
         await one.lanes.submit(inbound(2))
         await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
         assert (one.acted, two.acted) == (["m1"], ["m2"])
+
+
+async def test_an_order_is_carried_out_by_the_owner_under_its_epoch_or_by_who_takes_the_session(
+    place: PostgresPlace,
+) -> None:
+    fences = list[Fence | None]()
+
+    async def look(session: str, body: str) -> str:
+        fences.append(HELD.get())
+        return f"done {body}"
+
+    async with replica(place, Room()) as one, replica(place, Room()) as two:
+        two.ownership.take_no_more()
+        one.obey = look
+        assert await two.shared.ask("s", "echo", "1") == "done 1", "no process had it"
+        held = one.lanes.leases.of("s")
+        assert held is not None
+        assert await two.shared.ask("s", "echo", "2") == "done 2"
+        assert await two.shared.is_elsewhere("s") and not await one.shared.is_elsewhere("s")
+        assert fences[-1] == held.lease.fence
+        assert two.ordered == [] and two.taken == []
+        await eventually(lambda: not one.has("s"))
+
+
+async def test_a_refused_order_and_one_that_fails_are_told_in_words(
+    place: PostgresPlace, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(session: str, body: str) -> str:
+        raise RuntimeError("a bug") if body == "fail" else StateError(f"not {body}")
+
+    async with replica(place, Room()) as one, replica(place, Room()) as two:
+        two.ownership.take_no_more()
+        one.obey = refuse
+        with pytest.raises(StateError, match=r"^not this$"):
+            await two.shared.ask("s", "echo", "this")
+        with pytest.raises(StateError, match="failed unexpectedly"):
+            await two.shared.ask("s", "echo", "fail")
+    assert "a bug" in caplog.text
+    caplog.clear()
+
+
+@pytest.mark.promise("P-any-replica")
+async def test_an_order_whose_owner_is_gone_before_it_replied_is_carried_out_by_the_next_one(
+    place: PostgresPlace,
+) -> None:
+    async def hang(session: str, body: str) -> str:
+        return str(await asyncio.Event().wait())
+
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two, replica(place, room) as three:
+        for each in (two, three):
+            each.ownership.take_no_more()
+        one.obey = hang
+        async with background(three.shared.ask("s", "echo", "x"), "an asker") as asking:
+            await eventually(lambda: one.ordered)
+            one.ownership.take_no_more()
+            two.ownership._takes = True
+            await three.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+            assert await ends_within(asking, clock, 20)
+            assert asking.result() == "s: x"
+        assert (one.ordered, two.ordered) == (["x"], ["x"])
+
+
+async def test_an_order_is_carried_out_while_a_process_that_winds_down_ends_its_turn(place: PostgresPlace) -> None:
+    gate, room = asyncio.Event(), Room()
+
+    async def wait(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    async with replica(place, room, wait) as one, replica(place, room) as two:
+        two.ownership.take_no_more()
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: one.acted)
+        one.lanes.begin_no_more()
+        one.shared.begin_no_more()
+        assert await two.shared.ask("s", "echo", "x") == "s: x"
+        assert one.ordered == ["x"]
+        gate.set()
+        await eventually(lambda: texts(room) == ["done"])

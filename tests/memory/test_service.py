@@ -34,6 +34,8 @@ class Transcripts:
 
     rows: list[FeedRow] = field(default_factory=list)
     word: asyncio.Event = field(default_factory=asyncio.Event)
+    deletions: int = 0
+    vectors: None = None
 
     def say(self, text: str, session: str = "tui:anna", sender: str = "tui:anna") -> None:
         row = len(self.rows) + 1

@@ -152,6 +152,29 @@ async def test_what_was_forgotten_while_nobody_listened_is_gone_after_a_start(tm
 
 
 @pytest.mark.promise("P-forgotten")
+async def test_what_another_gateway_forgets_is_found_no_more_and_in_no_file_soon(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        await home.story.turn("a", "a:1", 100.0, UserMessage("the secret lighthouse"))
+        await home.story.sent()
+        async with background(home.listener.run(), "listening"):
+            await home.until("the secret lighthouse")
+            await Forgetting(home.database).forget("a", 1_000.0)
+            await home.listener.catch_up()
+            assert await home.texts() == ["the secret lighthouse"], "nothing has told it"
+            home.feed.deleted()
+            assert await home.listener.catch_up()
+            assert await home.texts() == []
+            await until_gone(home, "lighthouse")
+
+
+async def until_gone(home: House, word: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while "memory.db" in home.holding(word):
+            home.clock.advance(1)
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.promise("P-forgotten")
 async def test_the_words_of_what_is_forgotten_are_in_no_file_afterwards(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         for number in range(60):

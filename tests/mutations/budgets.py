@@ -41,11 +41,11 @@ BUGS: list[Bug] = [
         f"{_TESTS}::test_a_request_that_another_process_makes_again_takes_the_reservation_over",
     ),
     bug(
-        "an answer that a stop cut stays reserved",
+        "a request that fails stays reserved",
         "class money: a person waits for what is over",
         _COSTS,
         "            self.reservations.release(wanted.id)\n            raise",
         "            raise",
-        f"{_TESTS}::test_a_request_that_fails_or_is_stopped_leaves_its_share_to_others",
+        _SIDE_BY_SIDE,
     ),
 ]

@@ -8,6 +8,32 @@ _STATE_FILES = "goclaw/store/postgres/state_files.py"
 
 BUGS: list[Bug] = [
     bug(
+        "a step of the schema waits for a table as long as it takes",
+        "class upgrade: everyone waits behind an ALTER TABLE that waits for a dump",
+        "goclaw/store/postgres/schema.py",
+        "set_config('lock_timeout', '500ms', true)",
+        "set_config('lock_timeout', '0', true)",
+        "tests/store/postgres/test_schema_upgrade.py::test_a_step_that_waits_for_a_transaction_lets_others_pass",
+    ),
+    bug(
+        "procrastinate's last migrations are made beside older gateways",
+        "class upgrade: functions are gone that older replicas call",
+        "goclaw/store/postgres/ownership_schema.py",
+        "    if wanted and (older := await _older_gateways(connection)):",
+        '    if wanted and (older := ""):',
+        "tests/store/postgres/test_schema_upgrade.py"
+        "::test_what_older_ones_do_not_survive_in_procrastinates_tables_waits_until_none_runs",
+    ),
+    bug(
+        "a connection is ended for the name that a stranger gave it",
+        "class deployments: another one's connection is cut by a superuser's gateway",
+        "goclaw/store/postgres/ownership_schema.py",
+        "        AND a.usename = current_user AND a.backend_start",
+        "        AND a.backend_start",
+        "tests/store/postgres/test_deployments.py"
+        "::test_a_stranger_that_calls_itself_as_a_dead_process_neither_loses_its_connection_nor_ends_our_look",
+    ),
+    bug(
         "a copy of the database counts without being read again",
         "class copy: rows that came in differently, found when the source is gone",
         "goclaw/store/postgres/copying.py",

@@ -231,7 +231,7 @@ BUGS: list[Bug] = [
         "a heartbeat comes between a person and an answer",
         "both write to the same chat",
         _HEARTBEAT,
-        "        if self.running(job.session):",
+        "        if (await self.queue(job.session)).running:",
         "        if not job.session:",
         f"{_BEATS}::test_it_is_left_out_while_a_turn_of_the_conversation_runs",
     ),

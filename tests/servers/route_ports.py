@@ -46,7 +46,7 @@ def route_ports(
         model_watches=[] if model_watches is None else model_watches,
         blobs=sessions.ports.environment.blobs,
         spending=sessions.ports.spending,
-        answerable=sessions.ports.questions.answerable,
+        answerable=core.gateway.answerable,
         config_file=world.config.state_dir / CONFIG_FILE,
         logins=world.logins,
         cookies=DeviceCookies(world.config) if world.config.http.web else None,

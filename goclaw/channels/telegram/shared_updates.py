@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -60,6 +61,8 @@ class SharedUpdateHandler(UpdateHandler):
     moved: SharedChatMigrations
     _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     """By group: it is handed over when it is whole."""
+    _looks: WeakValueDictionary[int, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """Held while it is looked whether a chat is one that migrated; acquired in order."""
 
     def resume(self) -> None:
         """Do nothing: the one that has the duty finds what is left of an earlier run, whichever process that was."""
@@ -76,7 +79,9 @@ class SharedUpdateHandler(UpdateHandler):
             DiskError: the store cannot be reached; the update was not taken.
         """
         if (chat := _chat_that_may_have_moved(update)) is not None:
-            await self.moved.look(chat)
+            # One after the other: the first looks at a group ask the store, and its answers keep no order.
+            async with self._looks.setdefault(chat, asyncio.Lock()):
+                await self.moved.look(chat)
         await UpdateHandler.take(self, update)
 
     async def look_after(self) -> None:

@@ -188,7 +188,7 @@ def _unknown_tool(context: CommandContext) -> str:
     return f"{UnknownTool(context.arguments)}." + (f" Did you mean /tools {meant}?" if meant else " See /tools.")
 
 
-TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools)
+TOOLS = Command("tools", "List the available tools, or describe one: /tools [NAME]", _tools, anywhere=True)
 
 
 async def _tool(context: CommandContext) -> Reply:

@@ -27,10 +27,10 @@ async def _approve(context: CommandContext) -> Reply:
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
     answer = ALWAYS if more else ALLOW
-    return Reply(await context.ports.questions.decide(context.actor, question.lower(), answer))
+    return Reply(await context.gateway.decide(context.actor, question.lower(), answer))
 
 
-APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve)
+APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _approve, anywhere=True)
 
 
 async def _deny(context: CommandContext) -> Reply:
@@ -38,11 +38,10 @@ async def _deny(context: CommandContext) -> Reply:
         return _page(context, logins, is_welcome=False)
     if not context.arguments:
         return Reply("Which one? Send /deny ID with the ID from the question.")
-    questions = context.ports.questions
-    return Reply(await questions.decline(context.actor, context.arguments.lower()))
+    return Reply(await context.gateway.decline(context.actor, context.arguments.lower()))
 
 
-DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny)
+DENY = Command("deny", "Deny a tool call, or skip a question: /deny ID", _deny, anywhere=True)
 
 
 PAGE_ELSEWHERE = "Other people can read this chat. Send it in our private chat, or in the terminal."
@@ -108,7 +107,9 @@ def _rule_line(rule: ApprovalRule) -> str:
     return printable(f"{rule.id}. {rule.tool} for {rule.holder}: {rule.label} (by {rule.made_by}, {made})")
 
 
-APPROVALS = Command("approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals)
+APPROVALS = Command(
+    "approvals", "List or remove permanent approvals: /approvals [remove NUMBER]", _approvals, anywhere=True
+)
 
 
 CONFIGURED = "configured"

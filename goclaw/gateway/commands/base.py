@@ -44,6 +44,14 @@ class CommandGateway(Protocol):
         """Send a later answer to where a command came from."""
         ...
 
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+        """Answer a question by its id, in whatever session it is asked; return a sentence for the actor."""
+        ...
+
+    async def decline(self, actor: Actor, question: str) -> str:
+        """Answer a question by its id that there will be no answer; return a sentence for the actor."""
+        ...
+
 
 @record
 class CommandPorts:
@@ -121,3 +129,5 @@ class Command:
     run: Callable[[CommandContext], Awaitable[Reply]]
     for_admins: bool = False
     """Whether it is shown to admins alone, and refused to others."""
+    anywhere: bool = False
+    """Whether it neither reads nor changes what is in memory of its session: of several processes any may run it."""

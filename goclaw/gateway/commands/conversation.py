@@ -26,7 +26,7 @@ async def _start(context: CommandContext) -> Reply:
     return Reply(f"Hello {name}! Write to me as you would to a person. /help lists the commands.")
 
 
-START = Command("start", "Say hello", _start)
+START = Command("start", "Say hello", _start, anywhere=True)
 
 
 CLEARED = "The conversation was cleared: the agent no longer sees the messages above."
@@ -131,11 +131,12 @@ async def _forgetting_explained(context: CommandContext) -> str:
         return "There is nothing to delete: this conversation has no messages yet."
     since = f" since {datetime.fromtimestamp(extent.first_at).astimezone():%Y-%m-%d}" if extent.first_at else ""
     made = f", {extent.schedules} schedule(s) that were made here" if extent.schedules else ""
+    kept = " ".join(filter(None, (KEPT, forgetter.kept_elsewhere)))
     code = await forgetter.codes.give(context.actor.key, context.session)
     return (
         f"This deletes this conversation forever: {_count(extent.rows)}{since}{made}, summaries, todos, the settings "
         "made here, and pictures and long outputs that no other conversation uses. Its cost stays in the totals, "
-        f"without its name.\n\n{KEPT}\n\nTo start over without deleting anything, send /clear.\n\n"
+        f"without its name.\n\n{kept}\n\nTo start over without deleting anything, send /clear.\n\n"
         f"To confirm, send within {CODE_SECONDS / 60:.0f} minutes:\n/forget {code}"
     )
 
@@ -172,4 +173,4 @@ def _session_line(info: SessionInfo, now: float, *, is_current: bool) -> str:
     return f"- {printable(info.key)}{here}: {messages}, {ago(now - info.last_at)}{f' · {shown}' if shown else ''}"
 
 
-SESSIONS = Command("sessions", "List the conversations you can read", _sessions)
+SESSIONS = Command("sessions", "List the conversations you can read", _sessions, anywhere=True)

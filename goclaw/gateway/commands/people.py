@@ -40,7 +40,7 @@ async def _help(context: CommandContext) -> Reply:
     return Reply("\n\n".join("\n".join(block) for block in blocks))
 
 
-HELP = Command("help", "Show available commands", _help)
+HELP = Command("help", "Show available commands", _help, anywhere=True)
 
 
 async def _whoami(context: CommandContext) -> Reply:
@@ -48,7 +48,7 @@ async def _whoami(context: CommandContext) -> Reply:
     return Reply(f"You are {context.actor.key}.\nSession: {context.session}\n{rights}")
 
 
-WHOAMI = Command("whoami", "Show your identity and permissions", _whoami)
+WHOAMI = Command("whoami", "Show your identity and permissions", _whoami, anywhere=True)
 
 
 PAIR_USAGE = "Send /pair list, /pair approve CODE or /pair deny CODE."
@@ -86,4 +86,6 @@ async def _pair(context: CommandContext) -> Reply:
     return Reply(PAIR_USAGE)
 
 
-PAIR = Command("pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True)
+PAIR = Command(
+    "pair", "Manage pairing requests: /pair list|approve|deny (admins)", _pair, for_admins=True, anywhere=True
+)

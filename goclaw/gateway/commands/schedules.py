@@ -36,7 +36,7 @@ async def _remind(context: CommandContext) -> Reply:
     return await _answered(made(ports.schedules, inbound, ScheduleOrder("add", request=wanted)))
 
 
-REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind)
+REMIND = Command("remind", "Be reminded: /remind 20m|8:00|tomorrow 8:00 TEXT", _remind, anywhere=True)
 
 
 async def _schedule(context: CommandContext) -> Reply:
@@ -59,7 +59,7 @@ async def _answered(order: Awaitable[str]) -> Reply:
         return Reply(f"Not done: {error}.")
 
 
-SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule)
+SCHEDULE = Command("schedule", "Messages and tasks at a time: /schedule list|add|…", _schedule, anywhere=True)
 
 
 async def _heartbeat(context: CommandContext) -> Reply:
@@ -67,4 +67,6 @@ async def _heartbeat(context: CommandContext) -> Reply:
     return await _answered(heartbeat_ordered(context.ports.schedules, context.inbound, order))
 
 
-HEARTBEAT = Command("heartbeat", "Look after HEARTBEAT.md now and then: /heartbeat on|off|now", _heartbeat)
+HEARTBEAT = Command(
+    "heartbeat", "Look after HEARTBEAT.md now and then: /heartbeat on|off|now", _heartbeat, anywhere=True
+)

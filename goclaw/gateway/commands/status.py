@@ -95,7 +95,7 @@ def _price(spent: Spent) -> str:
     return f"{dollars(spent.cost)}{unknown}"
 
 
-USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage)
+USAGE = Command("usage", "Show model usage and cost: /usage [day|week|month|all]", _usage, anywhere=True)
 
 
 MEMORY_USAGE = "Send /memory for the state of memory, or /memory reindex to rebuild its index (admins)."
@@ -123,4 +123,6 @@ async def _memory(context: CommandContext) -> Reply:
     return Reply(MEMORY_USAGE)
 
 
-MEMORY = Command("memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory)
+MEMORY = Command(
+    "memory", "Show the state of memory; /memory reindex rebuilds its index (admins)", _memory, anywhere=True
+)

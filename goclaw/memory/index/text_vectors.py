@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 
 from goclaw.core.records import record
-from goclaw.memory.index.schema import Corpus, merged
+from goclaw.memory.index.schema import POSITION_BITS, Corpus, merged
 
 CORPORA: Sequence[Corpus] = ("note", "talk")
 
@@ -23,7 +23,13 @@ SELECT id, sha256, EXISTS (
     WHERE vectors.sha256 = units.sha256 AND models.name = ?
 ) FROM {corpus}_units AS units WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?
 """
-_TEXT = "SELECT text FROM {corpus}_units WHERE id = ?"
+_TEXTS: Mapping[Corpus, str] = {
+    "note": "SELECT text, '' FROM note_units WHERE id = ?",
+    "talk": f"""
+SELECT text, coalesce(session, '') FROM talk_units AS units
+LEFT JOIN talk_documents AS documents ON documents.id = units.first >> {POSITION_BITS} WHERE units.id = ?
+""",  # noqa: S608  # a number of ours
+}
 _COUNT = """
 SELECT count(vectors.sha256), count(*) FROM {corpus}_units AS units LEFT JOIN vectors
     ON vectors.sha256 = units.sha256 AND vectors.model = (SELECT id FROM models WHERE name = ?)
@@ -51,6 +57,8 @@ class Missing:
 
     sha256: bytes
     text: str
+    session: str = ""
+    """Where it was said; empty for a note."""
 
 
 @record
@@ -216,9 +224,9 @@ def sizes(connection: sqlite3.Connection) -> tuple[int, int, int]:
 
 def _texts(connection: sqlite3.Connection, corpus: Corpus, numbers: Mapping[bytes, int]) -> list[Missing]:
     return [
-        Missing(sha256, text)
+        Missing(sha256, text, session)
         for sha256, number in numbers.items()
-        for (text,) in connection.execute(_TEXT.format(corpus=corpus), (number,))
+        for text, session in connection.execute(_TEXTS[corpus], (number,))
     ]
 
 

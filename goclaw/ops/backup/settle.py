@@ -33,7 +33,9 @@ _HEARD = Statement(
 _SESSION = insert_into(sessions, "key", "created_at", "context_start", ignore_conflict=True)
 _END = Statement(update(inbox).where(inbox.c.state != "done").values(state="done", ended_at=bindparam("at")))
 _FORGET_STEPS = Statement(delete(steps))
-_FORGET_AUDIT = Statement(delete(daemon_facts).where(daemon_facts.c.name == bindparam("name")))
+_FORGET_AUDIT = Statement(
+    delete(daemon_facts).where(or_(daemon_facts.c.name == FACT, daemon_facts.c.name.startswith(f"{FACT}:")))
+)
 _DROP = Statement(
     update(deliveries)
     .where(or_(deliveries.c.state == "pending", deliveries.c.state == "sending"))
@@ -77,7 +79,7 @@ def settle(path: Path, made_at: float, now: float) -> Settled:
         _run(connection, _FORGET_STEPS())
         dropped = _run(connection, _DROP(reason=words)).rowcount + _run(connection, _DROP_HELD()).rowcount
         # The files of the audit log are in no backup: it is that of this machine which goes on.
-        _run(connection, _FORGET_AUDIT(name=FACT))
+        _run(connection, _FORGET_AUDIT())
     return Settled(len(turns), dropped)
 
 

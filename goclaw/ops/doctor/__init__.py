@@ -11,6 +11,7 @@ from goclaw.config.schema import Config
 from goclaw.errors import GoclawError
 from goclaw.execution.sandbox.select import TierReport, probe
 from goclaw.ops.doctor.base import Finding
+from goclaw.ops.doctor.gateways import check_gateways
 from goclaw.ops.doctor.providers import ASK_SECONDS, check_embedder, check_model, check_telegram, check_web_search
 from goclaw.ops.doctor.schedules import check_schedules
 from goclaw.ops.doctor.security import check_security
@@ -45,6 +46,7 @@ async def examine(
         "users": _users,
         "security": check_security,
         "database": _database,
+        "gateways": check_gateways,
         "schedules": _schedules,
         "disk": _disk,
         "exec": _exec,

@@ -147,7 +147,7 @@ async def _accept(call: Call, session: str, asked: MessageSent) -> Acceptance:
 async def _refuse_full(call: Call, session: str, text: str) -> None:
     """Raise Problem if too many messages wait; commands and answers to questions are taken all the same."""
     limit = call.ports.config.limits.queued_messages
-    if call.ports.engine.waiting(session) < limit or text.lstrip().startswith("/"):
+    if text.lstrip().startswith("/") or (await call.ports.engine.queue(session)).waiting < limit:
         return
     if any(each.kind == "question" for each in (await call.ports.gateway.now(session)).questions):
         return

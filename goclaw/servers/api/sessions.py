@@ -65,7 +65,7 @@ async def get_session(call: Call, asked: SessionAsked) -> SessionState:
     return SessionState(
         session=session,
         writable=is_writable(call, session),
-        waiting=call.ports.engine.waiting(session),
+        waiting=(await call.ports.engine.queue(session)).waiting,
         now=await gateway.now(session),
         outline=await gateway.outline(session, 0),
     )
@@ -109,7 +109,8 @@ def unknown(session: str) -> Problem:
 
 
 async def _exists(call: Call, session: str) -> bool:
-    if call.ports.engine.running(session) or call.ports.engine.waiting(session):
+    queue = await call.ports.engine.queue(session)
+    if queue.running or queue.waiting:
         return True
     return bool((await call.ports.gateway.outline(session, 0)).rows)
 

@@ -56,7 +56,7 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
     session = await writable(call, asked.session)
     if not (decision := call.ports.access.authorize(call.actor, "command.run", "stop")).allowed:
         raise Problem(HTTPStatus.FORBIDDEN, f"you may not stop turns: {decision.rule}")
-    turn = call.ports.engine.running(session) or ""
+    turn = (await call.ports.engine.queue(session)).running
     order = Inbound(
         id=f"{TURN}{uuid.uuid4().hex}",
         actor=call.actor,
@@ -70,12 +70,12 @@ async def stop_turn(call: Call, asked: SessionAsked) -> Stopped:
 
 async def list_questions(call: Call, _: Request) -> QuestionPage:
     """Return what the caller may answer now."""
-    return QuestionPage(questions=call.ports.answerable(call.actor))
+    return QuestionPage(questions=await call.ports.answerable(call.actor))
 
 
 async def answer_question(call: Call, asked: QuestionAnswer) -> Answered:
     """Answer a question."""
-    for each in call.ports.answerable(call.actor):
+    for each in await call.ports.answerable(call.actor):
         if each.question.id == asked.question and isinstance(taken := chosen(each.question, asked.answer), NotTaken):
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, taken.why, field="answer")
     text = await call.ports.gateway.decide(call.actor, asked.question, asked.answer)

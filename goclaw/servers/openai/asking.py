@@ -154,7 +154,7 @@ class Asking:
         said, question = await self._begin(wanted, reader)
         for delta in reader.paragraph(said):
             yield delta
-        if reader.turn and (question or self._works(wanted.place.session, reader.turn)):
+        if reader.turn and (question or await self._works(wanted.place.session, reader.turn)):
             async with aclosing(self._events(wanted, reader, following, _Watch(question))) as deltas:
                 async for delta in deltas:
                     yield delta
@@ -194,7 +194,7 @@ class Asking:
             await self._ports.clock.sleep(LOOK_SECONDS)
             watch.objection, watch.gone = self._places.objection(wanted.program), wanted.gone()
             watch.ending = wanted.ending()
-            watch.idle_looks = 0 if self._works(session, reader.turn) else watch.idle_looks + 1
+            watch.idle_looks = 0 if await self._works(session, reader.turn) else watch.idle_looks + 1
             if watch.question in {each.id for each in (await self._ports.gateway.now(session)).questions}:
                 reader.turn = ""  # it was not answered after all, and its turn waits on
                 break
@@ -207,9 +207,9 @@ class Asking:
             log.info("nobody waits for the turn of a program any more: it is stopped", extra={"turn": wanted.turn})
             await self._ports.engine.cancel(wanted.place.session, 0.0)
 
-    def _works(self, session: str, turn: str) -> bool:
-        engine = self._ports.engine
-        return engine.running(session) == turn or engine.waiting(session) > 0
+    async def _works(self, session: str, turn: str) -> bool:
+        queue = await self._ports.engine.queue(session)
+        return queue.running == turn or queue.waiting > 0
 
     async def _afterwards(self, wanted: Wanted, reader: TurnReader) -> Sequence[Delta]:
         """Return the answer of a turn that ended before, from its rows."""
@@ -247,7 +247,7 @@ class Asking:
         return said, answered
 
     async def _submit(self, wanted: Wanted) -> None:
-        self._refuse_full(wanted.place.session)
+        await self._refuse_full(wanted.place.session)
         if await self._ports.engine.submit(await self._inbound(wanted)):
             log.info("a program asks as %s", wanted.program.actor.key, extra={"turn": wanted.turn})
 
@@ -255,7 +255,7 @@ class Asking:
         """Say something in a kept session; return the answer of a command or to a question, None: it is a turn."""
         actor, gateway = wanted.program.actor, self._ports.gateway
         if not wanted.place.is_of_program:
-            self._refuse_full(wanted.place.session)
+            await self._refuse_full(wanted.place.session)
             accepted = await gateway.accept(await self._inbound(wanted))
             if accepted.kind is AcceptKind.IGNORED:
                 raise ApiError(HTTPStatus.FORBIDDEN, "you may not write in this session")
@@ -266,9 +266,9 @@ class Asking:
         await self._submit(wanted)
         return None
 
-    def _refuse_full(self, session: str) -> None:
+    async def _refuse_full(self, session: str) -> None:
         limit = self._ports.config.limits.queued_messages
-        if self._ports.engine.waiting(session) >= limit:
+        if (await self._ports.engine.queue(session)).waiting >= limit:
             raise ApiError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 f"{limit} messages wait already (limits.queued_messages)",

@@ -124,7 +124,8 @@ class Webhook:
             return _refusal(HTTPStatus.FORBIDDEN, "the user of this webhook has no access")
         named = call_id(self._hook, headers, raw, body) or uuid.uuid4().hex
         inbound = self._inbound(f"webhook:{self.name}:{named}", text, foreign)
-        if self._ports.engine.waiting(inbound.session) >= self._ports.config.limits.queued_messages:
+        waiting = (await self._ports.engine.queue(inbound.session)).waiting
+        if waiting >= self._ports.config.limits.queued_messages:
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many messages wait", RETRY_SECONDS)
         if self._hook.task is None:
             way = self._ports.schedules.quiet.way(inbound.actor.key, inbound.address)

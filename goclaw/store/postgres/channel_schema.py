@@ -55,6 +55,13 @@ BEGIN
     WHERE name = of_name;
     RETURN 0;
 END $$;
+CREATE FUNCTION forget_parts() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM media_parts WHERE name = OLD.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER forget_parts AFTER UPDATE OF body ON inbox
+    FOR EACH ROW WHEN (NEW.body = '' AND OLD.id LIKE 'telegram:%:%') EXECUTE FUNCTION forget_parts();
 """
 """`FOR UPDATE`: a part and the end of its group are decided one after the other, on whichever processes they come. The
 members are decided once; to hand a group over twice changes nothing, so that a process that dies in between loses none.

@@ -126,6 +126,7 @@ async def _fill(writer: Connection, source: Path) -> None:
         for table in metadata.sorted_tables:
             await writer.execute(f"TRUNCATE {table.name} RESTART IDENTITY".encode())
             await _copy_in(writer, file, table)
+    await writer.execute(b"TRUNCATE vectors")
     for name, value in kept.items():
         if value is not None:
             await writer.execute(_KEEP, (name, value))

@@ -47,6 +47,7 @@ from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.vectors import DELETED, VECTORS_TABLE, PostgresVectors
 from goclaw.store.replicas import StoreUse
 from goclaw.store.schema import metadata
 
@@ -74,6 +75,10 @@ class PostgresDatabase(Database):
 
     name = "Postgres"
     is_shared = True
+    kept_elsewhere = (
+        "Postgres's write-ahead log, with its archives and standbys, and dumps of the database keep what was said as "
+        "long as their operator lets them."
+    )
 
     def __init__(self, place: PostgresPlace, clock: Clock, *, alone: bool = False) -> None:
         super().__init__()
@@ -93,6 +98,7 @@ class PostgresDatabase(Database):
         self.clock = DatabaseClock(clock)
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
+        self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
         """What was to be sent behind a commit, and could not be; by statement and values."""
         self.counts: Counter[str] = Counter()
@@ -106,7 +112,7 @@ class PostgresDatabase(Database):
         """
         try:
             self._writer = await self._claimed()
-            await prepare(self._writer, self._place.schema)
+            await prepare(self._writer, self._place.schema, clock=self._clock)
             if self._is_exclusive:
                 await learn(self._writer, REWRITER, self._replica)
             self._rewriter = await fact(self._writer, REWRITER)
@@ -124,7 +130,7 @@ class PostgresDatabase(Database):
         return self._place
 
     def clock_of(self, clock: Clock) -> Clock:
-        return self.clock if self.is_shared else clock
+        return self.clock
 
     @property
     def application_name(self) -> str:
@@ -140,6 +146,10 @@ class PostgresDatabase(Database):
     def settings(self) -> ReplicaSettings:
         """What this process and the others have agreed upon."""
         return self._settings
+
+    @property
+    def vectors(self) -> PostgresVectors:
+        return PostgresVectors(self)
 
     async def join(self, settings: ReplicaSettings) -> None:
         try:
@@ -218,8 +228,9 @@ class PostgresDatabase(Database):
         """
         try:
             async with self.paused() as writer:
-                for table in (*metadata.sorted_tables, *files_metadata.sorted_tables):
-                    await writer.execute(f"VACUUM (FULL) {table.name}".encode())
+                known = (*metadata.sorted_tables, *files_metadata.sorted_tables)
+                for name in (*(table.name for table in known), VECTORS_TABLE):
+                    await writer.execute(f"VACUUM (FULL) {name}".encode())
         except (psycopg.Error, DiskError) as error:
             log.warning("the database could not be written anew: %s", error)
             return False

@@ -25,12 +25,13 @@ from goclaw.core.supervise import background, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
-from goclaw.store.ownership import OF_CHAT, Lease, Ownership, OwnershipPart, Work
+from goclaw.store.ownership import OF_CHAT, Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
 from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
 
@@ -61,6 +62,9 @@ _WANT = Statement(
 )
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
+_IS_OWNED = Statement(
+    text("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
+)
 _FORGET_OWNER = Statement(
     text(
         "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
@@ -86,6 +90,7 @@ class PostgresOwnership:
         self._database = database
         self._clock = clock
         self._stall = stall_seconds
+        self.orders: Orders = PostgresOrders(database, database.notices, clock)
         self._leases: dict[str, Lease] = {}
         self._takes = True
         self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
@@ -96,6 +101,9 @@ class PostgresOwnership:
     def wanted_if_idle(self, session: str) -> BoundStatement:
         return _WANT_IF_IDLE(session=session)
 
+    async def is_owned(self, session: str) -> bool:
+        return bool((await self._database.read(_IS_OWNED(session=session)))[0][0])
+
     def withdrawn(self, session: str) -> BoundStatement:
         return _WITHDRAW(session=session)
 
@@ -103,6 +111,7 @@ class PostgresOwnership:
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._be_gone)
             self._database.notices.hear(NEWS, self._tell, self._tell_all)
+            self._database.notices.hear(GIVEN, self._tell_of_order, self._tell_all)
             parts = {"notices": self._database.notices.run, "sessions of dead processes": self._look_for_the_dead}
             for name, part in parts.items():
                 await stack.enter_async_context(background(keep_running(name, part, self._clock), name))
@@ -238,8 +247,14 @@ class PostgresOwnership:
         if lease := self._leases.get(session):
             lease.news.set()
 
+    def _tell_of_order(self, session: str) -> None:
+        if lease := self._leases.get(session):
+            lease.has_orders = True
+            lease.news.set()
+
     def _tell_all(self) -> None:
         for lease in self._leases.values():
+            lease.has_orders = True
             lease.news.set()
 
     async def _look_for_the_dead(self) -> None:

@@ -7,10 +7,12 @@ migrations for an older one (procrastinate.readthedocs.io, "Migrations"); a fact
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 
+from goclaw import __version__
 from goclaw.errors import StateError
-from goclaw.store.dialect import REPLICA
+from goclaw.store.dialect import REPLICA, SEEN_SECONDS
 from goclaw.store.postgres.connecting import Connection
 
 LOST = "session_epoch"
@@ -20,8 +22,8 @@ QUEUE, TASK = "sessions", "work"
 NEWS = "sessions"
 """Topic of the notices that a session was brought something (`store.postgres.notices`)."""
 TABLES = (
-    *("session_owners", "session_watches", "replicas", "procrastinate_jobs", "procrastinate_workers"),
-    *("spenders", "reservations"),
+    *("session_owners", "session_watches", "replicas", "orders", "procrastinate_jobs", "procrastinate_workers"),
+    *("spenders", "reservations", "vectors"),
 )
 """Tables that no copy has: they are about processes that run."""
 OWNERSHIP = f"""
@@ -55,14 +57,15 @@ $$;
 CREATE FUNCTION end_transactions_of_owner(of_session VARCHAR) RETURNS BIGINT LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid)) FROM session_owners o
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || o.replica || ' %'
-    WHERE o.session = of_session AND a.datname = current_database() AND a.pid <> pg_backend_pid()
+    WHERE o.session = of_session AND a.datname = current_database() AND a.usename = current_user
+        AND a.pid <> pg_backend_pid()
         AND a.state LIKE 'idle in transaction%' AND a.state_change < clock_timestamp() - interval '500 ms'
 $$;
 CREATE FUNCTION end_connections_of_the_dead(stall_seconds DOUBLE PRECISION) RETURNS BIGINT LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid)) FROM replicas r
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || r.id || ' %'
     WHERE r.seen_at < clock_timestamp() - make_interval(secs => stall_seconds) AND a.datname = current_database()
-        AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
+        AND a.usename = current_user AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
 $$;
 CREATE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
@@ -98,7 +101,7 @@ for the new epoch; `FOR KEY SHARE` would hold up neither. Postgres's own `idle_i
 end a transaction that came as a pipeline: the driver's last message behind it stops that clock.
 
 Of a process that counts as dead, the connections are ended that it made before: with one that it makes since, it goes
-on, and is not seen yet.
+on, and is not seen yet. Another role of the database may call its connections as it likes: it must be our own role.
 
 A job that waits is changed, though in nothing, by a transaction that brings its session more: no worker takes it before
 that transaction has ended (it skips locked rows), and would find nothing then. A job of a dead process is deleted and
@@ -106,6 +109,12 @@ deferred anew instead of retried: a retry would break the queueing lock of one t
 a process that was only paused would end the job of the one that goes on."""
 MIGRATION = "procrastinate_migration"
 """Fact: the name of procrastinate's last migration that the schema has."""
+PRE = "_pre_"
+"""In the name of a migration that programs of before survive (procrastinate.readthedocs.io, "Migrations")."""
+_OTHER_VERSIONS = f"""
+SELECT DISTINCT version FROM replicas
+WHERE version <> %s AND seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s' ORDER BY version
+"""  # noqa: S608  # our own words
 
 
 def _scripts() -> Path:
@@ -145,10 +154,13 @@ async def make_jobs(connection: Connection) -> str:
 
 
 async def migrate_jobs(connection: Connection, schema: str, version: str) -> str:
-    """Bring procrastinate's tables from migration `version` to the installed one, which is returned.
+    """Bring procrastinate's tables from migration `version` towards the installed one; return the one reached.
+
+    A migration that the programs of before do not survive ("post") waits for the start of a gateway beside which none
+    of another version runs.
 
     Raises:
-        StateError: they are of a newer procrastinate.
+        StateError: they are of a newer procrastinate, or cannot be brought up beside the gateways that run.
         psycopg.Error: Postgres refuses.
     """
     newest = migrations()[-1].stem
@@ -157,7 +169,21 @@ async def migrate_jobs(connection: Connection, schema: str, version: str) -> str
             f"the schema {schema} has jobs of a newer procrastinate ({version}; this one knows up to {newest}): "
             "install the version of GoClaw that wrote it"
         )
-    for migration in migrations():
-        if migration.stem > version:
-            await connection.execute(migration.read_bytes())
-    return newest
+    wanted = [each for each in migrations() if each.stem > version]
+    if wanted and (older := await _older_gateways(connection)):
+        now = list(takewhile(lambda each: PRE in each.stem, wanted))
+        if any(PRE in each.stem for each in wanted[len(now) :]):
+            raise StateError(
+                f"the schema {schema} has jobs of a much older procrastinate, which cannot be brought up to date "
+                f"beside gateways of another version ({older}): end these first"
+            )
+        wanted = now
+    for migration in wanted:
+        await connection.execute(migration.read_bytes())
+    return wanted[-1].stem if wanted else version
+
+
+async def _older_gateways(connection: Connection) -> str:
+    """Name the other versions of GoClaw that use the schema now; empty where there are none."""
+    found = await (await connection.execute(_OTHER_VERSIONS, (__version__,))).fetchall()
+    return ", ".join(str(row[0]) for row in found)

@@ -4,6 +4,8 @@ from goclaw.store.database import StorePart
 from goclaw.store.postgres.beside import examine, exists, read
 from goclaw.store.postgres.copying import copy_to_file, fill_with_file, replace_with_file
 from goclaw.store.postgres.database import open_schema
+from goclaw.store.postgres.folder_probe import open_probe, unseen_folders
+from goclaw.store.postgres.state_audits import copy_audits
 from goclaw.store.postgres.state_files import StateFiles, open_state_files
 
 PART = StorePart(
@@ -11,10 +13,13 @@ PART = StorePart(
     read=read,
     exists=exists,
     examine=examine,
+    probe=open_probe,
+    unseen_folders=unseen_folders,
     copy_to_file=copy_to_file,
     replace_with_file=replace_with_file,
     fill_with_file=fill_with_file,
     files=StateFiles,
     open_files=open_state_files,
+    audits=copy_audits,
 )
 """The store that `STORES` of the catalogue names."""

@@ -50,6 +50,8 @@ class ReplicaShare:
         self._counted_at: float | None = None
         self._joined_at = 0.0
         self._others = 0
+        self._gone, self._gone_at = 0, 0.0
+        """Those that were counted before and are not any more, and since when: what they sent last still counts."""
         self._has_met = False
         """Whether there was another process when this one joined: alone, it need not wait for anyone."""
 
@@ -60,7 +62,8 @@ class ReplicaShare:
             return NEWCOMER
         if self._has_met and now - self._joined_at < VALID_SECONDS + WINDOW_SECONDS:
             return NEWCOMER
-        return 1 / (1 + self._others)
+        gone = self._gone if now - self._gone_at < WINDOW_SECONDS else 0
+        return 1 / (1 + self._others + gone)
 
     async def follow(self) -> None:
         """Count until cancelled."""
@@ -82,4 +85,6 @@ class ReplicaShare:
         others = int(found["others"])
         if self._counted_at is None or before - self._counted_at > GONE_SECONDS / 2:
             self._joined_at, self._has_met = before, others > 0
+        if others < self._others:
+            self._gone, self._gone_at = self._others - others, self._clock.monotonic()
         self._counted_at, self._others = before, others

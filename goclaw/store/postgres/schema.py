@@ -2,25 +2,33 @@
 
 The version is a row of `daemon_facts`. A step never changes once released; a new one is appended. Steps for tables that
 both stores have answer to one of SQLite's each; the others are about processes that share a schema.
+
+A step only adds: gateways of the version before go on with the schema while they are replaced one by one. What they do
+not need any more is removed by a step of a later minor version.
 """
 
 import secrets
 from collections.abc import Iterator, Sequence
 
 import orjson
+import psycopg
 from psycopg import sql
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.schema import CreateIndex, CreateTable
 
+from goclaw import __version__
+from goclaw.core.clock import Backoff, Clock, RealClock
 from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
+from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.replicas import REPLICAS, WANTED_QUIETLY
 from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.postgres.vectors import VECTORS
 from goclaw.store.postgres.watches_schema import WATCHES
 from goclaw.store.schema import MATERIAL_KEY, daemon_facts, messages, metadata
 
@@ -44,11 +52,21 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(REPLICAS, of_both_stores=False),
     SchemaStep(CHANNELS, of_both_stores=False),
     SchemaStep(RESERVATIONS, of_both_stores=False),
+    SchemaStep(ORDERS, of_both_stores=False),
+    SchemaStep(VECTORS, of_both_stores=False),
     SchemaStep(WANTED_QUIETLY, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
 VERSION = "schema_version"
+WRITER = "schema_writer"
+"""Fact: the version of GoClaw that made the newest step."""
+UPGRADE_SECONDS = 60.0
+"""Seconds for which a step is tried again while others hold the tables that it changes."""
+_PAUSES = (0.5, 2.0)
+"""Seconds between these tries, the first and the longest: what has waited behind one is through then."""
+_SHORT_WAITS = "SELECT set_config('lock_timeout', '500ms', true)"
+_CLOCK = RealClock()
 REWRITER = "holder"
 """Fact: a random name of the process that had the store to itself last. A gateway that lost its connection meanwhile
 would go on with what is in its memory of a store that a restore has exchanged."""
@@ -82,62 +100,90 @@ def definitions_of_files() -> Iterator[str]:
         yield str(CreateTable(table, if_not_exists=True).compile(dialect=DIALECT))
 
 
-async def prepare(connection: Connection, schema: str, steps: Sequence[SchemaStep] = STEPS) -> None:
+async def prepare(
+    connection: Connection, schema: str, steps: Sequence[SchemaStep] | None = None, clock: Clock = _CLOCK
+) -> None:
     """Make the schema and its tables, or bring them up to the newest version; all of it or nothing.
 
+    Others may use the schema meanwhile. A step that changes a table waits for their transactions, and all that come
+    later wait behind it: so it waits for a moment only, lets them pass, and is tried again. `steps`: None: `STEPS`.
+
     Raises:
-        StateError: the schema has tables of another program, or is of a newer GoClaw, or a table is missing.
+        StateError: the schema has tables of another program, or is of a newer GoClaw, or a table is missing, or its
+            tables are locked all the time.
         psycopg.Error: Postgres refuses.
     """
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (f"goclaw:{schema}",))
-        found = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
-        if not await found.fetchone():
-            await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-        tables = {name for (name,) in await (await connection.execute(_TABLES, (schema,))).fetchall()}
-        if not tables:
-            await _make(connection, FIRST + len(steps))
-        elif daemon_facts.name in tables:
-            await _bring_up(connection, schema, steps)
-            await _bring_jobs_up(connection, schema)
+    deadline, pauses = clock.monotonic() + UPGRADE_SECONDS, Backoff(*_PAUSES)
+    while True:
+        try:
+            async with connection.transaction():
+                await connection.execute(_SHORT_WAITS)
+                await _prepare(connection, schema, STEPS if steps is None else steps)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            if clock.monotonic() >= deadline:
+                raise StateError(
+                    f"the schema {schema} cannot be brought up to date: for {UPGRADE_SECONDS:g} s others have held its "
+                    "tables (`pg_stat_activity` has their transactions). Nothing has changed; start it once more"
+                ) from None
         else:
-            raise StateError(
-                f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
-                "name another one with `?schema=NAME` in `store`"
-            )
-        for statement in definitions_of_files():
-            await connection.execute(statement.encode())
-        if steps is STEPS and (missing := await _missing(connection, schema)):
-            raise StateError(
-                f"the schema {schema} has no {missing}: something has changed it. `goclaw restore` a backup"
-            )
+            return
+        await clock.sleep(pauses.next())
 
 
-async def _make(connection: Connection, version: int) -> None:
+async def _prepare(connection: Connection, schema: str, steps: Sequence[SchemaStep]) -> None:
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))", (f"goclaw:{schema}",))
+    found = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
+    if not await found.fetchone():
+        await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+    tables = {name for (name,) in await (await connection.execute(_TABLES, (schema,))).fetchall()}
+    if not tables:
+        await _make(connection, steps)
+    elif daemon_facts.name in tables:
+        await _bring_up(connection, schema, steps)
+        await _bring_jobs_up(connection, schema)
+    else:
+        raise StateError(
+            f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
+            "name another one with `?schema=NAME` in `store`"
+        )
+    for statement in definitions_of_files():
+        await connection.execute(statement.encode())
+    if steps is STEPS and (missing := await _missing(connection, schema)):
+        raise StateError(f"the schema {schema} has no {missing}: something has changed it. `goclaw restore` a backup")
+
+
+async def _make(connection: Connection, steps: Sequence[SchemaStep]) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
-    for step in STEPS:
+    for step in steps:
         if not step.of_both_stores:  # the others' tables are made from their definitions
             await connection.execute(step.script.encode())
     await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
-    await learn(connection, VERSION, version)
+    await _learn_version(connection, FIRST + len(steps))
 
 
 async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaStep]) -> None:
     version, newest = int(str(await fact(connection, VERSION) or 0)), FIRST + len(steps)
     if version > newest:
+        newer = f"GoClaw {writer}" if (writer := await fact(connection, WRITER)) else "a newer GoClaw"
         raise StateError(
-            f"the schema {schema} has version {version}, this GoClaw knows up to {newest}: "
-            "it was written by a newer version. Install that version, or restore an older backup."
+            f"the schema {schema} has version {version}, and this GoClaw ({__version__}) knows up to {newest}: "
+            f"{newer} has brought it up to date. Install that version here, too; or go back with all gateways, and "
+            "restore a backup from before"
         )
     if version < FIRST:
         raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
     for step in steps[version - FIRST :]:
         await connection.execute(step.script.encode())
     if version < newest:
-        await learn(connection, VERSION, newest)
+        await _learn_version(connection, newest)
+
+
+async def _learn_version(connection: Connection, version: int) -> None:
+    await learn(connection, VERSION, version)
+    await learn(connection, WRITER, __version__)
 
 
 async def _bring_jobs_up(connection: Connection, schema: str) -> None:

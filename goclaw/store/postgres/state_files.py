@@ -1,35 +1,47 @@
 """Files of the state folder that are in the database, too: users, tokens, private notes, pictures and the like.
 
-The folder has them for those who read and edit files; the database, so that a gateway with an empty folder finds them.
-Which files: those that `STATE_PATHS` says, and the media of `store.blobs`. What changes in the folder is sent within a
-second, a picture before anything refers to it. At the start both are brought together: a file that changed on one side
-since both were last the same is taken from that side. Where it changed on both, or the database has an older one than
-then, the database's counts, and the folder's is set aside; but one that cannot be moved, such as a mount of Kubernetes,
-counts itself.
+The folder has them for those who read and edit files; the database, so that every gateway finds them. Which files:
+those that `STATE_PATHS` says, and the media of `store.blobs`. What changes in the folder is sent within a second, a
+picture before anything refers to it, and fetched by the other processes at once.
+
+A file that changed on one side since both were last the same is taken from that side. Where it changed on both it is
+merged (`state_merge`); where it cannot be, or the database has an older one than then, the database's counts, and the
+folder's is set aside; but one that cannot be moved, such as a mount of Kubernetes, counts itself. The audit log of a
+folder is its own: several of them are in the database, each under another name.
 """
 
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Iterable
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+from goclaw.auth.audit_chain import Blanking
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
-from goclaw.core.supervise import background, keep_running
+from goclaw.core.supervise import background, keep_running, set_within
 from goclaw.errors import StateError
-from goclaw.store.database import Database
-from goclaw.store.postgres.state_folder import StateFolder, key_of, of_media
+from goclaw.store.database import BoundStatement, ConstraintViolated, Database
+from goclaw.store.postgres.database import PostgresDatabase
+from goclaw.store.postgres.state_audits import blank_audits, prune_audits
+from goclaw.store.postgres.state_folder import AUDIT, StateFolder, audit_of, key_of, of_media
+from goclaw.store.postgres.state_media import StateMedia, whole
+from goclaw.store.postgres.state_merge import is_audit, is_mergeable, merged
 from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0
-"""Between two looks for files that have changed."""
+LOOK_SECONDS = 0.8
+"""Between two looks for files that have changed; as often as `auth.users` looks."""
 _NAME = "files of the state folder"
+TOPIC = "files"
+"""Topic of the notices that a file of the database has changed, with its name."""
 MAX_PIECES = 1_000
 """Pieces of a file to which something was added, such as the audit log, until it is sent as a whole."""
+TRIES = 10
+"""Tries to bring a file together that is changed on both sides again and again."""
 
 
 @record
@@ -41,22 +53,43 @@ class Settled:
     set_aside: int
 
 
+class _Moved(Exception):
+    """A file has changed in the folder while it was brought together."""
+
+
 class StateFiles:
-    """The files of one state folder. Implements `store.blobs.SharedMedia`. Made by `open_state_files`."""
+    """The files of one state folder. Implements `store.shared_files.SharedFiles`. Made by `open_state_files`."""
 
     def __init__(self, database: Database, folder: Path, clock: Clock) -> None:
         self._stored = StoredFiles(database)
+        self._notices = database.notices if isinstance(database, PostgresDatabase) else None
         self._folder = StateFolder(folder, clock)
         self._clock = clock
         self._same: dict[str, str] = {}
         """Hashes of the files by name, as of when folder and database were the same."""
-        self._media: set[str] = set()
-        """Keys of the media that the database has."""
+        self._before: dict[str, bytes] = {}
+        """What those files were of which two versions can be merged."""
+        self._media = StateMedia(self._stored, self._folder, clock, self._telling, self._change)
         self._pieces: dict[str, tuple[int, int]] = {}
         """Bytes and pieces of the files that were sent, for those to which something is added at their end."""
-        self._sending = asyncio.Lock()
+        self._one = asyncio.Lock()
+        """Held while files are brought together."""
         self._is_noted = True
         """Whether the file in which all of this is kept has it as it is now."""
+        self._heard: set[str] = set()
+        """Files that other processes have changed, or this one."""
+        self._has_missed = False
+        self._news = asyncio.Event()
+        self._followers: list[Callable[[], Awaitable[None]]] = []
+
+    @property
+    def chain(self) -> str:
+        """The name of this folder's audit log; empty for that of a gateway which was the only one."""
+        return self._folder.chain
+
+    def on_fetch(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Have `call` called whenever files of the folder were replaced while it runs."""
+        self._followers.append(call)
 
     async def settle(self) -> Settled:
         """Bring folder and database together; see the module for what counts. Media follow (`settle_media`).
@@ -65,34 +98,22 @@ class StateFiles:
             DiskError: the database cannot be reached.
             StateError: the folder cannot be written, or what the database has is damaged.
         """
-        self._same, known = await asyncio.to_thread(self._folder.read_notes)
-        stored = await self._stored.all()
-        self._media = {key for key in map(key_of, stored) if key and all(name in stored for name in of_media(key))}
-        gone = (name for key in known - self._media for name in of_media(key))
-        await asyncio.to_thread(self._folder.remove, list(gone))  # removed elsewhere, or forgotten
-        theirs = {name: entry for name, entry in stored.items() if not key_of(name)}
-        ours = await asyncio.to_thread(self._folder.hashes)
-        sent = fetched = aside = 0
-        for name in sorted(ours.keys() | theirs.keys() | self._same.keys()):
-            here, entry, before = ours.get(name), theirs.get(name), self._same.get(name)
-            there = entry.sha256 if entry else None
-            if here == there:
-                self._note(name, here)
-            elif there == before or (there is None and here != before):
-                await self._send_or_drop(name, here)
-                sent += 1
-            elif here in (None, before) and not await asyncio.to_thread(self._folder.is_newer, name, entry):
-                await self._fetch_or_remove(name, entry)
-                fetched += 1
-            elif await asyncio.to_thread(self._folder.set_aside, name):
-                await self._fetch_or_remove(name, entry)
-                aside += 1
-            else:
-                await self._send(name)
-                sent += 1
-        self._is_noted = False
-        await self._keep_notes()
-        return Settled(sent, fetched, aside)
+        async with self._one:
+            self._same, self._media.keys, chain = await asyncio.to_thread(self._folder.read_notes)
+            # The notes of an older GoClaw have no name: one gateway used the database, and its log had none.
+            self._folder.chain = chain if chain is not None else "" if AUDIT in self._same else secrets.token_hex(4)
+            stored = await self._stored.all()
+            await self._media.take(self._media.keys, stored)
+            theirs = {name: each.sha256 for name, each in stored.items() if self._is_followed(name)}
+            ours = await asyncio.to_thread(self._folder.hashes)
+            done = [
+                await self._settle(name, begins=True)
+                for name in sorted(ours.keys() | theirs.keys() | self._same.keys())
+                if not ours.get(name) == theirs.get(name) == self._same.get(name) or is_mergeable(name)
+            ]
+            self._is_noted = False
+            await self._keep_notes()
+        return Settled(done.count("sent"), done.count("fetched"), done.count("set aside"))
 
     async def send_changes(self) -> int:
         """Send what has changed in the folder since the last time; returns how many files that were.
@@ -101,61 +122,94 @@ class StateFiles:
             DiskError: the database cannot be reached; what was not sent is sent the next time.
             StateError: the folder has been emptied.
         """
-        async with self._sending:
+        async with self._one:
             changed, gone = await asyncio.to_thread(self._folder.changes, dict(self._same))
-            for name in changed:
-                await self._send(name)
-            for name in gone:
-                await self._send_or_drop(name, None)
+            done = [await self._settle(name) for name in [*changed, *gone]]
             await self._keep_notes()
-            return len(changed) + len(gone)
+        await self._tell_followers(done)
+        return len(done)
+
+    async def fetch_changes(self) -> None:
+        """Fetch what other processes have changed, as far as this one was told.
+
+        Raises:
+            DiskError: the database cannot be reached; it is fetched the next time.
+            StateError: the folder cannot be written, or what the database has is damaged.
+        """
+        if not self._heard and not self._has_missed:
+            return
+        async with self._one:
+            heard, self._heard = self._heard, set()
+            missed, self._has_missed = self._has_missed, False
+            try:
+                names = await self._changed_elsewhere() if missed else heard
+                for key in filter(None, map(key_of, names)):
+                    await self._media.fetch_removal(key)
+                done = [await self._settle(name) for name in sorted(names) if self._is_followed(name)]
+                await self._keep_notes()
+            except BaseException:
+                self._has_missed = True
+                raise
+        await self._tell_followers(done)
 
     async def agree(self, name: str, data: bytes) -> bytes:
         """Store a small file that only its owner may read, unless the database has one of this name: return that one.
 
         The folder has it then. Raises as `fetch` does.
         """
-        async with self._sending:
-            made = stored_file(data, 0o600, self._clock.now())
-            agreed = await self._stored.put_first(name, made, data) or made
-            await self._fetch_or_remove(name, agreed)
+        async with self._one:
+            entry = stored_file(data, 0o600, self._clock.now())
+            try:
+                await self._stored.put(name, None, entry, data, *self._telling(name))
+            except ConstraintViolated:  # another process was the first
+                entry = await self._stored.get(name) or entry
+            await self._settle(name)
             await self._keep_notes()
-            return await self._stored.data(name, agreed)
+            return await self._stored.data(name, entry)
 
     async def follow(self) -> None:
-        """Bring media together, and send what changes in the folder, until cancelled."""
+        """Bring media together, and what changes on either side, until cancelled."""
         is_troubled, has_media = False, False
+        if self._notices is not None:
+            self._notices.hear(TOPIC, self._hear, self._miss)
         while True:
             try:
                 if not has_media:
                     await self.settle_media()
+                await self.fetch_changes()
                 await self.send_changes()
                 is_troubled, has_media = False, True
             except (StateError, OSError) as error:
                 if not is_troubled:
                     log.warning("folder and database do not have the same files yet: %s", error)
                 is_troubled = True
-            await self._clock.sleep(LOOK_SECONDS)
+                await self._clock.sleep(LOOK_SECONDS)
+            await set_within(self._news, self._clock, LOOK_SECONDS)
+            self._news.clear()
 
     async def send_all(self) -> None:
         """Make the database have what the folder has, media too; what it had besides is set aside.
+
+        Audit logs of other folders stay as they are.
 
         Raises:
             DiskError: the database cannot be reached.
             StateError: what the database has is damaged, or cannot be set aside.
         """
         ours = await asyncio.to_thread(self._folder.all_hashes)
-        theirs = await self._stored.all()
+        theirs = {name: each for name, each in (await self._stored.all()).items() if self._folder.is_ours(name)}
         for name, entry in theirs.items():
             if ours.get(name) != entry.sha256:
                 data = await self._stored.data(name, entry)
                 await asyncio.to_thread(self._folder.write, self._folder.aside(name), data, entry)
-        await self._stored.drop(theirs.keys() - ours.keys())
+                if name not in ours:
+                    await self._stored.remove(name, entry.sha256, *self._telling(name))
         for name in sorted(ours):
             if name not in theirs or theirs[name].sha256 != ours[name]:
+                self._same[name] = theirs[name].sha256 if name in theirs else ""
                 await self._send(name)
         self._same = {name: digest for name, digest in ours.items() if not key_of(name)}
-        self._media = {key for key in map(key_of, ours) if key}
+        self._media.keys = {key for key in map(key_of, ours) if key}
         self._is_noted = False
         await self._keep_notes()
 
@@ -166,110 +220,225 @@ class StateFiles:
             DiskError: the database cannot be reached.
             StateError: they do not have the same.
         """
-        ours = await asyncio.to_thread(self._folder.all_hashes)
-        theirs = {name: each.sha256 for name, each in (await self._stored.all()).items()}
+        ours, stored = await asyncio.to_thread(self._folder.all_hashes), await self._stored.all()
+        theirs = {name: each.sha256 for name, each in stored.items() if self._folder.is_ours(name)}
         if different := sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)):
             raise StateError(f"not the same in {self._folder.path} and in the database: {', '.join(different[:5])}")
         return len(ours)
 
     async def keep(self, key: str) -> None:
-        """Store media that the folder has, or note that they were kept anew.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
-        if key in self._media:
-            await self._stored.stamp(of_media(key), self._clock.now())
-            return
-        for name in of_media(key):
-            await self._send(name)
-        self._media.add(key)
-        self._is_noted = False
+        await self._media.keep(key)
 
     async def fetch(self, key: str) -> bool:
-        """Get media into the folder; False: the database has none.
+        return await self._media.fetch(key)
+
+    async def old(self, until: float) -> set[str]:
+        return await self._media.old(until)
+
+    async def drop(self, keys: Iterable[str], until: float) -> None:
+        await self._media.drop(keys, until)
+
+    async def settle_media(self) -> None:
+        """Get all media that the folder lacks, and send those that the database lacks; raises as `settle` does."""
+        await self._media.settle()
+
+    async def fetch_audits(self) -> None:
+        """Get the audit logs of other folders, each under its own name.
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
             StateError: what the database has is damaged.
         """
-        for name in of_media(key):
-            entry = await self._stored.get(name)
-            if entry is None:
-                return False
-            await self._fetch_or_remove(name, entry)
-        return True
+        for name, entry in (await self._stored.all()).items():
+            if is_audit(name) and not self._folder.is_ours(name):
+                data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
+                await asyncio.to_thread(self._folder.write, beside, data, entry)
 
-    async def drop(self, keys: Iterable[str]) -> None:
-        """Remove media.
+    async def blank_audits(self, wanted: Blanking) -> int:
+        """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
+
+        The process that goes on with one of them fetches it.
+
+        Raises:
+            DiskError: the database cannot be reached.
+            StateError: what the database has is damaged.
+        """
+        return await blank_audits(self._stored, self._folder.is_ours, wanted, self._telling)
+
+    async def prune_audits(self, before: float) -> Sequence[str]:
+        """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
 
         Raises:
             DiskError: the database cannot be reached.
         """
-        gone = set(keys)
-        await self._stored.drop(name for key in gone for name in of_media(key))
-        self._media -= gone
+        return await prune_audits(self._stored, self._folder.is_ours, before)
+
+    def _change(self) -> None:
         self._is_noted = False
 
-    async def settle_media(self) -> None:
-        """Get all media that the folder lacks, and send those that the database lacks.
+    def _hear(self, name: str) -> None:
+        self._heard.add(name)
+        self._news.set()
+
+    def _miss(self) -> None:
+        self._has_missed = True
+        self._news.set()
+
+    async def _tell_followers(self, done: Iterable[str]) -> None:
+        if {"fetched", "merged", "set aside"} & set(done):
+            for call in self._followers:
+                await call()
+
+    def _telling(self, name: str) -> list[BoundStatement]:
+        return [self._notices.told(TOPIC, name)] if self._notices is not None else []
+
+    def _is_followed(self, name: str) -> bool:
+        """Whether a stored file belongs into the folder from the start: media come when they are asked for."""
+        return not key_of(name) and self._folder.is_ours(name)
+
+    async def _changed_elsewhere(self) -> set[str]:
+        """Return the names of files, and of media that have gone, of which this process was not told."""
+        stored = await self._stored.all()
+        theirs = {name: each.sha256 for name, each in stored.items() if self._is_followed(name)}
+        changed = {name for name, sha256 in theirs.items() if sha256 != self._same.get(name)}
+        gone = {name for key in self._media.keys - whole(stored) for name in of_media(key)}
+        return changed | gone | (self._same.keys() - stored.keys())
+
+    async def _settle(self, name: str, *, begins: bool = False) -> str:
+        """Bring a file together; returns what was done. `begins`: nothing is known of what happened before.
 
         Raises:
             DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged.
+            StateError: what the database has is damaged, or the file changes all the time.
         """
-        ours = await asyncio.to_thread(self._folder.media_keys)
-        for key in sorted(self._media - ours):
-            if key in self._media:  # else they were removed meanwhile
-                await self.fetch(key)
-        for key in sorted(ours - self._media):
-            if key not in self._media:
-                await self.keep(key)
+        for _ in range(TRIES):
+            with suppress(ConstraintViolated, _Moved, FileNotFoundError):
+                return await self._settle_as_seen(name, begins=begins)
+        raise StateError(f"{name} changes again and again, in {self._folder.path} and in the database")
+
+    async def _settle_as_seen(self, name: str, *, begins: bool) -> str:
+        """Do what `_settle` does, if neither side changes meanwhile.
+
+        Raises:
+            ConstraintViolated, _Moved, FileNotFoundError: one has.
+        """
+        here, before = await asyncio.to_thread(self._folder.hash_of, name), self._same.get(name)
+        entry = await self._stored.get(name)
+        there = entry.sha256 if entry else None
+        if here == there == before and not begins:
+            return ""
+        if here == there:
+            self._note(name, here, await self._read_if_mergeable(name))
+            return ""
+        if there == before or (there is None and here != before):
+            await self._send_or_remove(name, here, there)
+            return "sent"
+        is_newer = begins and await asyncio.to_thread(self._folder.is_newer, name, entry)
+        if here in (None, before) and not is_newer:
+            await self._fetch(name, here, entry)
+            return "fetched"
+        if entry is not None and here is not None:
+            # Made on both sides since they were the same: before there was nothing.
+            is_new = not begins and name not in self._same
+            if await self._merge(name, here, entry, b"{}" if is_new else self._before.get(name)):
+                return "merged"
+        if is_audit(name):
+            await self._begin_chain()
+            return "sent"
+        if await asyncio.to_thread(self._folder.set_aside, name):
+            await self._fetch(name, None, entry)
+            return "set aside"
+        await self._send_or_remove(name, here, there)
+        return "sent"
+
+    async def _merge(self, name: str, here: str, entry: StoredFile, before: bytes | None) -> bool:
+        """Make one of both versions. False: they cannot be merged."""
+        ours, _ = await asyncio.to_thread(self._folder.read, name)
+        theirs = await self._stored.data(name, entry)
+        both = merged(name, before, ours, theirs)
+        if both is None:
+            return False
+        if not await asyncio.to_thread(self._folder.exchange, name, here, both, entry):
+            raise _Moved
+        log.info("%s was changed here and by another process: both changes are in it now", name)
+        self._note(name, entry.sha256, theirs)
+        if hashlib.sha256(both).hexdigest() != entry.sha256:
+            await self._send(name)
+        return True
+
+    async def _begin_chain(self) -> None:
+        """Store the audit log of this folder under a name of its own: another folder goes on with it under this one."""
+        log.error("another gateway goes on with the audit log of %s, perhaps in a copy of it", self._folder.path)
+        for name in [name for name in self._same if is_audit(name)]:
+            self._note(name, None)
+        self._folder.chain = secrets.token_hex(4)
+        for name in [name for name in await asyncio.to_thread(self._folder.hashes) if is_audit(name)]:
+            await self._send(name)
 
     async def _send(self, name: str) -> None:
-        """Store a file as it is now; one that has gone meanwhile is left to the next look."""
-        with suppress(FileNotFoundError):
-            data, entry = await asyncio.to_thread(self._folder.read, name)
-            size, pieces = self._pieces.get(name, (0, MAX_PIECES))
-            if pieces < MAX_PIECES and await asyncio.to_thread(_begins, data, size, self._same.get(name)):
-                await self._stored.append(name, entry, pieces, data[size:])
-                pieces += 1
-            else:
-                pieces = await self._stored.put(name, entry, data)
-            self._note(name, entry.sha256)
-            if not key_of(name):
-                self._pieces[name] = len(data), pieces
+        """Store a file as it is now, in the place of the version that was the same last.
 
-    async def _send_or_drop(self, name: str, here: str | None) -> None:
+        Raises:
+            ConstraintViolated: another process has stored another one.
+            FileNotFoundError: it has gone.
+        """
+        data, entry = await asyncio.to_thread(self._folder.read, name)
+        size, pieces = self._pieces.get(name, (0, MAX_PIECES))
+        known, telling = self._same.get(name) or None, self._telling(name)
+        if known and pieces < MAX_PIECES and await asyncio.to_thread(_begins, data, size, known):
+            await self._stored.append(name, known, entry, pieces, data[size:], *telling)
+            pieces += 1
+        else:
+            pieces = await self._stored.put(name, known, entry, data, *telling)
+        self._note(name, entry.sha256, data)
+        if not key_of(name):
+            self._pieces[name] = len(data), pieces
+
+    async def _send_or_remove(self, name: str, here: str | None, there: str | None) -> None:
+        if there is None:
+            self._same.pop(name, None)
+        else:
+            self._same[name] = there
         if here is not None:
             await self._send(name)
-        else:
-            await self._stored.drop([name])
+        elif there is not None:
+            await self._stored.remove(name, there, *self._telling(name))
             self._note(name, None)
 
-    async def _fetch_or_remove(self, name: str, entry: StoredFile | None) -> None:
-        """Let the folder have what the database has."""
-        if entry is None:
-            await asyncio.to_thread(self._folder.remove, [name])
-            self._note(name, None)
-        else:
-            data = await self._stored.data(name, entry)
-            await asyncio.to_thread(self._folder.write, name, data, entry)
-            self._note(name, entry.sha256)
+    async def _fetch(self, name: str, here: str | None, entry: StoredFile | None) -> None:
+        """Let the folder have what the database has.
 
-    def _note(self, name: str, sha256: str | None) -> None:
+        Raises:
+            _Moved: the folder's file is not the one that was seen.
+        """
+        data = await self._stored.data(name, entry) if entry else None
+        if not await asyncio.to_thread(self._folder.exchange, name, here, data, entry):
+            raise _Moved
+        self._note(name, entry.sha256 if entry else None, data)
+
+    async def _read_if_mergeable(self, name: str) -> bytes | None:
+        if is_mergeable(name):
+            with suppress(FileNotFoundError):
+                return (await asyncio.to_thread(self._folder.read, name))[0]
+        return None
+
+    def _note(self, name: str, sha256: str | None, data: bytes | None = None) -> None:
+        """Note that folder and database have the same."""
         self._pieces.pop(name, None)
+        self._before.pop(name, None)
         if sha256 is None:
             self._same.pop(name, None)
         elif not key_of(name):
             self._same[name] = sha256
+            if data is not None and is_mergeable(name):
+                self._before[name] = data
         self._is_noted = False
 
     async def _keep_notes(self) -> None:
         if not self._is_noted:
             self._is_noted = True
             try:
-                await asyncio.to_thread(self._folder.write_notes, dict(self._same), set(self._media))
+                await asyncio.to_thread(self._folder.write_notes, dict(self._same), set(self._media.keys))
             except StateError:
                 self._is_noted = False
                 raise

@@ -1,6 +1,7 @@
 """The files of a state folder that Postgres has, too, as they are on this machine's disk. Everything here blocks.
 
-Which files: those that `STATE_PATHS` says, and the media of `store.blobs`; by their path below the folder.
+Which files: those that `STATE_PATHS` says, and the media of `store.blobs`; by their path below the folder. The audit
+log alone may have another name in the database: each folder has a log of its own.
 """
 
 import logging
@@ -13,15 +14,19 @@ from pathlib import Path
 
 import orjson
 
+from goclaw.auth.audit_chain import locked
 from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of
 from goclaw.core.clock import Clock
-from goclaw.core.files import file_version, replace_file
+from goclaw.core.files import file_version, only_writer, replace_file
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
+from goclaw.store.postgres.state_merge import is_audit
 from goclaw.store.postgres.stored_files import StoredFile, stored_file
 
 log = logging.getLogger(__name__)
 
+AUDIT = "logs/audit.jsonl"
+"""The newest file of the folder's audit log; older ones have a number behind it."""
 _KEY_LENGTH = 64
 """Characters of a key of media."""
 
@@ -31,9 +36,11 @@ class StateFolder:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
+        self.chain = ""
+        """The name of this folder's audit log among those that the database has."""
         self._clock = clock
-        self._seen: dict[str, tuple[tuple[int, ...], bool]] = {}
-        """Versions of the files when they were last read, and whether that was twice (see `FileLook`)."""
+        self._seen: dict[str, tuple[tuple[int, ...], bool, str]] = {}
+        """Versions of the files when they were last read, whether that was twice (see `FileLook`), and their hashes."""
 
     def names(self) -> Iterator[str]:
         """Yield the files that belong into the database, without media."""
@@ -42,7 +49,17 @@ class StateFolder:
                 for path in sorted(place.rglob("*")) if place.is_dir() else (place,):
                     name = str(path.relative_to(self.path))
                     if path.is_file() and not path.is_symlink() and not _is_passing(name):
-                        yield name
+                        yield name.replace(AUDIT, audit_of(self.chain), 1) if name.startswith(AUDIT) else name
+
+    def is_ours(self, name: str) -> bool:
+        """Whether a stored file belongs into this folder: the audit logs of others do not."""
+        own = audit_of(self.chain)
+        return not is_audit(name) or name == own or name.startswith(f"{own}.")
+
+    def place(self, name: str) -> Path:
+        """Return where a stored file lies."""
+        own = audit_of(self.chain)
+        return self.path / (name.replace(own, AUDIT, 1) if is_audit(name) else name)
 
     def read(self, name: str) -> tuple[bytes, StoredFile]:
         """Return a file.
@@ -50,13 +67,14 @@ class StateFolder:
         Raises:
             FileNotFoundError: it has gone.
         """
-        path = self.path / name
+        path = self.place(name)
         version = file_version(path)
         with path.open("rb") as file:
             found, data = os.fstat(file.fileno()), file.read()
+        entry = stored_file(data, found.st_mode & 0o777, found.st_mtime)
         if not key_of(name):
-            self._seen[name] = (version, self._seen.get(name, ((), False))[0] == version)
-        return data, stored_file(data, found.st_mode & 0o777, found.st_mtime)
+            self._seen[name] = (version, self._seen.get(name, ((),))[0] == version, entry.sha256)
+        return data, entry
 
     def write(self, name: str, data: bytes, entry: StoredFile) -> None:
         """Put a file in its place.
@@ -64,7 +82,7 @@ class StateFolder:
         Raises:
             DiskError: it cannot be written.
         """
-        path = self.path / name
+        path = self.place(name)
         try:
             self._make_folders(path.parent)
             replace_file(path, data, mode=entry.mode)
@@ -72,10 +90,44 @@ class StateFolder:
         except OSError as error:
             raise disk_error(error, path, "written") from error
 
+    def exchange(self, name: str, known: str | None, data: bytes | None, entry: StoredFile | None) -> bool:
+        """Put a file in the place of the known version, or remove that; False: it is another one by now.
+
+        Args:
+            name: the file.
+            known: the hash of the version that it replaces; None: there is none.
+            data: its bytes; None: it is removed.
+            entry: its mode and time.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        path = self.place(name)
+        try:
+            self._make_folders(path.parent)
+            # As those who change users.json, tokens and the audit log do.
+            with locked(path) if is_audit(name) else only_writer(path.parent):
+                if self.hash_of(name) != known:
+                    return False
+                if data is None or entry is None:
+                    path.unlink(missing_ok=True)
+                else:
+                    self.write(name, data, entry)
+        except OSError as error:
+            raise disk_error(error, path, "written") from error
+        return True
+
+    def hash_of(self, name: str) -> str | None:
+        """Return the hash of a file; None: there is none."""
+        try:
+            return self.read(name)[1].sha256
+        except FileNotFoundError:
+            return None
+
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; there are none of that name: fine."""
         for name in names:
-            (self.path / name).unlink(missing_ok=True)
+            self.place(name).unlink(missing_ok=True)
 
     def hashes(self) -> dict[str, str]:
         """Return the hash of each file, without media."""
@@ -94,10 +146,12 @@ class StateFolder:
         changed, found = [], set()
         for name in self.names():
             found.add(name)
-            if self._seen.get(name) != (file_version(self.path / name), True):
-                with suppress(FileNotFoundError):
-                    if self.read(name)[1].sha256 != known.get(name):
-                        changed.append(name)
+            version, is_sure, sha256 = self._seen.get(name, ((), False, ""))
+            with suppress(FileNotFoundError):
+                if not is_sure or version != file_version(self.place(name)):
+                    sha256 = self.read(name)[1].sha256
+                if sha256 != known.get(name):
+                    changed.append(name)
         gone = known.keys() - found
         if gone and not (self.path / SHARED_FILES).exists():
             raise StateError(f"{self.path} was emptied or is no longer mounted: nothing is removed elsewhere")
@@ -118,7 +172,7 @@ class StateFolder:
 
     def is_newer(self, name: str, entry: StoredFile | None) -> bool:
         """Whether the folder's file is of a later time, as after a restore of an older database."""
-        path = self.path / name
+        path = self.place(name)
         return entry is not None and path.exists() and path.stat().st_mtime > entry.changed_at
 
     def set_aside(self, name: str) -> bool:
@@ -126,7 +180,7 @@ class StateFolder:
         aside = self.path / self.aside(name)
         try:
             self._make_folders(aside.parent)
-            (self.path / name).rename(aside)
+            self.place(name).rename(aside)
         except OSError as error:
             log.error("%s is another one in the database, but this one counts, for it cannot be moved: %s", name, error)
             return False
@@ -143,8 +197,8 @@ class StateFolder:
         stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
         return str(Path(SET_ASIDE, stamp, name))
 
-    def read_notes(self) -> tuple[dict[str, str], set[str]]:
-        """Return hashes of files and keys of media as of when the database had the same.
+    def read_notes(self) -> tuple[dict[str, str], set[str], str | None]:
+        """Return hashes of files and keys of media as of when the database had the same, and the audit log's name.
 
         Raises:
             StateError: they cannot be read.
@@ -152,9 +206,9 @@ class StateFolder:
         path = self.path / SHARED_FILES
         try:
             found = orjson.loads(path.read_bytes())
-            return dict(found["files"]), set(found["media"])
+            return dict(found["files"]), set(found["media"]), found.get("audit")
         except FileNotFoundError:
-            return {}, set()
+            return {}, set(), None
         except (LookupError, ValueError, TypeError, OSError) as error:
             raise StateError(f"{path} cannot be read: remove it ({error})") from error
 
@@ -166,9 +220,15 @@ class StateFolder:
         """
         path = self.path / SHARED_FILES
         try:
-            replace_file(path, orjson.dumps({"files": files, "media": sorted(media)}), reuse=True)
+            notes = {"files": files, "media": sorted(media), "audit": self.chain}
+            replace_file(path, orjson.dumps(notes), reuse=True)
         except OSError as error:
             raise disk_error(error, path, "written") from error
+
+
+def audit_of(chain: str) -> str:
+    """Return the name of the newest file of an audit log in the database."""
+    return f"logs/audit-{chain}.jsonl" if chain else AUDIT
 
 
 def of_media(key: str) -> tuple[str, str]:

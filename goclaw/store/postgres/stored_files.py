@@ -1,16 +1,17 @@
 """Files in the database: tables that only Postgres has, and what is done to them. With SQLite a folder is all there is.
 
-A file is stored in pieces, so that no statement has all of a large one.
+A file is stored in pieces, so that no statement has all of a large one. Several processes store files: each says which
+version it replaces, and is refused where another one has replaced that (`ConstraintViolated`).
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, bindparam, delete, select, update
 
 from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.store.database import Database, Row, Statement, insert_into, upsert_into
+from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.store.dialect import NAME
 
 PIECE = 1 << 20
@@ -35,15 +36,24 @@ state_file_pieces = Table(
     Column("data", LargeBinary, nullable=False),
 )
 
-_PUT = upsert_into(state_files, ("path",), "sha256", "mode", "changed_at")
+_ADD = insert_into(state_files, "path", "sha256", "mode", "changed_at")
 _PIECE = insert_into(state_file_pieces, "path", "number", "data")
-_PUT_FIRST = insert_into(state_files, "path", "sha256", "mode", "changed_at", ignore_conflict=True)
-_FIRST_PIECE = insert_into(state_file_pieces, "path", "number", "data", ignore_conflict=True)
 _STAMP = Statement(
     update(state_files).where(state_files.c.path == bindparam("name")).values(changed_at=bindparam("at"))
 )
-_DROP = Statement(delete(state_files).where(state_files.c.path == bindparam("name")))
+_DROP_AS_KNOWN = Statement(
+    delete(state_files).where(state_files.c.path == bindparam("name"), state_files.c.sha256 == bindparam("known"))
+)
+_DROP_OLD = Statement(
+    delete(state_files).where(state_files.c.path == bindparam("name"), state_files.c.changed_at < bindparam("until"))
+)
+_is_stored = select(state_files.c.path).where(state_files.c.path == bindparam("of")).exists()
+_DROP_WITHOUT = Statement(delete(state_files).where(state_files.c.path == bindparam("name"), ~_is_stored))
 _DROP_PIECES = Statement(delete(state_file_pieces).where(state_file_pieces.c.path == bindparam("name")))
+_DROP_LOOSE_PIECES = Statement(
+    delete(state_file_pieces).where(state_file_pieces.c.path == bindparam("name"), ~_is_stored)
+)
+_OLD = Statement(select(state_files.c.path).where(state_files.c.changed_at < bindparam("until")))
 _LIST = Statement(select(state_files).order_by(state_files.c.path))
 _ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")))
 _PIECES = Statement(
@@ -82,37 +92,44 @@ class StoredFiles:
         rows = await self._database.read(_ENTRY(name=name))
         return _entry(rows[0]) if rows else None
 
-    async def put(self, name: str, entry: StoredFile, data: bytes) -> int:
-        """Store a file in the place of one of this name; returns its pieces. On disk when this returns."""
+    async def put(self, name: str, known: str | None, entry: StoredFile, data: bytes, *others: BoundStatement) -> int:
+        """Store a file in the place of the known version of this name; returns its pieces. On disk when this returns.
+
+        Args:
+            name: its path below the state folder.
+            known: the hash of the version that it replaces; None: there is none.
+            entry: what describes it.
+            data: its bytes.
+            others: statements for the same transaction.
+
+        Raises:
+            ConstraintViolated: another version is stored.
+        """
         pieces = [data[start : start + PIECE] for start in range(0, len(data), PIECE)]
         await self._database.write(
+            *self._exchange(name, known, entry),
             _DROP_PIECES(name=name),
-            _PUT(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at),
             *(_PIECE(path=name, number=number, data=piece) for number, piece in enumerate(pieces)),
+            *others,
             durable=True,
         )
         return len(pieces)
 
-    async def put_first(self, name: str, entry: StoredFile, data: bytes) -> StoredFile | None:
-        """Store a file of one piece at most, unless there is one of this name; return that. None: it is stored.
+    async def append(
+        self, name: str, known: str, entry: StoredFile, number: int, tail: bytes, *others: BoundStatement
+    ) -> None:
+        """Add a piece with this number to a file, which `entry` describes with it; on disk when this returns.
 
-        Of several processes that do so at the same time one stores its file.
+        Raises:
+            ConstraintViolated: another version than the known one is stored.
         """
-        await self._database.write(
-            _PUT_FIRST(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at),
-            _FIRST_PIECE(path=name, number=0, data=data),
-            durable=True,
-        )
-        found = await self.get(name)
-        return found if found is None or found.sha256 != entry.sha256 else None
+        piece = _PIECE(path=name, number=number, data=tail)
+        await self._database.write(*self._exchange(name, known, entry), piece, *others, durable=True)
 
-    async def append(self, name: str, entry: StoredFile, number: int, tail: bytes) -> None:
-        """Add a piece with this number to a file, which `entry` describes with it; on disk when this returns."""
-        await self._database.write(
-            _PUT(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at),
-            _PIECE(path=name, number=number, data=tail),
-            durable=True,
-        )
+    @staticmethod
+    def _exchange(name: str, known: str | None, entry: StoredFile) -> list[BoundStatement]:
+        gone = [_DROP_AS_KNOWN(name=name, known=known)] if known is not None else []
+        return [*gone, _ADD(path=name, sha256=entry.sha256, mode=entry.mode, changed_at=entry.changed_at)]
 
     async def data(self, name: str, entry: StoredFile) -> bytes:
         """Return the bytes of a file.
@@ -125,13 +142,37 @@ class StoredFiles:
             raise StateError(f"{name} is damaged in the database: restore a backup")
         return data
 
-    async def stamp(self, names: Iterable[str], at: float) -> None:
-        """Give files the time of a change."""
-        await self._database.write(*(_STAMP(name=name, at=at) for name in names))
+    async def stamp(self, names: Sequence[str], at: float) -> bool:
+        """Give files the time of a change. False: not all of them are stored."""
+        done = await self._database.write(*(_STAMP(name=name, at=at) for name in names))
+        return all(each.rowcount == 1 for each in done)
 
-    async def drop(self, names: Iterable[str]) -> None:
-        """Remove files, all or none; there are none of that name: fine."""
-        await self._database.write(*(each(name=name) for name in names for each in (_DROP, _DROP_PIECES)), durable=True)
+    async def remove(self, name: str, known: str, *others: BoundStatement) -> None:
+        """Remove a file while it is the known version."""
+        gone = _DROP_AS_KNOWN(name=name, known=known)
+        await self._database.write(gone, _DROP_LOOSE_PIECES(name=name, of=name), *others, durable=True)
+
+    async def drop(
+        self, files: Iterable[Sequence[str]], until: float, telling: Callable[[str], Iterable[BoundStatement]]
+    ) -> None:
+        """Remove files that were last changed before a moment, each with those that belong to it.
+
+        Args:
+            files: the names of each, and of those that go with it.
+            until: a moment of the clock by which files are stamped.
+            telling: returns what tells other processes that a file has gone.
+        """
+        statements = list[BoundStatement]()
+        for name, *others in files:
+            statements.append(_DROP_OLD(name=name, until=until))
+            statements += [_DROP_WITHOUT(name=other, of=name) for other in others]
+            statements += [_DROP_LOOSE_PIECES(name=each, of=name) for each in (name, *others)]
+            statements += telling(name)
+        await self._database.write(*statements, durable=True)
+
+    async def old(self, until: float) -> list[str]:
+        """Return the names of files that were last changed before a moment."""
+        return [str(row["path"]) for row in await self._database.read(_OLD(until=until))]
 
 
 def _entry(row: Row) -> StoredFile:

@@ -27,8 +27,9 @@ from tests.acceptance.books import read_chat
 from tests.acceptance.daemon import SPEC, UNLIMITED
 from tests.acceptance.faults.telegram_faults import FAULTS, QUERY, FaultyTelegram, TelegramFault
 from tests.acceptance.model import FILE, EchoModel, echo_model, unanswered
-from tests.acceptance.waiting import eventually
+from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.world import BOT_NAME, person
+from tests.parts import sql
 
 QUICK = 20.0
 """How much quicker time runs."""
@@ -137,12 +138,21 @@ class House:
             return not busy and not self.telegram.world.updates
 
         try:
-            await eventually(quiet, SETTLE_SECONDS)
+            async with asyncio.timeout(SETTLE_SECONDS):
+                while not quiet() or await self._left():
+                    await clock.sleep(0.05)
         except TimeoutError:
             raise AssertionError(
                 f"{self.app.engine.busy()} turns, {self.app.outbox.waiting()} deliveries, "
                 f"{len(self.telegram.world.updates)} updates are left"
             ) from None
+
+    async def _left(self) -> int:
+        """How many messages and deliveries are not done: on Postgres also those that this process has not taken yet."""
+        [(turns,)] = await self.app.foundation.database.read(sql("SELECT count(*) FROM inbox WHERE state <> 'done'"))
+        open_ones = "SELECT count(*) FROM deliveries WHERE state IN ('pending', 'sending')"
+        [(deliveries,)] = await self.app.foundation.database.read(sql(open_ones))
+        return int(turns + deliveries)
 
     def texts(self, cell: Cell) -> list[str]:
         """What the bot's messages in the cell's chat say."""

@@ -35,7 +35,7 @@ async def test_one_of_several_polls_and_all_of_them_send(place: PostgresPlace, t
             assert one.channel.health().startswith("polling")
 
 
-@pytest.mark.promise("P-one-poller")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_the_next_one_polls_on_from_what_the_last_one_has_acknowledged(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
@@ -55,7 +55,7 @@ async def test_the_next_one_polls_on_from_what_the_last_one_has_acknowledged(
         await eventually(lambda: two.channel.health().startswith("polling"), SECONDS)
 
 
-@pytest.mark.promise("P-one-poller")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_a_poller_that_stood_still_gives_way_and_nothing_is_lost_or_taken_in_twice(
     place: PostgresPlace, tmp_path: Path
 ) -> None:

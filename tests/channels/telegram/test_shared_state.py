@@ -49,7 +49,7 @@ async def process(place: PostgresPlace, folder: Path) -> AsyncIterator[Process]:
         yield Process(folder, sharing, StateFiles(database, folder, clock), ids, moved)
 
 
-@pytest.mark.promise("P-one-poller")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_of_first_starts_at_the_same_time_all_get_one_secret(place: PostgresPlace, tmp_path: Path) -> None:
     async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
         for each in (one, two):
@@ -78,7 +78,7 @@ async def test_a_secret_of_before_stays_and_one_that_lost_is_replaced(place: Pos
         assert two.kept() == "of one"
 
 
-@pytest.mark.promise("P-live")
+@pytest.mark.promise("P-telegram-live")
 async def test_the_process_that_takes_a_session_finds_the_preview_of_the_one_before(
     place: PostgresPlace, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import STALL, Replica, open_replica
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
+from tests.parts import sql
 
 PICTURES = (b"one!" * 100, b"two!" * 200, b"three!!!" * 300)
 SECONDS = 20.0
@@ -65,7 +66,7 @@ async def test_any_process_takes_any_update_and_one_registers(place: PostgresPla
         assert both.one.channel.health().startswith("webhook") and both.two.channel.health().startswith("webhook")
 
 
-@pytest.mark.promise("P-album-over-replicas")
+@pytest.mark.promise("P-telegram-replicas")
 @pytest.mark.parametrize("first", [0, 1])
 async def test_an_album_whose_pictures_reach_two_processes_is_one_message_with_all_in_order(
     place: PostgresPlace, tmp_path: Path, first: int
@@ -82,7 +83,7 @@ async def test_an_album_whose_pictures_reach_two_processes_is_one_message_with_a
         await never(lambda: len(both.taken()) > 1, 0.5)
 
 
-@pytest.mark.promise("P-album-over-replicas")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_parts_that_a_process_took_which_is_gone_are_handed_over_by_another(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
@@ -102,7 +103,7 @@ async def test_parts_that_a_process_took_which_is_gone_are_handed_over_by_anothe
     assert (taken.text, len(taken.attachments)) == ("look", 3)
 
 
-@pytest.mark.promise("P-album-over-replicas")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_the_one_with_the_duty_hands_over_what_nothing_follows(place: PostgresPlace, tmp_path: Path) -> None:
     lost, gateway = RecordingGateway(), RecordingGateway()
     async with FakeTelegram() as telegram, AsyncExitStack() as stack:
@@ -170,6 +171,28 @@ async def test_an_edited_caption_finds_the_pictures_that_another_process_handed_
         assert (edited.text, len(edited.attachments), edited.edited) == ("which?", 3, True)
 
 
+@pytest.mark.promise("P-forgotten")
+async def test_what_is_kept_for_edits_goes_with_the_message_that_is_forgotten(
+    place: PostgresPlace, tmp_path: Path
+) -> None:
+    async with pair(place, tmp_path) as both:
+        await both.post(*await both.telegram.world.album(*PICTURES, text="a secret"))
+        await both.texts(1)
+        row = {"id": both.inbox.accepted[0].id, "session": "telegram:5"}
+        database = both.one.database
+        kept = sql("SELECT count(*) FROM media_parts WHERE message LIKE '%a secret%'")
+        assert [count for (count,) in await database.read(kept)] == [1]
+        await database.write(
+            sql(
+                "INSERT INTO inbox (id, session, kind, body, state, received_at) "
+                "VALUES (:id, :session, 'message', 'words', 'done', 1)",
+                **row,
+            )
+        )
+        await database.write(sql("UPDATE inbox SET body = '' WHERE session = 'telegram:5'"))
+        assert [count for (count,) in await database.read(kept)] == [0]
+
+
 async def test_ten_parts_are_an_album_at_once_and_concurrent_calls_lose_none(
     place: PostgresPlace, tmp_path: Path
 ) -> None:
@@ -180,7 +203,7 @@ async def test_ten_parts_are_an_album_at_once_and_concurrent_calls_lose_none(
         assert len(both.inbox.accepted[0].attachments) == MAX_PARTS
 
 
-@pytest.mark.promise("P-album-over-replicas")
+@pytest.mark.promise("P-telegram-replicas")
 async def test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_process(
     place: PostgresPlace, tmp_path: Path
 ) -> None:

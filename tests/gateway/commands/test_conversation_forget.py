@@ -10,6 +10,7 @@ from goclaw.auth.users import User
 from goclaw.core.events import Actor, MessageStored, SessionForgotten
 from goclaw.core.messages import ToolCall
 from goclaw.store.forgetting import Forgetting
+from goclaw.store.postgres.database import PostgresDatabase
 from tests.harness import HERE, PATIENCE, Answer, Core, World
 from tests.kills import recorded
 from tests.parts import Trail, acting
@@ -49,6 +50,19 @@ async def test_schedules_that_were_made_there_go_with_their_runs_and_no_others(t
         assert count == {"kept": 0, "there": 1}
         await pass_time(core, world, HOUR)
         assert world.texts().count("The secret of here.") == 1
+
+
+@pytest.mark.promise("P-forgotten")
+async def test_it_says_where_words_stay_beside_the_store(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("one")])
+    async with world.running() as core:
+        await said(core, "first")
+        core.database.kept_elsewhere = ""
+        assert "chat itself (delete those there).\n\nTo start over" in await core.command("/forget")
+        core.database.kept_elsewhere = PostgresDatabase.kept_elsewhere
+        explained = await core.command("/forget")
+    assert "chat itself (delete those there). Postgres's write-ahead log, with its archives" in explained
+    assert "dumps of the database keep what was said as long as their operator lets them.\n\nTo start" in explained
 
 
 @pytest.mark.promise("P-forgotten")

@@ -39,8 +39,7 @@ def time_of(server: Server) -> float:
 
 async def test_processes_with_clocks_an_hour_apart_have_one_time(place: PostgresPlace, server: Server) -> None:
     late, early = Wrong(-HOUR), Wrong(HOUR)
-    shared = place
-    async with open_schema(shared, late) as one, open_schema(shared, early) as two:
+    async with open_schema(place, late) as one, open_schema(place, early) as two:
         for database, own in ((one, late), (two, early)):
             assert abs(database.clock_of(own).now() - time_of(server)) < 1.0
         early.by = -5 * HOUR
@@ -48,17 +47,11 @@ async def test_processes_with_clocks_an_hour_apart_have_one_time(place: Postgres
         assert one.clock_of(late).monotonic() == pytest.approx(late.monotonic(), abs=1.0)
 
 
-async def test_a_process_alone_goes_by_its_own_clock(place: PostgresPlace) -> None:
-    own = Wrong(HOUR)
-    async with open_schema(place, own) as database:
-        assert database.clock_of(own) is own
-
-
 async def test_what_an_early_process_promises_a_late_one_does_not_take_for_old(place: PostgresPlace) -> None:
     """Nor the other way: a promise of two days in the future would never be given up."""
-    shared, room = place, Room()
+    room = Room()
     ahead, behind = Wrong(25 * HOUR), Wrong(-25 * HOUR)
-    async with open_schema(shared, behind) as one, open_schema(shared, ahead) as two:
+    async with open_schema(place, behind) as one, open_schema(place, ahead) as two:
         async with open_outbox(one, {}, one.clock_of(behind)) as outbox:
             await outbox.promise(Delivery("d", Address("memory", "s"), "promised", session="s"))
         async with open_outbox(two, {"memory": MemoryChannel(room, clock)}, two.clock_of(ahead)) as outbox:
@@ -70,8 +63,7 @@ async def test_what_an_early_process_promises_a_late_one_does_not_take_for_old(p
 async def test_messages_of_a_session_are_in_the_order_of_their_rows_whatever_their_times(
     place: PostgresPlace,
 ) -> None:
-    shared = place
-    async with open_schema(shared, clock) as one, open_schema(shared, clock) as two:
+    async with open_schema(place, clock) as one, open_schema(place, clock) as two:
         for number, database in enumerate((one, two, one, two)):
             message = replace(inbound(number), received_at=1e9 - number * HOUR)
             assert await Journal(database).submit(message, "message")

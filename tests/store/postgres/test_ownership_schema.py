@@ -8,6 +8,8 @@ from goclaw.errors import StateError
 from goclaw.store.open import open_database, stored_fact
 from goclaw.store.postgres.ownership_schema import MIGRATION, TABLES, migrations
 from goclaw.store.postgres.schema import FIRST, NEWEST, VERSION
+from goclaw.store.postgres.stored_files import files_metadata
+from goclaw.store.schema import metadata
 from goclaw.store.settings import Settings
 from tests.postgres import Server
 
@@ -21,15 +23,20 @@ END $$;
 DROP TYPE procrastinate_job_status, procrastinate_job_event_type, procrastinate_job_to_defer_v1 CASCADE;
 DELETE FROM daemon_facts WHERE name = 'procrastinate_migration';
 """
-_WITHOUT_OURS = """
+_KEPT = ", ".join(f"'{table.name}'" for table in (*metadata.sorted_tables, *files_metadata.sorted_tables))
+_WITHOUT_OURS = f"""
 DO $$ DECLARE each record; BEGIN
   FOR each IN SELECT p.oid::regprocedure AS name FROM pg_proc p WHERE p.pronamespace = current_schema()::regnamespace
-  LOOP EXECUTE 'DROP FUNCTION ' || each.name; END LOOP;
+  LOOP EXECUTE 'DROP FUNCTION ' || each.name || ' CASCADE'; END LOOP;
+  FOR each IN SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema() AND tablename NOT IN ({_KEPT})
+  LOOP EXECUTE 'DROP TABLE ' || each.name || ' CASCADE'; END LOOP;
+  FOR each IN SELECT sequencename AS name FROM pg_sequences WHERE schemaname = current_schema()
+    AND sequencename ~ '^(session_epochs|reservation_numbers)$'
+  LOOP EXECUTE 'DROP SEQUENCE ' || each.name; END LOOP;
 END $$;
-DROP TABLE session_owners, replicas, media_parts, media_groups, previews, spenders, reservations;
-DROP SEQUENCE session_epochs, reservation_numbers;
+DROP INDEX IF EXISTS inbox_open_by_session;
 ALTER TABLE steps DROP COLUMN replica; ALTER TABLE tasks DROP COLUMN replica;
-"""
+"""  # noqa: S608  # names of tables
 _FUNCTIONS = "SELECT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace ORDER BY proname"
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM information_schema.columns

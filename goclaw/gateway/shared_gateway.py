@@ -1,0 +1,215 @@
+"""The gateway of a process that shares its store: what is a session's own business is done where the session is.
+
+After a message is known to be of somebody who may write there, it goes one of three ways: it is done here, because
+this process has the session or because it touches no session; it is journaled for the owner, as a plain message that
+begins a turn or waits for one; or it is ordered of the owner, whose gateway accepts it as if it had come in there.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeVar
+
+import orjson
+from sqlalchemy import bindparam, func, select
+
+from goclaw.core.codec import Codec
+from goclaw.core.events import Acceptance, Actor, Inbound, QuestionAsked, SessionNow
+from goclaw.core.records import BoundedDict, record
+from goclaw.core.redact import storable
+from goclaw.engine.shared_sessions import SharedSessions
+from goclaw.errors import NotAnswered, OwnershipLost, StateError
+from goclaw.gateway.gateway import COMMAND, Gateway
+from goclaw.sessions.pausing import STEP as PAUSE_STEP
+from goclaw.sessions.state import QUEUE_MODE
+from goclaw.store.database import Statement
+from goclaw.store.schema import inbox, session_settings, steps
+from goclaw.turns.status import Details, SessionStatus
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ACCEPT, PRESS, STATUS = "accept", "press", "status"
+"""Orders to the owner: take a message in, answer a question, say how a session is."""
+LOOK_SECONDS = 2.0
+"""Seconds for which a look at a session waits for its owner; then it shows what is in the store."""
+MAX_ASKED = 1_000
+"""Questions of others that are remembered once they were answered through this process."""
+NOT_ANSWERED = (
+    "The process that works on this conversation has not answered in time, so I cannot say whether that was done. "
+    "Send it again in a moment."
+)
+_OPEN = (inbox.c.session == bindparam("of_session"), inbox.c.state != "done")
+_MEETS = Statement(
+    select(
+        select(func.count()).select_from(inbox).where(*_OPEN).scalar_subquery().label("open"),
+        select(func.count())
+        .select_from(steps)
+        .join(inbox, inbox.c.id == steps.c.turn)
+        .where(*_OPEN, steps.c.state == "parked", steps.c.name.not_like(f"{PAUSE_STEP}%"))
+        .scalar_subquery()
+        .label("asked"),
+        select(session_settings.c.value)
+        .where(session_settings.c.session == bindparam("of_session"), session_settings.c.name == QUEUE_MODE)
+        .scalar_subquery()
+        .label("mode"),
+    )
+)
+
+
+@record
+class Press:
+    """An answer to a question, by its id."""
+
+    actor: Actor
+    question: str
+    how: Literal["decide", "choose", "decline"]
+    answer: str = ""
+    index: int = 0
+
+
+_INBOUND: Codec[Inbound] = Codec(Inbound)
+_ACCEPTANCE: Codec[Acceptance] = Codec(Acceptance)
+_PRESS: Codec[Press] = Codec(Press)
+_ACTOR: Codec[Actor] = Codec(Actor)
+_STATUS: Codec[SessionStatus] = Codec(SessionStatus)
+
+
+@dataclass(eq=False, kw_only=True)
+class SharedGateway(Gateway):
+    """The one way in of one process of several."""
+
+    shared: SharedSessions
+    _asked: BoundedDict[str, str] = field(default_factory=lambda: BoundedDict(MAX_ASKED))
+    """Sessions by the questions that their owners were sent an answer to."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.shared.serve(
+            {
+                ACCEPT: self._accept_for,
+                PRESS: self._press_for,
+                STATUS: self._status_for,
+            }
+        )
+
+    async def _accept(self, inbound: Inbound) -> Acceptance:
+        session = self.ports.access.session_for(inbound.actor, inbound.session)
+        # A stranger never makes an order, and hears the same as where there is one process.
+        is_allowed = self.ports.access.authorize(inbound.actor, "session.write", session).allowed
+        if not is_allowed:
+            return await super()._accept(inbound)
+        session, way = await self._session_beside(inbound, session), self._way(inbound)
+        if (accepted := await self._here(session, lambda: Gateway._accept(self, inbound))) is not None:
+            return accepted
+        if way == "anywhere" or (way == "turn" and not await self._meets_something(session)):
+            return await super()._accept(inbound)
+        try:
+            return _ACCEPTANCE.from_json(await self.shared.ask(session, ACCEPT, _INBOUND.to_json(inbound)))
+        except NotAnswered as error:
+            if way != "command":
+                raise  # it comes again
+            log.warning("a command is answered without its reply: %s", error, extra={"session": session})
+            return await self._answer(replace(inbound, session=session), NOT_ANSWERED)
+
+    def _way(self, inbound: Inbound) -> Literal["anywhere", "turn", "command", "note"]:
+        if inbound.edited or inbound.beside:
+            return "note"
+        match = None if inbound.forwarded else COMMAND.fullmatch(storable(inbound.text).strip())
+        if match is None:
+            return "turn"
+        command = self.known.get(match.group(1).lower())
+        if command is None:
+            return "turn" if self.ports.agents_for.is_command(inbound) else "anywhere"
+        return "anywhere" if command.anywhere else "command"
+
+    async def _session_beside(self, inbound: Inbound, session: str) -> str:
+        """Return the session that a message is about: a reaction is about that of what it is on."""
+        if inbound.beside and inbound.beside.on:
+            for delivery in await self.outbox.sent_as(inbound.address, inbound.beside.on):
+                return delivery.session or session
+        return session
+
+    async def _here(self, session: str, act: Callable[[], Awaitable[T]]) -> T | None:
+        """Act in a session of this process; None: it is not, or not any more, and nothing was written."""
+        try:
+            with self.shared.leases.acting(session) as held:
+                return await act() if held else None
+        except OwnershipLost as lost:
+            log.info("that is for another process: %s", lost, extra={"session": session})
+            return None
+
+    async def _meets_something(self, session: str) -> bool:
+        """Whether a plain message meets what only the owner can judge: a question, a full queue, a turn to stop."""
+        (met,) = await self.database.read(_MEETS(of_session=session))
+        if not met["open"]:
+            return False
+        mode = orjson.loads(met["mode"]) if met["mode"] else self.ports.queue_modes.default
+        return bool(met["asked"]) or met["open"] > self.limits.queued_messages or mode == "interrupt"
+
+    async def decide(self, actor: Actor, question: str, answer: str) -> str:
+        return await self._press(Press(actor, question, "decide", answer))
+
+    async def choose(self, actor: Actor, question: str, index: int) -> str:
+        return await self._press(Press(actor, question, "choose", index=index))
+
+    async def decline(self, actor: Actor, question: str) -> str:
+        return await self._press(Press(actor, question, "decline"))
+
+    async def answerable(self, actor: Actor) -> Sequence[QuestionAsked]:
+        parked = await self.journal.parked()
+        elsewhere = [each for each in parked if self.shared.leases.of(each.session) is None]
+        return [*await super().answerable(actor), *self.ports.questions.answerable_of(actor, elsewhere)]
+
+    async def now(self, session: str) -> SessionNow:
+        self.shared.forget(session)
+        return await super().now(session)
+
+    async def _inspected(self, session: str, details: Details, actor: Actor) -> SessionStatus:
+        if await self.shared.is_elsewhere(session):
+            try:
+                said = await self.shared.ask(session, STATUS, _ACTOR.to_json(actor), LOOK_SECONDS)
+                return replace(_STATUS.from_json(said), details=details)
+            except StateError as error:
+                log.warning("how a session is was not told: %s", error, extra={"session": session})
+        self.shared.forget(session)
+        return await super()._inspected(session, details, actor)
+
+    async def _press(self, press: Press) -> str:
+        session = await self._session_of(press.question)
+        if session is None:
+            return await self._pressed(press)  # it is of no session, or gone
+        if (said := await self._here(session, lambda: self._pressed(press))) is not None:
+            return said
+        self._asked[press.question] = session
+        try:
+            return await self.shared.ask(session, PRESS, _PRESS.to_json(press))
+        except NotAnswered as error:
+            log.warning("an answer to a question is without its reply: %s", error, extra={"session": session})
+            return NOT_ANSWERED
+
+    async def _session_of(self, question: str) -> str | None:
+        """Return the session in which a question is asked, by whatever process; None: none is known."""
+        if session := self.ports.questions.session_of(question) or self._asked.get(question):
+            return session
+        parked = await self.journal.parked()
+        return next((each.session for each in parked if orjson.loads(each.question).get("id") == question), None)
+
+    async def _pressed(self, press: Press) -> str:
+        match press.how:
+            case "decide":
+                return await super().decide(press.actor, press.question, press.answer)
+            case "choose":
+                return await super().choose(press.actor, press.question, press.index)
+            case "decline":
+                return await super().decline(press.actor, press.question)
+
+    async def _accept_for(self, session: str, body: str) -> str:
+        return _ACCEPTANCE.to_json(await super()._accept(_INBOUND.from_json(body)))
+
+    async def _press_for(self, session: str, body: str) -> str:
+        return await self._pressed(_PRESS.from_json(body))
+
+    async def _status_for(self, session: str, body: str) -> str:
+        return _STATUS.to_json(await super()._inspected(session, Details({}), _ACTOR.from_json(body)))

@@ -1,0 +1,79 @@
+"""Two versions of a file that were made at the same time from one: merged where its form allows that.
+
+A JSON object is merged key by key, however deep: users.json and the access tokens, to which two administrators add at
+once. The audit log is merged line by line: elsewhere only the words of its lines are blanked.
+"""
+
+import json
+from typing import Any
+
+from goclaw.auth.audit_chain import digest_of, entry_of, number_of
+
+_GONE = object()
+"""In place of the value of a key that is missing."""
+
+
+class _Conflict(Exception):
+    """Both versions changed the same thing, differently."""
+
+
+def is_mergeable(name: str) -> bool:
+    """Whether the version before is needed to merge a file of this name."""
+    return name.endswith(".json")
+
+
+def merged(name: str, before: bytes | None, ours: bytes, theirs: bytes) -> bytes | None:
+    """Return what both versions of a file have become together; None: they cannot be merged.
+
+    Args:
+        name: the file's path below the state folder.
+        before: the version from which both were made; None: it is not known.
+        ours: this process's.
+        theirs: the database's.
+    """
+    if is_audit(name):
+        return _merged_lines(ours, theirs)
+    if before is None or not is_mergeable(name):
+        return None
+    try:
+        values = [json.loads(each.decode("utf-8-sig")) for each in (before, ours, theirs)]
+        if not all(isinstance(value, dict) for value in values):
+            return None
+        return (json.dumps(_merged(*values), indent=2, ensure_ascii=False) + "\n").encode()
+    except (ValueError, _Conflict):
+        return None
+
+
+def is_audit(name: str) -> bool:
+    """Whether a file is of an audit log."""
+    return name.startswith("logs/audit") and ".jsonl" in name
+
+
+def _merged(before: Any, ours: Any, theirs: Any) -> Any:
+    if ours == theirs or theirs == before:
+        return ours
+    if ours == before:
+        return theirs
+    if not (isinstance(ours, dict) and isinstance(theirs, dict)):
+        raise _Conflict
+    base = before if isinstance(before, dict) else {}
+    keys = [*ours, *(key for key in theirs if key not in ours)]
+    found = {key: _merged(base.get(key, _GONE), ours.get(key, _GONE), theirs.get(key, _GONE)) for key in keys}
+    return {key: value for key, value in found.items() if value is not _GONE}
+
+
+def _merged_lines(ours: bytes, theirs: bytes) -> bytes | None:
+    """Return the lines of theirs, of which words may have been blanked, and what ours has behind them.
+
+    None: ours do not go on from theirs, whose lines are others. The hash of a line says nothing of its words.
+    """
+    known = theirs.splitlines(keepends=True)
+    mine = ours.splitlines(keepends=True)
+    if len(mine) < len(known) or any(_digest(a) != _digest(b) for a, b in zip(mine, known, strict=False)):
+        return None
+    return b"".join([*known, *mine[len(known) :]])
+
+
+def _digest(line: bytes) -> str | bytes:
+    entry = entry_of(line) if number_of(line) else None
+    return digest_of(entry) if entry is not None else line

@@ -1,0 +1,38 @@
+"""A Postgres and a model server for the tests of several daemons."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from goclaw.config.values import PostgresPlace
+from tests.acceptance.model import EchoModel, echo_model
+from tests.postgres import Server, fresh_place, running
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def place(server: Server) -> PostgresPlace:
+    """A schema that does not exist yet."""
+    return fresh_place(server)
+
+
+@pytest.fixture
+async def model() -> AsyncIterator[EchoModel]:
+    async with echo_model() as server:
+        yield server
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short path: the sockets below it may have 107 bytes."""
+    made = Path(tempfile.mkdtemp(prefix="goclaw-"))
+    yield made
+    shutil.rmtree(made)

@@ -1,0 +1,70 @@
+"""Bugs in what one process does in a conversation that another one has."""
+
+from tests.mutations.bug import Bug, bug
+
+_GATEWAY = "goclaw/gateway/shared_gateway.py"
+_GATEWAYS = "tests/gateway/test_shared_gateway.py"
+_LANES = "goclaw/engine/shared_lanes.py"
+_LANES_TESTS = "tests/engine/test_shared_lanes.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "a message that arrives at its owner is also taken up from the journal",
+        "class replicas: answered twice, when a look falls between the commit and the lane",
+        _LANES,
+        "        held.known.add(inbound.id)\n        try:",
+        "        try:",
+        f"{_LANES_TESTS}::test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_done_once",
+    ),
+    bug(
+        "a message overtakes one that another process took in before",
+        "class replicas: answers in another order than the messages",
+        _LANES,
+        '                if any(row["id"] not in held.known for row in rows):',
+        "                if not rows:",
+        "tests/engine/test_shared_sessions.py"
+        "::test_messages_that_either_process_takes_in_are_answered_once_in_order_by_one_of_them",
+    ),
+    bug(
+        "a process goes on to take turns up after it was told that its session is another one's",
+        "class replicas: work that is refused when it is done",
+        "goclaw/engine/leases.py",
+        "            held.lease.is_lost = True\n",
+        "",
+        f"{_LANES_TESTS}::test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_owner",
+    ),
+    bug(
+        "a stranger makes orders",
+        "class replicas: anyone who finds the bot fills the database",
+        _GATEWAY,
+        "        if not is_allowed:",
+        "        if not is_allowed and inbound is None:",
+        f"{_GATEWAYS}::test_a_stranger_makes_no_order_and_what_needs_no_owner_none_either",
+    ),
+    bug(
+        "a command is carried out beside the owner of its conversation",
+        "class replicas: /stop finds nothing to stop",
+        _GATEWAY,
+        '        return "anywhere" if command.anywhere else "command"',
+        '        return "anywhere"',
+        f"{_GATEWAYS}::test_a_turn_is_stopped_from_elsewhere_about_as_fast_as_here",
+        f"{_GATEWAYS}::test_a_conversation_that_is_cleared_elsewhere_goes_on_without_the_old_context",
+    ),
+    bug(
+        "a message from elsewhere waits though it should take the turn's place",
+        "class replicas: /queue interrupt depends on where a message comes in",
+        _GATEWAY,
+        ' or mode == "interrupt"',
+        "",
+        f"{_GATEWAYS}::test_a_message_from_elsewhere_takes_the_place_of_the_turn_that_runs",
+    ),
+    bug(
+        "an order is carried out long after its asker was told that it was not",
+        "class replicas: /stop ends the next turn",
+        "goclaw/store/postgres/orders.py",
+        "WHERE session = :session AND reply IS NULL AND until > clock_timestamp() ORDER BY seq",
+        "WHERE session = :session AND reply IS NULL ORDER BY seq",
+        "tests/store/postgres/test_orders.py"
+        "::test_an_order_whose_time_is_over_is_not_read_any_more_though_its_asker_is_gone",
+    ),
+]

@@ -1,0 +1,90 @@
+"""Bugs of a channel on several processes."""
+
+from tests.mutations.bug import Bug, bug
+
+_UPDATES = "tests/channels/telegram/test_shared_updates.py"
+_LIMITS = "tests/channels/telegram/test_rate_limits_shared.py"
+_STATE = "tests/channels/telegram/test_shared_state.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "an album is handed over by the process that has not got its last part",
+        "class replicas: each gathers in its own memory",
+        "goclaw/store/postgres/channel_schema.py",
+        "    IF remaining > 0 AND (SELECT",
+        "    IF false AND (SELECT",
+        f"{_UPDATES}::test_an_album_whose_pictures_reach_two_processes_is_one_message_with_all_in_order",
+    ),
+    bug(
+        "what a process gathered that died is left",
+        "class replicas: parts are acknowledged, and no process hands them over",
+        "goclaw/channels/telegram/shared_updates.py",
+        "            for name, chat in await self.sharing.left(LEFT_SECONDS):",
+        "            for name, chat in ():",
+        f"{_UPDATES}::test_the_one_with_the_duty_hands_over_what_nothing_follows",
+    ),
+    bug(
+        "a group that moved begins a new conversation on another process",
+        "class replicas: migrations are in the memory of the process that heard of them",
+        "goclaw/channels/telegram/shared_updates.py",
+        "            await self.moved.look(chat)",
+        "            pass",
+        f"{_UPDATES}::test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_process",
+    ),
+    bug(
+        "each process sends as much as the bot may",
+        "class replicas: thirty messages a second times the processes",
+        "goclaw/channels/telegram/channel.py",
+        "sharing.share if sharing else None",
+        "None",
+        f"{_LIMITS}::test_three_senders_keep_the_limit_of_one_bot_also_while_one_joins_and_one_leaves",
+    ),
+    bug(
+        "a process that begins takes its part before the others leave it",
+        "class replicas: the limit is passed whenever one joins",
+        "goclaw/store/postgres/replica_share.py",
+        "self._joined_at, self._has_met = before, others > 0",
+        "self._joined_at, self._has_met = before, False",
+        f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
+    ),
+    bug(
+        "what a process sent that leaves is not counted any more",
+        "class replicas: the limit is passed whenever one leaves",
+        "goclaw/store/postgres/replica_share.py",
+        "return 1 / (1 + self._others + gone)",
+        "return 1 / (1 + self._others)",
+        f"{_LIMITS}::test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_to_nothing_before",
+    ),
+    bug(
+        "a process goes on with what it counted before it stood still",
+        "class replicas: one that wakes uses a part that the others have divided",
+        "goclaw/store/postgres/replica_share.py",
+        "if self._counted_at is None or now - self._counted_at > VALID_SECONDS:",
+        "if self._counted_at is None:",
+        f"{_LIMITS}::test_a_process_that_stood_still_is_a_newcomer_again",
+    ),
+    bug(
+        "the last one to make a secret wins",
+        "class replicas: two first starts, and one of them answers 403",
+        "goclaw/store/postgres/stored_files.py",
+        '_PUT_FIRST = insert_into(state_files, "path", "sha256", "mode", "changed_at", ignore_conflict=True)',
+        "_PUT_FIRST = _PUT",
+        f"{_STATE}::test_a_secret_of_before_stays_and_one_that_lost_is_replaced",
+    ),
+    bug(
+        "the preview of a process that died stays beside the answer",
+        "class replicas: live messages are in the memory of one process",
+        "goclaw/channels/telegram/shared_state.py",
+        "        self._messages |= known",
+        "        pass",
+        f"{_STATE}::test_the_process_that_takes_a_session_finds_the_preview_of_the_one_before",
+    ),
+    bug(
+        "a process polls before it has the duty",
+        "class replicas: the early first poll cuts the poll of another one",
+        "goclaw/channels/telegram/first_poll.py",
+        " or isinstance(place, PostgresPlace):",
+        ":",
+        "tests/channels/telegram/test_shared_channel.py::test_no_process_on_postgres_polls_before_it_has_the_duty",
+    ),
+]
