@@ -19,11 +19,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ANN = 5
 WARMING, TURNS = 7, 5
 """A statement is prepared at its sixth use."""
-PLAIN = {"transactions": 8, "statements": 30}
-"""Of a turn without tools in a conversation that goes on, BEGIN and COMMIT included: a look for albums around the
-message (1), the message with the wish that its session be worked on (5), the notice of it and two looks for what is new
-(3), the person's words (7), the answer with its delivery, cost and the turn's end (9), the receipt (5). A commit that
-raises them says by how much and why."""
+PLAIN = {"transactions": 5, "statements": 24}
+"""Of a turn without tools in a conversation that goes on and is owned where the message came in, BEGIN and COMMIT
+included: looks for albums around the message and for messages before it (2), the message with the person's words (8),
+the answer with its delivery, cost and the turn's end (9), the receipt (5). A commit that raises them says by how much
+and why."""
 
 
 @pytest.fixture
