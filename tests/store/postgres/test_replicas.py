@@ -126,7 +126,8 @@ async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_
     async with gateway(place, "vm") as one, gateway(place, "vm"):
         assert [each.name for each in (await one.database.use()).replicas] == [f"vm (pid {os.getpid()})"] * 2
     async with gateway(place, "vm") as one:
-        killed = "INSERT INTO replicas (id, address, version, began_at, seen_at, name) VALUES (:k, '', '', now() - interval '2 minutes', "
+        killed = "INSERT INTO replicas (id, address, version, began_at, seen_at, name) "
+        killed += "VALUES (:k, '', '', now() - interval '2 minutes', "
         for name in ("vm", "hall"):
             await one.database.write(sql(f"{killed} now() - interval '1 minute', :k)", k=name))
         seen = (await one.database.use()).replicas
