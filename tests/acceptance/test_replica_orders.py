@@ -65,7 +65,7 @@ async def programs(
         made = list[Program]()
         for name in ("one", "two"):
             http = {"port": free_port(), "api": True}
-            place = {"store": server.url, "workspace": str(folder / "work"), "http": http}
+            place: dict[str, Any] = {"store": server.url, "workspace": str(folder / "work"), "http": http}
             home = await stack.enter_async_context(installation(folder / name, telegram, model.url, **place))
             home.write_users({SESSION: {"name": "Ann", "roles": ["admin"]}})
             await home.start()

@@ -363,7 +363,7 @@ BUGS: list[Bug] = [
     bug(
         "a process that was paused writes for a session that another one has taken over",
         "the spike of 2026-11-23: a row of the transcript twice in 3 of 3 rounds",
-        "goclaw/store/postgres/database.py",
+        "goclaw/store/postgres/sending.py",
         "    if transaction.fence is not None:",
         "    if False:",
         "tests/store/postgres/test_database_fencing.py",
@@ -389,7 +389,7 @@ BUGS: list[Bug] = [
     bug(
         "the character NUL goes to Postgres",
         "the spike of 2026-11-23: the turn fails for good",
-        "goclaw/store/postgres/database.py",
+        "goclaw/store/postgres/sending.py",
         '        if isinstance(value, str) and "\\0" in value:',
         "        if False:",
         f"{_POSTGRES}::test_the_character_nul_is_left_out_where_a_tool_says_it",

@@ -21,6 +21,7 @@ from goclaw.store.open import open_database, stored_fact
 from goclaw.store.postgres import connecting, database
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.schema import FIRST, NEWEST, STEPS, VERSION
+from goclaw.store.postgres.sending import bound
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.schema import schedules, sessions
 from goclaw.store.settings import Settings
@@ -171,7 +172,7 @@ async def test_the_feed_waits_for_a_transaction_that_has_a_lower_number(place: P
     async with opened(place) as found:
         feed = TranscriptFeed(found)
         found.written = feed.stored
-        text, values = database.bound(rows[0])
+        text, values = bound(rows[0])
         other = await psycopg.AsyncConnection.connect(f"{server.url}", options=f"-csearch_path={place.schema}")
         async with other:
             await other.execute(text, values)  # has the lower number, and is not committed yet
