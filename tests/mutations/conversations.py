@@ -361,14 +361,6 @@ BUGS: list[Bug] = [
         f"{_POSTGRES}::test_a_commit_in_which_the_connection_is_lost_is_looked_up",
     ),
     bug(
-        "a process goes on with a schema that another one has used meanwhile",
-        "class store: two processes, one conversation",
-        "goclaw/store/postgres/database.py",
-        "        if holder != self._holder:",
-        "        if False:",
-        f"{_POSTGRES}::test_a_process_whose_schema_another_one_has_used_meanwhile_writes_no_more",
-    ),
-    bug(
         "a process that was paused writes for a session that another one has taken over",
         "the spike of 2026-11-23: a row of the transcript twice in 3 of 3 rounds",
         "goclaw/store/postgres/database.py",

@@ -34,6 +34,15 @@ BUGS: list[Bug] = [
         f"{_LANES_TESTS}::test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_owner",
     ),
     bug(
+        "an order overtakes the message that was taken in before it",
+        "class replicas: /stop finds nothing, and then the turn begins",
+        "goclaw/engine/shared_sessions.py",
+        "        turns = 0 if self.leases.ending else",
+        "        turns = 0 if self.leases.ending or orders else",
+        "tests/engine/test_shared_sessions.py"
+        "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
+    ),
+    bug(
         "a stranger makes orders",
         "class replicas: anyone who finds the bot fills the database",
         _GATEWAY,

@@ -8,7 +8,7 @@ from functools import partial
 
 import psycopg
 import pytest
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, text
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Actor, Address, Inbound
@@ -101,6 +101,22 @@ async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_
             prepared = await (await writer.execute("SELECT count(*) FROM pg_prepared_statements")).fetchone()
         assert prepared is not None and prepared[0] >= 1, "the statements of turns are parsed once"
         assert found.trouble is None
+
+
+async def test_what_belongs_behind_a_commit_is_sent_though_the_connection_is_lost_there(
+    place: PostgresPlace, server: Server
+) -> None:
+    behind = "CASE WHEN nextval('tries') = 1 THEN pg_terminate_backend(pg_backend_pid())::text"
+    tell = Statement(text(f"SELECT {behind} ELSE pg_notify('told', :key)::text END"))
+    add = Statement(text("INSERT INTO sessions (key, created_at, context_start) VALUES (:key, 1, 0)"), behind=tell)
+    async with opened(place) as found, await psycopg.AsyncConnection.connect(server.url, autocommit=True) as listener:
+        await listener.execute("LISTEN told")
+        await found.write(sql("CREATE SEQUENCE tries"))
+        await found.write(add(key="a"))
+        async with asyncio.timeout(20):
+            heard = [notice.payload async for notice in listener.notifies(timeout=15, stop_after=1)]
+        assert heard == ["a"]
+        assert await keys(found) == ["a"]
 
 
 async def test_an_error_does_not_repeat_the_values_that_were_refused(place: PostgresPlace) -> None:
