@@ -56,11 +56,11 @@ class Report:
         """The number of the next batch of a seed."""
         return max((batch["batch"] for batch in self.batches if batch["seed"] == seed), default=-1) + 1
 
-    def add(self, seed: str, number: int, seconds: float, found: ReplicaOutcome) -> None:
+    def add(self, seed: str, number: int, seconds: float, found: ReplicaOutcome, **known: float) -> None:
         """Take a batch in, and write everything."""
         kept = {name: value for name, value in asdict(found).items() if value not in ([], {}, "", 0)}
-        known = {"commit": revision(), "seed": seed, "batch": number, "seconds": round(seconds)}
-        self.batches.append({**known, **kept, "faults": found.faults})
+        named = {"commit": revision(), "seed": seed, "batch": number, "seconds": round(seconds)}
+        self.batches.append({**named, **known, **kept, "faults": found.faults})
         if self.path:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.path.write_text(f"{json.dumps(self.written(), indent=1)}\n")
@@ -69,7 +69,6 @@ class Report:
         """What the file says."""
         commits = dict.fromkeys(batch["commit"] for batch in self.batches)
         return {
-            "stall_seconds": STALL_SECONDS,
             "total": totals(self.batches),
             "by_commit": {
                 commit: totals([batch for batch in self.batches if batch["commit"] == commit]) for commit in commits
@@ -102,11 +101,12 @@ def is_enough(sums: Mapping[str, Any], kills: int) -> bool:
 
 
 async def batch(
-    folder: Path, seed: str, number: int, kills: int, *, chats: Mapping[int, Habits], fenced: bool = True
+    folder: Path, seed: str, number: int, kills: int, stall: float, *, chats: Mapping[int, Habits], fenced: bool
 ) -> ReplicaOutcome:
     """One world; in every other one Telegram calls the daemons. Its folder stays, with tables if that failed."""
     own = f"{seed}.{number}"
-    async with replica_world(folder, own, chats=chats, fenced=fenced, called=number % 2 == 1) as world:
+    made = replica_world(folder, own, chats=chats, stall=stall, fenced=fenced, called=number % 2 == 1)
+    async with made as world:
         found = await world.run(lives_of(own, kills))
         if found.faults:
             await world.dump("books")
@@ -124,9 +124,11 @@ def run(options: argparse.Namespace) -> int:
         number = report.next_of(options.seed) if options.only is None else options.only
         folder, since = Path(tempfile.mkdtemp(prefix="replicas-")), clock.monotonic()
         found = asyncio.run(
-            batch(folder, options.seed, number, options.at_once, chats=chats, fenced=not options.unfenced)
+            batch(
+                folder, options.seed, number, options.at_once, options.stall, chats=chats, fenced=not options.unfenced
+            )
         )
-        report.add(options.seed, number, clock.monotonic() - since, found)
+        report.add(options.seed, number, clock.monotonic() - since, found, stall_seconds=options.stall)
         tell(f"batch {options.seed}.{number}: {found.kills} kills, {found.troubles}, {found.messages} messages")
         if found.faults:
             failed = True
@@ -157,6 +159,9 @@ def main() -> int:
     parser.add_argument("--seed", default="1")
     parser.add_argument("--batches", type=int, help="so many now")
     parser.add_argument("--minutes", type=float, help="begin no batch after so many")
+    parser.add_argument(
+        "--stall", type=float, default=STALL_SECONDS, help="`replica.stall_seconds`; longer where it is busy"
+    )
     parser.add_argument("--only", type=int, help="this batch alone")
     parser.add_argument("--simple", action="store_true", help="people who want answers only: no commands, questions")
     parser.add_argument("--unfenced", action="store_true", help="the negative control: no epoch is checked")

@@ -72,6 +72,9 @@ SELECT 'session ' || i.session || ' (' || count(*) || ' turns) is owned by ' || 
     'no process'
 ) FROM inbox i WHERE i.state <> 'done' GROUP BY i.session
 """
+OWNER_OF = """
+SELECT r.address FROM session_owners o JOIN replicas r ON r.id = o.replica WHERE o.session = '{session}'
+"""
 _JOBS = "SELECT lock || ' ' || status FROM procrastinate_jobs"
 _SAID = "SELECT session, text FROM messages WHERE role = 'user' ORDER BY id"
 _KEPT = (

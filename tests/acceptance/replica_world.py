@@ -15,7 +15,7 @@ from tests.acceptance.blows import HOLE, PAUSE, RESET, RESTART, START, TERM, Lif
 from tests.acceptance.crash_points import POINTS
 from tests.acceptance.daemon import RUNNING, Installation, installation
 from tests.acceptance.fuzz import FAULTS, HANG_SECONDS, NEEDED, PATIENCE, pause
-from tests.acceptance.model import FILE, echo_model
+from tests.acceptance.model import FILE, EchoModel, echo_model
 from tests.acceptance.people import CHATS, MEDIUM_ASKS, Habits, People, ended
 from tests.acceptance.replica_ledger import ReplicaOutcome, close_books
 from tests.acceptance.tcp_proxy import TcpProxy, tcp_proxy
@@ -30,7 +30,9 @@ AHEAD = (0.0, HOUR, -HOUR)
 STALL_SECONDS, LINGER_SECONDS = 1.5, 1.0
 """Shorter than the product's four and ten seconds, so that more happens in an hour."""
 LONGEST_START, LONGEST_LIFE, LONGEST_REST = 1.0, 1.5, 1.0
-LIFE_SECONDS, DRAIN_SECONDS = 120.0, 90.0
+LIFE_SECONDS, DRAIN_SECONDS, END_SECONDS = 120.0, 90.0, 900.0
+"""For one life; without any progress, where everything is to be finished; and for all of that, on a machine whose
+daemons are so starved that they take each other for dead."""
 DISTURBED_SECONDS = 20.0
 """For so long after Postgres was away from it a start may be refused."""
 LOOK_SECONDS = 0.1
@@ -91,6 +93,7 @@ class ReplicaWorld:
     folder: Path
     server: Server
     telegram: FakeTelegram
+    model: EchoModel
     replicas: list[Replica]
     people: People
     seed: str
@@ -109,7 +112,7 @@ class ReplicaWorld:
             async with asyncio.TaskGroup() as group:
                 for each in self.replicas:
                     group.create_task(self.live(each, lives))
-            await self.bounded(self.finish(), "the end", LIFE_SECONDS + 2 * DRAIN_SECONDS)
+            await self.bounded(self.finish(), "the end", END_SECONDS)
         finally:
             await ended(reacting)
         self.count()
@@ -283,33 +286,43 @@ class ReplicaWorld:
     async def finish(self) -> None:
         """Let daemons live that may finish everything, and end them."""
         self.telegram.faults.waiting.clear()
-        for each in self.replicas:
-            each.disturbed = 0.0
-            await each.spawn()
-        for number, each in enumerate(self.replicas):
-            if not await each.started():
-                self.found.unfinished.append(f"the last daemon {number} does not start: {each.said()[-1_500:]}")
-        if not await self.until(self.is_quiet) or not await self.until(self.has_no_jobs):
+        await self.start_all()
+        if not await self.emptied(replica_ledger.open_work) or not await self.emptied(replica_ledger.jobs):
             self.found.stuck += await self.asked(replica_ledger.stuck) or await self.asked(replica_ledger.jobs)
             await self.dump("the end")
         for number, each in enumerate(self.replicas):
             if each.home.process and (code := await each.home.stop()) != 0:
                 self.found.unfinished.append(f"the last daemon {number} ended with {code}")
 
-    async def until(self, look: Callable[[], Any]) -> bool:
-        """Whether `look` says yes in time."""
-        deadline = clock.monotonic() + DRAIN_SECONDS
-        while not (found := await look()) and clock.monotonic() < deadline:
+    async def start_all(self) -> None:
+        """Have all daemons run."""
+        for each in self.replicas:
+            each.disturbed = 0.0
+            await each.spawn()
+        for number, each in enumerate(self.replicas):
+            if not await each.started():
+                self.found.unfinished.append(f"the last daemon {number} does not start: {each.said()[-1_500:]}")
+
+    def owner_of(self, session: str) -> Replica | None:
+        """The daemon that works on a session."""
+        addresses = replica_ledger.words(self.server, replica_ledger.OWNER_OF.format(session=session))
+        owners = [
+            each
+            for each in self.replicas
+            if each.home.process
+            for address in addresses
+            if f" pid {each.home.process.pid} " in address
+        ]
+        return owners[0] if owners else None
+
+    async def emptied(self, look: Callable[[Server], list[str]]) -> bool:
+        """Whether nothing is left of what `look` finds: False when that stays the same for long."""
+        left, since = [""], clock.monotonic()
+        while left and clock.monotonic() - since < DRAIN_SECONDS:
+            found = [*await self.asked(look), *map(str, self.telegram.world.updates)]
+            left, since = found, clock.monotonic() if found != left else since
             await clock.sleep(LOOK_SECONDS)
-        return bool(found)
-
-    async def is_quiet(self) -> bool:
-        """Whether nothing is left to do."""
-        return not self.telegram.world.updates and not await self.asked(replica_ledger.open_work)
-
-    async def has_no_jobs(self) -> bool:
-        """Whether every session was let go."""
-        return not await self.asked(replica_ledger.jobs)
+        return not left
 
 
 def lives_of(seed: str, kills: int) -> Iterator[tuple[int, Life]]:
@@ -374,7 +387,7 @@ async def replica_world(
             replicas.append(Replica(home, proxy))
         (folder / "work").mkdir(parents=True, exist_ok=True)
         (folder / "work" / FILE).write_text("given")
-        yield ReplicaWorld(folder, server, telegram, replicas, people, seed, stall)
+        yield ReplicaWorld(folder, server, telegram, model, replicas, people, seed, stall)
 
 
 def environment_of(number: int, *, fenced: bool) -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Three daemons on one Postgres: a minute of kills, pauses and cut lines (hours: `tests.acceptance.replica_fuzz`)."""
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,19 +12,21 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
 from goclaw.store.postgres.database import open_schema
 from tests.acceptance import replica_ledger
-from tests.acceptance.blows import HOLE, PAUSE, RESET, RESTART, START, TERM, TIME, TROUBLES, Life, life_of
+from tests.acceptance.blows import HOLE, PAUSE, RESET, RESTART, START, TERM, TIME, TROUBLES
 from tests.acceptance.crash_points import POINTS
 from tests.acceptance.replica import FENCE
 from tests.acceptance.replica_fuzz import Report, is_enough, totals
 from tests.acceptance.replica_ledger import ReplicaOutcome
 from tests.acceptance.replica_world import SIMPLE_CHATS, lives_of, replica_world
+from tests.acceptance.waiting import eventually
 from tests.parts import sql
 from tests.postgres import Server, running
 
 SEED, KILLS = "314", 12
-PAUSES = 6
-CALM_LIVES = 25.0
-"""How long the other two live, in the longest lives: about as long as these pauses take."""
+ANN = min(number for number in SIMPLE_CHATS if number > 0)
+SESSION = f"telegram:{ANN}"
+LEFT = "another process has taken the session over"
+WAIT_SECONDS = 60.0
 
 
 @pytest.mark.long
@@ -46,20 +49,30 @@ async def test_kills_pauses_cut_lines_and_restarts_of_postgres_lose_nothing_and_
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(200)
 @pytest.mark.sqlite("has a Postgres of its own")
-async def test_without_the_fence_the_books_find_what_a_paused_daemon_writes(folder: Path) -> None:
-    async with replica_world(folder, SEED, chats=SIMPLE_CHATS, fenced=False) as world:
-        found = await world.run(pauses())
-    assert found.troubles[PAUSE] == PAUSES
-    assert found.old_epochs, found.faults
-
-
-def pauses() -> Iterator[tuple[int, Life]]:
-    """Return lives of three daemons: two go on, one is paused in the middle of its work again and again."""
-    calm = replace(life_of(SEED, 0), end=TIME, trouble="", share=CALM_LIVES, rest=0.0, faults=())
-    paused = replace(calm, share=1.0, trouble=PAUSE, trouble_share=0.7, early=False)
-    return enumerate([calm, calm, *[paused] * PAUSES])
+@pytest.mark.parametrize("fenced", [True, False])
+async def test_the_books_find_what_a_paused_daemon_writes_where_the_fence_does_not_hold_it(
+    folder: Path, fenced: bool
+) -> None:
+    async with replica_world(folder, SEED, chats=SIMPLE_CHATS, fenced=fenced) as world:
+        await world.first_start()
+        await world.start_all()
+        gate = world.model.gate("m1", streamed=1)
+        await world.telegram.world.say("m1 exec", user=ANN)
+        await eventually(gate.reached.is_set, WAIT_SECONDS)
+        paused = world.owner_of(SESSION)
+        assert paused is not None and paused.home.process is not None
+        paused.home.process.send_signal(signal.SIGSTOP)
+        await eventually(lambda: (other := world.owner_of(SESSION)) and other is not paused, WAIT_SECONDS)
+        gate.opened.set()
+        await eventually(lambda: "(end)" in str(world.telegram.sent(ANN)), WAIT_SECONDS)
+        paused.home.process.send_signal(signal.SIGCONT)
+        if fenced:
+            await eventually(lambda: LEFT in paused.said(), WAIT_SECONDS)
+            assert replica_ledger.old_epochs(world.server) == []
+        else:
+            await eventually(lambda: replica_ledger.old_epochs(world.server), WAIT_SECONDS)
 
 
 def test_a_run_is_repeated_by_its_seed_and_has_everything_in_it_that_can_happen() -> None:

@@ -70,6 +70,15 @@ BEGIN
 END $$;
 """  # noqa: S608  # our own words
 """A change of `want_session` that a job waits for: its queue is the one of now, as its session may be pinned since."""
+WANTED_QUIETLY = f"""
+CREATE OR REPLACE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO procrastinate_jobs AS known (queue_name, task_name, lock, queueing_lock, args) VALUES (
+        queue_of(of_session), '{TASK}', of_session, of_session, jsonb_build_object('session', of_session)
+    ) ON CONFLICT (queueing_lock) WHERE status = 'todo' DO UPDATE SET queue_name = excluded.queue_name;
+END $$;
+"""  # noqa: S608  # our own words
+"""The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job."""
 PIN = Statement(text("SELECT pin_session(:session, :name)"))
 TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('goclaw:' || current_schema(), 3))"
