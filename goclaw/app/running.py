@@ -415,7 +415,7 @@ async def _prune(app: App, schedules: Schedules) -> None:
 
 
 async def _remove_outputs(app: App) -> None:
-    """Delete old outputs once a day: they are on this machine's disk, whoever deletes records."""
+    """Delete old outputs once a day: they are on this machine's disk, while another process may delete records."""
     while True:
         await _remove_old_outputs(app)
         await app.foundation.clock.sleep(PRUNE_SECONDS)

@@ -51,7 +51,7 @@ class SummaryRetries:
     works_on: Callable[[str], bool] = _always
     """Whether this process may have a session in memory: another one may not."""
     telling: Callable[[str], Sequence[BoundStatement]] = _no_one
-    """What tells the others, in the transaction that keeps a session's summary."""
+    """Returns the statements that tell the others, for the transaction that keeps a session's summary."""
     _written: set[str] = field(default_factory=set)
     """Sessions for which another process has written a summary."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)

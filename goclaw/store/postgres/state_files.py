@@ -68,7 +68,7 @@ class StateFiles:
         self._same: dict[str, str] = {}
         """Hashes of the files by name, as of when folder and database were the same."""
         self._before: dict[str, bytes] = {}
-        """What those files were of which two versions can be merged."""
+        """Contents of files as of then, for those of which two versions can be merged."""
         self._media = StateMedia(self._stored, self._folder, clock, self._telling, self._change)
         self._pieces: dict[str, tuple[int, int]] = {}
         """Bytes and pieces of the files that were sent, for those to which something is added at their end."""

@@ -91,7 +91,7 @@ class StateFolder:
             raise disk_error(error, path, "written") from error
 
     def exchange(self, name: str, known: str | None, data: bytes | None, entry: StoredFile | None) -> bool:
-        """Put a file in the place of the known version, or remove that; False: it is another one by now.
+        """Replace the known version of a file, or remove it. False: another version is there by now.
 
         Args:
             name: the file.
@@ -118,7 +118,7 @@ class StateFolder:
         return True
 
     def hash_of(self, name: str) -> str | None:
-        """Return the hash of a file; None: there is none."""
+        """Return the hash of a file; None where it does not exist."""
         try:
             return self.read(name)[1].sha256
         except FileNotFoundError:

@@ -93,7 +93,7 @@ class StoredFiles:
         return _entry(rows[0]) if rows else None
 
     async def put(self, name: str, known: str | None, entry: StoredFile, data: bytes, *others: BoundStatement) -> int:
-        """Store a file in the place of the known version of this name; returns its pieces. On disk when this returns.
+        """Replace the known version of a file; returns the number of its pieces. On disk when this returns.
 
         Args:
             name: its path below the state folder.
