@@ -126,13 +126,15 @@ async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_
     async with gateway(place, "vm") as one, gateway(place, "vm"):
         assert [each.name for each in (await one.database.use()).replicas] == [f"vm (pid {os.getpid()})"] * 2
     async with gateway(place, "vm") as one:
-        killed = "INSERT INTO replicas (id, address, version, began_at, seen_at, name) "
-        killed += "VALUES (:k, '', '', now() - interval '2 minutes', "
+        killed = """
+            INSERT INTO replicas (id, address, version, began_at, seen_at, name)
+            VALUES (:k, '', '', now() - interval '2 minutes', now() - interval '1 minute', :k)
+        """
         for name in ("vm", "hall"):
-            await one.database.write(sql(f"{killed} now() - interval '1 minute', :k)", k=name))
+            await one.database.write(sql(killed, k=name))
         seen = (await one.database.use()).replicas
-        assert [(each.name, each.lives) for each in seen] == [("vm", True), ("hall", False)]
-        assert str(seen[1]) == "hall (gone: silent for 60 s)"
+        assert [(each.name, each.lives) for each in seen] == [("hall", False), ("vm", True)]
+        assert str(seen[0]) == "hall (gone: silent for 60 s)"
 
 
 @pytest.mark.promise("P-replica-own-workspaces")
