@@ -256,7 +256,7 @@ class Engine(Protocol):
         ...
 
     async def queue(self, session: str) -> LaneState:
-        """Return how far a session is, for who cannot know which process works on it."""
+        """Return how far a session is, whichever process works on it."""
         ...
 
     def running(self, session: str) -> str | None:

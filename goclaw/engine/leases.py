@@ -27,7 +27,7 @@ class Held:
     carried_out: set[asyncio.Task[None]] = field(default_factory=set)
     """The orders that are being carried out."""
     acting: int = 0
-    """What is being done in it beside its turns."""
+    """Number of actions in it beside its turns."""
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while nothing is."""
 

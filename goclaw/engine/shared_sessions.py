@@ -39,7 +39,7 @@ CarryOut = Callable[[str, str], Awaitable[str]]
 
 
 class SessionMemory(Protocol):
-    """What is in the memory of this process of a session, beside its lane."""
+    """The memory of this process about sessions, beside their lanes."""
 
     async def take(self, session: str) -> None:
         """Read it anew: it may have changed elsewhere."""
@@ -50,7 +50,7 @@ class SessionMemory(Protocol):
         ...
 
     def forget(self, session: str) -> None:
-        """Have a session that is not this process's read anew by who looks at it next."""
+        """Have a session that is not this process's read anew at the next look."""
         ...
 
     def is_needed(self, session: str) -> bool:

@@ -1,6 +1,6 @@
 """The gateway of a process that shares its store: what is a session's own business is done where the session is.
 
-After a message is known to be of somebody who may write there, it goes one of three ways: it is done here, because
+A message whose sender may write there goes one of three ways: it is done here, because
 this process has the session or because it touches no session; it is journaled for the owner, as a plain message that
 begins a turn or waits for one; or it is ordered of the owner, whose gateway accepts it as if it had come in there.
 """

@@ -45,7 +45,7 @@ process or another time."""
 
 @record
 class Order:
-    """What one process asks of the one that works on a session."""
+    """A request of one process to the one that works on a session."""
 
     id: str
     session: str
@@ -74,7 +74,7 @@ class Orders(Protocol):
         ...
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
-        """Send the reply to who gave an order; a refusal is raised there as a StateError."""
+        """Send the reply to the process that gave an order; a refusal is raised there as a StateError."""
         ...
 
 

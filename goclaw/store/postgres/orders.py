@@ -31,7 +31,7 @@ CREATE TABLE orders (
 CREATE INDEX orders_by_session ON orders (session, seq) WHERE reply IS NULL;
 CREATE INDEX inbox_open_by_session ON inbox (session, seq) WHERE state <> 'done';
 """
-"""The index is for who looks at one session only: the owner that takes a message in, and every other process."""
+"""The index is for looks at one session only: the owner that takes a message in, and every other process."""
 _FORGET = Statement(text("DELETE FROM orders WHERE until < clock_timestamp() - interval '1 minute'"))
 _GIVE = Statement(
     text(
