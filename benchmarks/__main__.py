@@ -1,5 +1,7 @@
 """`python -m benchmarks [--quick] [--only NAME]… [--all] [--long] [--peer nanobot] [--keep NAME] [--resume]`.
 
+`--only replicas`: those of several gateways on one Postgres, which are kept as a report of their own.
+
 Runs benchmarks: those beside the floor, unless told otherwise. The table is printed, the figures are kept as JSON,
 which is written after each benchmark, so that a run which was cut can be resumed. One that fails does not end the run.
 """
@@ -46,7 +48,8 @@ from benchmarks import (
 )
 from benchmarks.figures import Figure, Json, Options
 from benchmarks.gateways import NANOBOT, PYTHON, ROOT
-from benchmarks.tables import RESULTS, WHOLE
+from benchmarks.replicas import attached, gap, orders, takeover, throughput, work
+from benchmarks.tables import REPLICAS, RESULTS, WHOLE
 
 VERSIONS = """
 import importlib.metadata, json
@@ -98,7 +101,18 @@ LONG: Mapping[str, Measure] = {
     "large-database": scale.measure_large_database,
     "memory-search-large": memory_speed.measure_large_memory_search,
 }
-BENCHMARKS = {**BESIDE_THE_FLOOR, **OTHERS, **LONG}
+OF_REPLICAS: Mapping[str, Measure] = {
+    "replicas-takeover": takeover.measure_takeover,
+    "replicas-orders": orders.measure_orders,
+    "replicas-streams": attached.measure_attached,
+    "replicas-gap": gap.measure_gap,
+    "replicas-turns": throughput.measure_throughput,
+    "replicas-work": work.measure_work,
+    "replicas-commits": work.measure_commits,
+}
+"""Not of a whole run: they need a Postgres, and are kept apart."""
+OF_ONE_GATEWAY = {**BESIDE_THE_FLOOR, **OTHERS, **LONG}
+BENCHMARKS = {**OF_ONE_GATEWAY, **OF_REPLICAS}
 
 
 async def main(names: list[str], options: Options, path: Path | None, report: Json) -> int:
@@ -186,7 +200,8 @@ def keep(path: Path, report: Json) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks", description=str(__doc__).splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; nothing is kept")
-    parser.add_argument("--only", action="append", choices=list(BENCHMARKS), metavar="NAME", help=", ".join(BENCHMARKS))
+    names = [*BENCHMARKS, REPLICAS]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--all", action="store_true", help="the other benchmarks of the daemon, too")
     parser.add_argument("--long", action="store_true", help="how far it scales; takes minutes and gigabytes of disk")
     parser.add_argument("--peer", choices=["nanobot"], help="measured beside them; installed first where it is missing")
@@ -197,8 +212,10 @@ if __name__ == "__main__":
         (False, False): ("overhead", BESIDE_THE_FLOOR),
         (False, True): ("scale", LONG),
         (True, False): ("gateway", {**BESIDE_THE_FLOOR, **OTHERS}),
-        (True, True): (WHOLE, BENCHMARKS),
+        (True, True): (WHOLE, OF_ONE_GATEWAY),
     }[given.all, given.long]
+    if given.only == [REPLICAS]:
+        whole, group, given.only = REPLICAS, OF_REPLICAS, None
     kept_as = given.keep or ("" if given.quick or given.only else whole)
     if given.resume and not kept_as:
         parser.error("--resume needs --keep NAME here: these figures are not kept")

@@ -12,7 +12,7 @@ from benchmarks.replicas.programs import Gateway, Stage, open_programs
 from tests.acceptance.waiting import LOOK_SECONDS, clock
 from tests.postgres import DURABLE, running
 
-TRIES = 4
+TRIES = 40
 WARM_UP = 3
 BEYOND_OWNER = 50.0
 """Milliseconds."""

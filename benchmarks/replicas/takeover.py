@@ -15,7 +15,7 @@ from benchmarks.replicas.programs import Gateway, Stage, open_programs
 from goclaw.store.postgres.ownership import STALL_SECONDS
 from tests.postgres import DURABLE, running
 
-TRIES = 2
+TRIES = 10
 KILL_BOUND = STALL_SECONDS + 0.5
 END_BOUND = 1.0
 """Seconds until the next owner has the session."""

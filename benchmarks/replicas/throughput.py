@@ -20,7 +20,7 @@ THOUGHTS = (0.0, 0.2)
 """Seconds that the model thinks."""
 MESSAGES = 10
 ROUNDS = 2
-IDLE_SECONDS = 6.0
+IDLE_SECONDS = 4.0
 """Postgres counts what a connection has done a second later."""
 
 

@@ -1,5 +1,6 @@
 """The look at the start whether the gateways that share workspaces see the same folders."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -16,6 +17,8 @@ from goclaw.store.replicas import FolderProbe
 
 log = logging.getLogger(__name__)
 
+LOOK_SECONDS = 5.0
+"""Seconds between two looks whether there is a workspace."""
 WORKSPACES = "workspaces"
 """Name of the alert that gateways do not see the same folders."""
 
@@ -34,6 +37,9 @@ async def look_at_folders(stack: AsyncExitStack, app: App) -> None:
 
 
 async def _ask_about_folders(app: App, probe: FolderProbe) -> None:
+    # It is made when it is first used.
+    while not await asyncio.to_thread(app.foundation.config.workspace_path.is_dir):
+        await app.foundation.clock.sleep(LOOK_SECONDS)
     try:
         unseen = await probe.unseen()
     except StateError as error:

@@ -19,6 +19,7 @@ from goclaw.core.supervise import set_within
 from goclaw.core.wire import Happened, event_of, happened
 from goclaw.errors import StateError
 from goclaw.store.exchange import EVERYONE, Exchange
+from goclaw.store.fencing import Fence
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class Parcel:
     session: str = ""
     epoch: int = 0
     """Epoch of the sender's lease of the session; 0: it says nothing as its owner."""
+    lease: str = ""
+    """With `NOW`: the session of that lease; another one where an agent works under its person's."""
     row: int = 0
     """With `NOW` the last row that was published, with `ROW` the one that is."""
     happened: Happened | None = None
@@ -128,10 +131,12 @@ class ParcelQueue:
             case _:
                 self._put(_Waiting(to, EVENT, session, epoch, event))
 
-    def introduce(self, to: str, session: str, epoch: int, now: SessionNow, row: int, address: Address | None) -> None:
+    def introduce(
+        self, to: str, session: str, fence: Fence, now: SessionNow, row: int, address: Address | None
+    ) -> None:
         """Send the state of a session, behind which a process has missed nothing."""
-        more = {"row": row, "now": now, "address": address}
-        self._put(_Waiting(frozenset({to}), NOW, session, epoch, more=more))
+        more = {"lease": fence.session, "row": row, "now": now, "address": address}
+        self._put(_Waiting(frozenset({to}), NOW, session, fence.epoch, more=more))
 
     def tell_everyone(self, kind: str, session: str = "", event: TurnEvent | None = None, text: str = "") -> None:
         """Send something to all other processes."""

@@ -31,6 +31,7 @@ from goclaw.core.events import (
 from goclaw.engine.event_parcels import BESIDE, NOW, ROW, Parcel
 from goclaw.engine.stored_views import StoredViews
 from goclaw.errors import StateError
+from goclaw.store.fencing import Fence
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class Mirror:
         self._clock = clock
         self._show_here = show
         self._now_here = now
+        self.lease = ""
+        """The session of the lease under which its owner has told of it last."""
         self._epoch = self._number = 0
         self._breaks = 0
         """Counts what may have been missed."""
@@ -167,7 +170,7 @@ class Mirror:
                 # What is stored and was not published yet is still to come, though it was there before the reader.
                 self.row = min(self.row or 0, parcel.row)
             await self.bring_up(parcel.now or SessionNow(), parcel.row, parcel.address)
-            self._epoch, self._number = parcel.epoch, parcel.number
+            self._epoch, self._number, self.lease = parcel.epoch, parcel.number, parcel.lease
             if breaks == self._breaks:
                 self.is_current.set()
             return True
@@ -182,7 +185,7 @@ class Mirror:
             self._tell(parcel.event)
         return True
 
-    async def own(self, epoch: int, now: SessionNow) -> None:
+    async def own(self, fence: Fence, now: SessionNow) -> None:
         """Go on from what readers know as the owner, under which nothing has begun yet.
 
         Raises:
@@ -190,7 +193,7 @@ class Mirror:
         """
         async with self.working:
             self.miss()
-            self._epoch, self._number = epoch, 0
+            self._epoch, self._number, self.lease = fence.epoch, 0, fence.session
             await self.begin()
             await self.bring_up(SessionNow(questions=now.questions, todos=now.todos), None, None)
             self.is_current.set()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from goclaw.core.bus import Bus, Following
 from goclaw.core.clock import Clock
-from goclaw.core.events import Notice, SessionForgotten, SessionNow, TurnEvent, root_session
+from goclaw.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
 from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.supervise import background, keep_running, set_within
 from goclaw.engine.event_parcels import BESIDE, NOTICE, PARCEL, UNWATCH, WATCH, Parcel
@@ -40,6 +40,8 @@ GRACE_SECONDS = 30.0
 """Seconds for which a session is watched that has lost its last reader, who may be back."""
 STATE_SECONDS = 2.0
 """Seconds that a client waits for the state of a session whose owner does not answer; it follows as events."""
+AGENT_SECONDS = 0.5
+"""The same for an agent's session, whose agent may have ended long ago: then no process tells of it."""
 END_SECONDS = 1.0
 """Seconds for what waits to be sent when the process ends."""
 
@@ -107,30 +109,33 @@ class SharedBus(Bus):
         Raises:
             DiskError: the store cannot be read.
         """
-        for mirror in [each for each in self._mirrors.values() if root_session(each.session) == fence.session]:
+        mirrors = [each for each in self._mirrors.values() if fence.session in (each.session, each.lease)]
+        for mirror in mirrors:
             now = await self._remote.inspect(mirror.session) if self._remote.inspect else SessionNow()
-            await mirror.own(fence.epoch, now)
+            await mirror.own(fence, now)
         self._remote.taken(fence)
+        for mirror in mirrors:
+            if mirror.session != fence.session:
+                self._remote.took_agent(mirror.session, fence.session)
 
     def left(self, session: str) -> None:
         """Take it that this process does not own a session any more."""
-        self._remote.left(session)
-        for each in [each for each in {*self._views, *self._pasts} if root_session(each) == session]:
-            if each not in self._mirrors:
-                self._views.pop(each, None)
-                self._pasts.pop(each, None)
-        for mirror in self._mirrors.values():
-            if root_session(mirror.session) == session:
+        for each in self._remote.left(session):
+            if (mirror := self._mirrors.get(each)) is not None:
                 # What readers know is right until there is another owner.
                 mirror.is_watched = False
                 self._changed.set()
+            else:
+                self._views.pop(each, None)
+                self._pasts.pop(each, None)
 
     async def state(self, session: str) -> SessionNow | None:
         mirror = await self._mirror(session)
         mirror.unread_since = self._clock.monotonic()
         if not self._remote.owns(session) and not mirror.is_current.is_set():
             await self._ask(mirror)
-            await set_within(mirror.is_current, self._clock, STATE_SECONDS)
+            seconds = STATE_SECONDS if _has_lease(session) else AGENT_SECONDS
+            await set_within(mirror.is_current, self._clock, seconds)
         if self._remote.owns(session) or not mirror.is_current.is_set():
             if self._remote.inspect is None:
                 return None
@@ -189,7 +194,8 @@ class SharedBus(Bus):
         """Have the owner of a session tell its state; one that none owns gets an owner."""
         if not mirror.is_watched:
             await self._watch([mirror])
-        await self._database.write(self._wanted_if_idle(root_session(mirror.session)))
+        if _has_lease(mirror.session):
+            await self._database.write(self._wanted_if_idle(mirror.session))
 
     async def _keep_watching(self) -> None:
         """Watch what is read here and owned elsewhere, until cancelled."""
@@ -304,3 +310,8 @@ class SharedBus(Bus):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _has_lease(session: str) -> bool:
+    """Whether a session is always owned for itself; an agent's may be its person's."""
+    return AGENT_MARK not in session

@@ -10,7 +10,7 @@ out under the same epoch as its turns.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
@@ -158,24 +158,25 @@ class SharedSessions:
                     return not self.leases.ending
 
     async def _take_up(self, held: Held) -> int:
-        orders = await self._take_orders(held)
-        if self.leases.ending:
-            return orders
-        turns = await self._lanes.take_up(held)
-        return orders + turns + await self._outbox.take_up(held.session, held.lease.fence)
-
-    async def _take_orders(self, held: Held) -> int:
-        """Begin to carry out what the session was ordered, each beside the others: one may wait for another."""
-        if not held.lease.has_orders:
-            return 0
-        held.lease.has_orders = False
-        orders = [order for order in await self._ownership.orders.open(held.session) if order.id not in held.begun]
+        orders = await self._new_orders(held)
+        # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
+        turns = 0 if self.leases.ending else await self._lanes.take_up(held)
         for order in orders:
-            held.begun.add(order.id)
+            # Each beside the others: one may wait for another.
             task = asyncio.create_task(self._carried_out(order), name=f"order {order.name} of {held.session}")
             held.carried_out.add(task)
             task.add_done_callback(held.carried_out.discard)
-        return len(orders)
+        if self.leases.ending:
+            return len(orders)
+        return len(orders) + turns + await self._outbox.take_up(held.session, held.lease.fence)
+
+    async def _new_orders(self, held: Held) -> Sequence[Order]:
+        if not held.lease.has_orders:
+            return ()
+        held.lease.has_orders = False
+        orders = [order for order in await self._ownership.orders.open(held.session) if order.id not in held.begun]
+        held.begun.update(order.id for order in orders)
+        return orders
 
     async def _carried_out(self, order: Order) -> None:
         """Carry an order out and send its reply; one that is cut is carried out by the session's next owner."""

@@ -64,8 +64,10 @@ class Row(Protocol):
 class Statement:
     """An SQLAlchemy statement, compiled once for each store. Call it with the values of its parameters."""
 
-    def __init__(self, clause: ClauseElement) -> None:
+    def __init__(self, clause: ClauseElement, *, behind: "Statement | None" = None) -> None:
+        """`behind`: tells other processes of it, with its values, once it is committed; lost if this one ends there."""
         self.clause = clause
+        self.behind = behind
         self._compiled: dict[str, tuple[str, dict[str, Any]]] = {}
 
     @cached_property

@@ -32,7 +32,8 @@ class Replica:
         here = ", this one" if self.is_own else ""
         if not self.lives:
             return f"{self.name} (gone: silent for {self.silent:.0f} s{here})"
-        return f"{self.name} ({self.version}, for {span(self.age)}, {self.sessions} conversations{here})"
+        at_work = f"{self.sessions} conversation{'' if self.sessions == 1 else 's'}"
+        return f"{self.name} ({self.version}, for {span(self.age)}, {at_work}{here})"
 
 
 @record

@@ -10,7 +10,7 @@ from typing import Any
 from goclaw.cli.program import main
 from goclaw.core.clock import RealClock
 from goclaw.engine import shared_sessions
-from goclaw.store.postgres import database
+from goclaw.store.postgres import database, sending
 from tests.acceptance import crashing
 
 LINGER = "REPLICA_LINGER"
@@ -35,19 +35,19 @@ def set_clock(ahead: float) -> None:
 def mark_transactions() -> None:
     """Tell Postgres the fence of each transaction, before its statements."""
     room: Any = database
-    sent = room._sent
+    sent = room.sent
 
     async def marked(writer: Any, transaction: Any) -> Any:
         fence = transaction.fence
         await writer.execute(_MARK, (f"{fence.epoch} {fence.session}" if fence else "",))
         return await sent(writer, transaction)
 
-    room._sent = marked
+    room.sent = marked
 
 
 def check_no_epoch() -> None:
     """Take the fence away: what the check says is not asked."""
-    database._CHECK = b"SELECT %s::text, %s::bigint"
+    sending._CHECK = b"SELECT %s::text, %s::bigint"
 
 
 def prepare(environment: "os._Environ[str]") -> None:

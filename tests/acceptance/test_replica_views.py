@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.core.supervise import background
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel, answer_to
 from tests.acceptance.test_replicas import owner_of
@@ -37,7 +38,7 @@ async def replicas(
     async with AsyncExitStack() as stack:
         made = list[Installation]()
         for name in ("one", "two", "three"):
-            http = {"port": free_port(), "api": True, "web": True, "clients": True}
+            http = {"port": free_port(), "api": True, "web": True, "clients": True, "openai": True}
             home = await stack.enter_async_context(
                 installation(
                     folder / name,
@@ -73,9 +74,9 @@ async def views_at(stack: AsyncExitStack, home: Installation) -> tuple[Views, li
     return views, [await views.terminal(), await views.page(SESSION), await views.program(SESSION)]
 
 
-def whole() -> str:
-    """The answer to `m1 long`."""
-    body = {"messages": [{"role": "user", "content": "m1 long"}]}
+def whole(said: str = "m1 long") -> str:
+    """The answer to a message."""
+    body = {"messages": [{"role": "user", "content": said}]}
     return "".join(delta["content"] for delta in answer_to(body))
 
 
@@ -127,3 +128,21 @@ async def test_views_go_on_when_the_daemon_that_answers_is_gone(
         await eventually(lambda: all(view.ended for view in seen), WAIT_SECONDS)
         see_right(seen, whole())
         assert all(view.turn == "" for view in seen)
+
+
+@pytest.mark.promise("P-views-anywhere")
+async def test_a_program_that_asks_at_another_daemon_reads_the_answer_while_it_is_written(
+    replicas: list[Installation], telegram: FakeTelegram, model: EchoModel, server: Server
+) -> None:
+    _, (other, _) = await begun(replicas, telegram, model, server)
+    async with AsyncExitStack() as stack:
+        views, _ = await views_at(stack, other)
+        model.gates[0].opened.set()
+        gate, pieces = model.gate("m2 ", streamed=4), list[str]()
+        async with background(views.ask("m2 long", SESSION, pieces.append), "a program that asks") as asking:
+            await eventually(lambda: "line 32" in "".join(pieces), WAIT_SECONDS)
+            assert gate.reached.is_set() and not asking.done()
+            gate.opened.set()
+            await asyncio.wait({asking}, timeout=WAIT_SECONDS)
+            asking.result()
+    assert "".join(pieces).strip() == whole("m2 long")

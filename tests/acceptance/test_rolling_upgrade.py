@@ -151,11 +151,11 @@ async def test_replicas_of_the_next_version_take_over_one_by_one_and_nothing_is_
         await eventually(lambda: any("h1" in sent.text and "(end)" in sent.text for sent in telegram.sent(HELD)))
         assert owner_of(server, HELD) == holder, "its turn went on where it was"
 
-        await old[0].stop()
+        assert await old[0].stop() == 0
         await hear_more(people)
         await new[1].start()
         await hear_more(people)
-        await old[1].stop()
+        assert await old[1].stop() == 0
         await hear_more(people)
 
         refused = await old[0].run("gateway", seconds=60)
@@ -167,5 +167,5 @@ async def test_replicas_of_the_next_version_take_over_one_by_one_and_nothing_is_
     query = "SELECT count(*) FROM inbox WHERE state <> 'done'"
     await eventually(lambda: rows(server, query) == [(0,)], WAIT_SECONDS)
     for home in new:
-        await home.stop()
+        assert await home.stop() == 0
     check_books(people, server, homes, folder / "work")

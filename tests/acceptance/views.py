@@ -1,7 +1,7 @@
 """Views of a session at a daemon, as a terminal, a program and a page have them: what stands there at each moment."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -149,6 +149,20 @@ class Views:
         url = f"{self._url}/api/v1/sessions/{session}/messages"
         async with http.post(url, json={"id": text.split()[0], "text": text}, headers=self._headers) as response:
             assert response.status in (200, 202), await response.text()
+
+    async def ask(self, text: str, session: str, heard: Callable[[str], None]) -> None:
+        """Ask as programs of OpenAI's do, in a kept session; `heard` is called with each piece of the answer."""
+        http = await self._session()
+        body = {"model": "goclaw", "stream": True, "messages": [{"role": "user", "content": text}]}
+        headers = self._headers | {"X-GoClaw-Session": session}
+        async with http.post(f"{self._url}/v1/chat/completions", json=body, headers=headers) as response:
+            assert response.status == 200, await response.text()
+            async for line in response.content:
+                if line.startswith(b"data: {"):
+                    data = orjson.loads(line[6:])
+                    assert "error" not in data, data
+                    for part in filter(None, (each["delta"].get("content") for each in data["choices"])):
+                        heard(part)
 
     async def _session(self) -> aiohttp.ClientSession:
         jar = aiohttp.CookieJar(unsafe=True)

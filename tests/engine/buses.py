@@ -19,7 +19,6 @@ from goclaw.core.events import (
     TurnEvent,
     TurnFinished,
     TurnStarted,
-    root_session,
 )
 from goclaw.core.messages import AssistantMessage
 from goclaw.core.replay_buffer import NOWHERE, Position
@@ -171,7 +170,7 @@ class Reader:
 
 def owner_of(made: Sequence[Process], session: str = "s") -> Process | None:
     for process in made:
-        if process.bus._remote.owns(root_session(session)):
+        if process.bus._remote.owns(session):
             return process
     return None
 

@@ -26,6 +26,8 @@ from goclaw.core.events import (
 )
 from goclaw.core.replay_buffer import NOWHERE
 from goclaw.engine import shared_bus
+from goclaw.errors import DiskError, DiskFault
+from goclaw.store.fencing import fenced
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.buses import Reader, cut_listener, processes
 from tests.parts import sql
@@ -311,13 +313,36 @@ async def test_a_session_that_nobody_reads_any_more_is_not_sent(
     monkeypatch.setattr(shared_bus, "GRACE_SECONDS", 0.1)
     async with processes(place) as (a, b):
         await b.take()
-        async with Reader(a).reading("me"):
-            await eventually(lambda: b.bus._remote._told)
+        await b.begin()
+        reader = Reader(a)
+        async with reader.reading("me"):
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
         await eventually(lambda: not b.bus._remote._told and not a.bus._mirrors)
         assert not b.bus._remote.are_there
-        reader = Reader(a)
-        async with reader.reading("me", NOWHERE):
-            assert not reader.went_on
+        b.stream("two ")
+        async with reader.reading("me", reader.position):
+            assert not reader.went_on, "what came meanwhile was heard by no one here"
+            assert reader.text == "one two "
+
+
+async def test_what_could_not_be_sent_is_told_again(place: PostgresPlace) -> None:
+    async def refused(messages: object) -> None:
+        raise DiskError("Postgres is away", DiskFault.UNREACHABLE)
+
+    async with processes(place) as (a, b):
+        await b.take()
+        await b.begin()
+        async with Reader(a).reading() as reader:
+            b.stream("one ")
+            await eventually(lambda: reader.text == "one ")
+            send = b.exchange.send
+            b.exchange.send = refused  # type: ignore[method-assign]  # for as long as its connection is away
+            b.stream("two ")
+            await never(lambda: reader.text != "one ", 0.3)
+            b.exchange.send = send  # type: ignore[method-assign]  # it is there again
+            b.stream("three ")
+            await eventually(lambda: reader.text == "one two three ")
 
 
 async def test_a_watch_of_a_process_that_died_ends(place: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,11 +372,40 @@ async def test_a_row_that_is_stored_and_not_published_yet_is_not_shown_twice(pla
             assert reader.texts == ["whole answer"]
 
 
-async def test_the_session_of_an_agent_is_owned_with_its_person_s(place: PostgresPlace) -> None:
+@pytest.mark.parametrize("begins_first", [True, False])
+async def test_the_session_of_an_agent_is_told_by_the_owner_of_its_person_s(
+    place: PostgresPlace, *, begins_first: bool
+) -> None:
     session = "s/agent:helper"
-    async with processes(place) as (a, b):
-        await b.take()
-        async with Reader(a, session).reading() as reader:
-            b.bus.publish(TurnStarted("t:agent:helper", session, Address(LOCAL, session)))
-            b.bus.publish(TextStreamed("t:agent:helper", session, "working"))
-            await eventually(lambda: reader.text == "working")
+    begun = TurnStarted("t:agent:helper", session, Address(LOCAL, session))
+    async with processes(place, 3) as (a, b, c):
+        fence = await b.take()
+        await b.begin()
+        with fenced(fence):
+            if begins_first:
+                b.bus.publish(begun)
+            async with Reader(a, session).reading() as reader, Reader(c, session).reading() as at_c:
+                if not begins_first:
+                    b.bus.publish(begun)
+                b.bus.publish(TextStreamed("t:agent:helper", session, "working"))
+                await eventually(lambda: reader.text == at_c.text == "working")
+                fence = await c.take()
+                await eventually(lambda: at_c.text == "")
+                with fenced(fence):
+                    c.bus.publish(begun)
+                    c.bus.publish(TextStreamed("t:agent:helper", session, "again"))
+                await eventually(lambda: reader.text == at_c.text == "again")
+
+
+async def test_the_session_of_a_job_is_told_by_its_own_owner_and_not_by_its_person_s(place: PostgresPlace) -> None:
+    session = "s/agent:program.0123"
+    async with processes(place, 3) as (a, b, c):
+        await c.take("s")
+        await b.take(session)
+        async with Reader(a, session).reading() as reader, Reader(c, session).reading() as at_c:
+            await b.begin("job", session)
+            b.stream("words", session)
+            await eventually(lambda: reader.text == at_c.text == "words")
+            await b.store("words", session)
+            await b.end("words", session)
+            await eventually(lambda: reader.turn == at_c.turn == "" and reader.texts == at_c.texts == ["words"])

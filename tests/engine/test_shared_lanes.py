@@ -9,6 +9,7 @@ import pytest
 from goclaw.channels.base import Doubt
 from goclaw.channels.memory import Room
 from goclaw.config.values import PostgresPlace
+from goclaw.engine import shared_sessions
 from goclaw.engine.base import LaneState, Turn
 from goclaw.store.database import BoundStatement, StatementResult
 from tests.acceptance.waiting import clock, eventually
@@ -75,6 +76,26 @@ async def test_a_message_that_an_owner_takes_in_while_it_looks_for_others_is_don
         await eventually(lambda: texts(room)[1:])
         await eventually(lambda: not one.has("s"))
     assert (looks, one.acted, texts(room)) == ([0], ["m1", "m2"], ["answer 1", "answer 2"])
+
+
+async def test_a_message_comes_behind_one_that_was_taken_in_elsewhere_before_its_owner_has_heard_of_that(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", 10.0)
+    room = Room()
+    async with replica(place, room) as one, replica(place, room) as two:
+        two.ownership.take_no_more()
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: texts(room) == ["answer 1"] and not one.outbox.waiting())
+        held = one.lanes.leases.of("s")
+        assert held is not None
+        heard, held.lease.news = held.lease.news, asyncio.Event()  # what it waits for does not come
+        await two.lanes.submit(inbound(2))
+        await one.lanes.submit(inbound(3))
+        await eventually(lambda: len(room.all) == 3)
+        held.lease.news = heard
+        heard.set()
+    assert texts(room) == ["answer 1", "answer 2", "answer 3"]
 
 
 async def test_how_far_a_session_is_is_known_where_it_is_not(place: PostgresPlace) -> None:

@@ -404,6 +404,29 @@ async def test_an_order_whose_owner_is_gone_before_it_replied_is_carried_out_by_
         assert (one.ordered, two.ordered) == (["x"], ["x"])
 
 
+async def test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken(
+    place: PostgresPlace,
+) -> None:
+    gate, running = asyncio.Event(), list[str | None]()
+
+    async def wait(turn: Turn) -> str:
+        await gate.wait()
+        return "done"
+
+    async with replica(place, Room(), wait) as one, replica(place, Room()) as two:
+        two.ownership.take_no_more()
+
+        async def look(session: str, body: str) -> str:
+            running.append(one.lanes.running(session))
+            return ""
+
+        one.obey = look
+        await two.lanes.submit(inbound(1))
+        await two.shared.ask("s", "echo", "")
+        assert running == ["m1"]
+        gate.set()
+
+
 async def test_an_order_is_carried_out_while_a_process_that_winds_down_ends_its_turn(place: PostgresPlace) -> None:
     gate, room = asyncio.Event(), Room()
 

@@ -154,6 +154,7 @@ async def test_a_conversation_is_forgotten_from_elsewhere_also_where_no_process_
     await eventually(lambda: not owner.app.outbox.waiting())
     assert "were deleted" in (await other.say(f"/forget {code}")).text
     assert (await owner.now()).turn == ""
+    await other.ownership._database.write()  # behind the deletion of the order
     with psycopg.connect(server.url, options=f"-csearch_path={place.schema}") as connection:
         assert connection.execute("SELECT 1 FROM messages WHERE session <> ''").fetchall() == []
         assert connection.execute("SELECT count(*) FROM orders WHERE body <> '' OR reply <> ''").fetchone() == (0,)

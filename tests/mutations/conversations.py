@@ -361,17 +361,9 @@ BUGS: list[Bug] = [
         f"{_POSTGRES}::test_a_commit_in_which_the_connection_is_lost_is_looked_up",
     ),
     bug(
-        "a process goes on with a schema that another one has used meanwhile",
-        "class store: two processes, one conversation",
-        "goclaw/store/postgres/database.py",
-        "        if holder != self._holder:",
-        "        if False:",
-        f"{_POSTGRES}::test_a_process_whose_schema_another_one_has_used_meanwhile_writes_no_more",
-    ),
-    bug(
         "a process that was paused writes for a session that another one has taken over",
         "the spike of 2026-11-23: a row of the transcript twice in 3 of 3 rounds",
-        "goclaw/store/postgres/database.py",
+        "goclaw/store/postgres/sending.py",
         "    if transaction.fence is not None:",
         "    if False:",
         "tests/store/postgres/test_database_fencing.py",
@@ -397,7 +389,7 @@ BUGS: list[Bug] = [
     bug(
         "the character NUL goes to Postgres",
         "the spike of 2026-11-23: the turn fails for good",
-        "goclaw/store/postgres/database.py",
+        "goclaw/store/postgres/sending.py",
         '        if isinstance(value, str) and "\\0" in value:',
         "        if False:",
         f"{_POSTGRES}::test_the_character_nul_is_left_out_where_a_tool_says_it",

@@ -392,8 +392,8 @@ BUGS: list[Bug] = [
         "the targets of alerts hear none",
         "a fault at night",
         "goclaw/gateway/alerts.py",
-        "        for name in self._settings.notify:",
-        "        for name in ():",
+        "text) for name in self._settings.notify]",
+        "text) for name in ()]",
         "tests/gateway/test_alerts.py::test_targets_of_notify_hear_it_besides",
     ),
     bug(

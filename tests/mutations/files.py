@@ -420,7 +420,7 @@ BUGS: list[Bug] = [
         "a restored database misses lines of an audit log that this machine never had",
         "GoClaw in the making: an alarm that rings for nothing is heard no more",
         "goclaw/ops/backup/settle.py",
-        "        _run(connection, _FORGET_AUDIT(name=FACT))\n",
+        "        _run(connection, _FORGET_AUDIT())\n",
         "",
         "tests/ops/backup/test_settle.py",
     ),

@@ -22,8 +22,8 @@ BUGS: list[Bug] = [
         _LANES,
         '                if any(row["id"] not in held.known for row in rows):',
         "                if not rows:",
-        "tests/engine/test_shared_sessions.py"
-        "::test_messages_that_either_process_takes_in_are_answered_once_in_order_by_one_of_them",
+        f"{_LANES_TESTS}"
+        "::test_a_message_comes_behind_one_that_was_taken_in_elsewhere_before_its_owner_has_heard_of_that",
     ),
     bug(
         "a process goes on to take turns up after it was told that its session is another one's",
@@ -32,6 +32,15 @@ BUGS: list[Bug] = [
         "            held.lease.is_lost = True\n",
         "",
         f"{_LANES_TESTS}::test_a_message_whose_lease_is_lost_meanwhile_is_answered_by_the_new_owner",
+    ),
+    bug(
+        "an order overtakes the message that was taken in before it",
+        "class replicas: /stop finds nothing, and then the turn begins",
+        "goclaw/engine/shared_sessions.py",
+        "        turns = 0 if self.leases.ending else",
+        "        turns = 0 if self.leases.ending or orders else",
+        "tests/engine/test_shared_sessions.py"
+        "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),
     bug(
         "a stranger makes orders",

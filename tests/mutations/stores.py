@@ -30,7 +30,7 @@ BUGS: list[Bug] = [
         "goclaw/store/postgres/ownership_schema.py",
         "        AND a.usename = current_user AND a.backend_start",
         "        AND a.backend_start",
-        "tests/store/postgres/test_deployments.py"
+        "tests/store/postgres/test_ownership_deployments.py"
         "::test_a_stranger_that_calls_itself_as_a_dead_process_neither_loses_its_connection_nor_ends_our_look",
     ),
     bug(
@@ -60,17 +60,17 @@ BUGS: list[Bug] = [
     bug(
         "a picture that was removed elsewhere comes back from a folder that was left behind",
         "class privacy: forgotten, and there again after a fail-over",
-        _STATE_FILES,
-        "        gone = (name for key in known - self._media for name in of_media(key))",
-        "        gone = ()",
+        "goclaw/store/postgres/state_media.py",
+        "        gone = [name for key in set(known) - self.keys for name in of_media(key)]",
+        "        gone = list[str]()",
         f"{_FILES}::test_a_picture_that_was_removed_elsewhere_does_not_come_back",
     ),
     bug(
         "a file that was changed in two folders is written over",
         "class files: the work of an administrator is lost",
         _STATE_FILES,
-        "            elif await asyncio.to_thread(self._folder.set_aside, name):",
-        "            elif True:",
+        "        if await asyncio.to_thread(self._folder.set_aside, name):",
+        "        if True:",
         f"{_FILES}::test_of_two_changes_the_one_in_the_database_counts_and_the_other_is_kept",
     ),
     bug(

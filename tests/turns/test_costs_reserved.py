@@ -2,67 +2,33 @@
 
 import asyncio
 import itertools
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from goclaw.auth.access import Access
-from goclaw.auth.users import Users
-from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import RealClock
-from goclaw.core.messages import AssistantMessage
-from goclaw.errors import LimitReached, ModelErrorKind
-from goclaw.llm.base import Finished, Stop, Usage
-from goclaw.llm.scripted import ScriptedModel
-from goclaw.sessions.state import Contexts
-from goclaw.store.database import Database
+from goclaw.errors import ModelErrorKind
+from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
+from goclaw.llm.base import Usage
 from goclaw.store.open import open_database
-from goclaw.store.settings import Settings
-from goclaw.store.spending import Reservation, Spending, reservations_of
-from goclaw.store.transcripts import Transcripts
+from goclaw.store.spending import Reservation
 from goclaw.tools.agent import agent
-from goclaw.turns.costs import Costs, Payer, reservation_of
+from goclaw.turns.costs import Costs, reservation_of
+from tests import house
 from tests.harness import Answer, World, before_the_next_look
 from tests.lanes import repeats
 from tests.postgres import Server, fresh_place, running
 from tests.sessions.agents import handing
+from tests.turns.spenders import CAP, CLOCK, PROMPT, Call, costs_of, request
 
-CAP = 150
-SPEC = "scripted:test"
-PROMPT = 20
 PERSONS = itertools.count()
-
-
-class QuickClock(RealClock):
-    """Time goes on; who sleeps, sleeps a fiftieth."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / 50)
-
-
-CLOCK = QuickClock()
-
-
-@dataclass(frozen=True)
-class Call:
-    """One request of a person, made by one of the processes."""
-
-    person: int
-    process: int
-    answer: int
-    """Tokens."""
-    seconds: float
-    fails: bool
-
 
 CALLS = st.lists(
     st.builds(
@@ -78,12 +44,6 @@ CALLS = st.lists(
 )
 
 
-def costs_of(database: Database, **limits: Any) -> Costs:
-    config = Config.model_validate({"limits": {"daily_tokens": CAP, **limits}})
-    contexts = Contexts(Transcripts(database), Settings(database), CLOCK)
-    return Costs(Spending(database), config, CLOCK, contexts, Access(Users(), config), reservations_of(database))
-
-
 @asynccontextmanager
 async def processes(place: Path | PostgresPlace, number: int) -> AsyncIterator[list[Costs]]:
     """What so many processes spend from; a file of SQLite has one."""
@@ -93,25 +53,6 @@ async def processes(place: Path | PostgresPlace, number: int) -> AsyncIterator[l
             return
         opened = [await stack.enter_async_context(open_database(place, CLOCK)) for _ in range(number)]
         yield [costs_of(each) for each in opened]
-
-
-async def request(costs: Costs, person: str, name: str, call: Call) -> str:
-    """Make a request as a turn does; return how it ended."""
-    payer = Payer(reservation_of(name, "model:1"), person, person, name)
-    try:
-        async with costs.reserved(payer, ScriptedModel(spec=SPEC), PROMPT, call.answer):
-            await CLOCK.sleep(call.seconds)
-            if call.fails:
-                raise ZeroDivisionError
-    except LimitReached:
-        return "refused"
-    except ZeroDivisionError:
-        return "failed"
-    done = Finished(AssistantMessage("x"), Usage(input=PROMPT, output=call.answer), Stop.END, SPEC)
-    row = costs.row(person, name, "answer", done, person)
-    await costs.spending.keep(row, *costs.reservations.settled(payer.reservation))
-    costs.reservations.done(payer.reservation)
-    return "answered"
 
 
 async def check(ways: Sequence[Costs], calls: Sequence[Call]) -> None:
@@ -179,6 +120,31 @@ def test_side_by_side_and_in_any_process_one_request_at_most_goes_beyond(
             try_out()
         finally:
             runner.run(stack.aclose())
+
+
+@pytest.mark.slow
+async def test_real_processes_of_which_one_is_killed_use_up_a_day_and_one_request_more_at_most(server: Server) -> None:
+    place, most = fresh_place(server), 2_000
+    async with processes(place, 1) as (books,):
+        address = f"{place.url}?schema={place.schema}"
+        command = (sys.executable, "-m", "tests.turns.spenders", address, "p")
+        started = [
+            await asyncio.create_subprocess_exec(*command, str(number), str(most), cwd=house.ROOT)
+            for number in range(3)
+        ]
+        try:
+            async with asyncio.timeout(120):
+                while (await books.today("p")).requests < 3 or not await books.reservations.of_person("p"):
+                    await before_the_next_look()
+                started[0].kill()
+                codes = [await each.wait() for each in started]
+        finally:
+            for each in started:
+                if each.returncode is None:
+                    each.kill()
+        spent = await books.today("p")
+    assert codes[1:] == [0, 0]
+    assert most <= spent.input + spent.output < most + PROMPT + 100
 
 
 async def test_a_request_waits_for_those_before_it_and_then_learns_whether_there_is_room(server: Server) -> None:
@@ -287,6 +253,26 @@ async def test_a_request_that_fails_or_is_stopped_leaves_its_share_to_others(tmp
         await core.settled()
         assert core.sessions.costs.reservations.own == {}
     assert world.texts()[-1] == "well"
+
+
+async def test_an_answer_that_is_stopped_while_a_hook_judges_it_leaves_its_share_to_others(tmp_path: Path) -> None:
+    judging = asyncio.Event()
+
+    async def judge(event: HookEvent) -> HookAnswer:
+        judging.set()
+        await asyncio.Event().wait()
+        return HookAnswer()
+
+    world = World(tmp_path, [Answer("never said", usage=USED)], limits={"daily_tokens": 5_000})
+    world.hooks = Hooks([Registered("judge", frozenset({"message_out"}), judge)], None)
+    async with world.running() as core:
+        await core.say("hi")
+        async with asyncio.timeout(20):
+            await judging.wait()
+        assert core.sessions.costs.reservations.own
+        await core.command("/stop")
+        await core.settled()
+        assert core.sessions.costs.reservations.own == {}
 
 
 async def test_agents_of_one_turn_do_not_spend_the_same_rest_of_it(tmp_path: Path) -> None:

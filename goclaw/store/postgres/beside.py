@@ -11,10 +11,10 @@ from goclaw.config.values import PostgresPlace
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Examined, Row
 from goclaw.store.postgres.connecting import HOLDERS_OF, PostgresRow, off_this_machine, parameters
-from goclaw.store.postgres.database import bound
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.replicas import ALL, SEEN_SECONDS, SERVER, use_of
 from goclaw.store.postgres.schema import NEWEST, VERSION
+from goclaw.store.postgres.sending import bound
 from goclaw.store.replicas import StoreUse
 
 _ABOUT = """

@@ -11,12 +11,11 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import psycopg
-from psycopg import AsyncCursor, pq
+from psycopg import pq
 
 from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
@@ -35,7 +34,6 @@ from goclaw.store.fencing import HELD, Fence
 from goclaw.store.postgres.clock import DatabaseClock
 from goclaw.store.postgres.connecting import (
     Connection,
-    PostgresRow,
     Readers,
     application_name,
     connect,
@@ -45,7 +43,8 @@ from goclaw.store.postgres.connecting import (
 from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
-from goclaw.store.postgres.schema import DIALECT, REWRITER, fact, learn, prepare
+from goclaw.store.postgres.schema import REWRITER, fact, learn, prepare
+from goclaw.store.postgres.sending import behind, bound, result_of, sent
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.vectors import DELETED, VECTORS_TABLE, PostgresVectors
 from goclaw.store.replicas import StoreUse
@@ -60,7 +59,6 @@ STALL_SECONDS = 20.0
 LOOK_SECONDS, LONGEST_LOOK = 0.2, 5.0
 """Seconds between two looks at a commit whose outcome is not known."""
 _NAME_REPLICA = "SELECT set_config('goclaw.replica', %s, false)"
-_CHECK = b"SELECT check_epoch(%s, %s)"
 _TAKE = "SELECT take_session(%s, %s)"
 _END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
 TAKES = 3
@@ -99,6 +97,8 @@ class PostgresDatabase(Database):
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
+        self._untold: dict[tuple[object, ...], BoundStatement] = {}
+        """What was to be sent behind a commit, and could not be; by statement and values."""
         self.counts: Counter[str] = Counter()
         """Groups that were committed, connections that were lost, commits that had to be looked up."""
 
@@ -235,7 +235,7 @@ class PostgresDatabase(Database):
         return True
 
     async def _commit(self, group: Sequence[Transaction]) -> Sequence[Outcome]:
-        if not any(transaction.statements or transaction.fence for transaction in group):
+        if not self._untold and not any(transaction.statements or transaction.fence for transaction in group):
             return [[] for _ in group]
         async with self._writing:
             try:
@@ -289,9 +289,9 @@ class PostgresDatabase(Database):
         with _Watch(writer):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
-                cursors = [await _sent(writer, each) for each in group]
+                cursors = [await sent(writer, each) for each in group]
                 number = await writer.execute(_NUMBER)
-            results = [[await _result(cursor) for cursor in each] for each in cursors]
+            results = [[await result_of(cursor) for cursor in each] for each in cursors]
             [(own,)] = await number.fetchall()
             try:
                 await writer.execute("COMMIT")
@@ -299,7 +299,30 @@ class PostgresDatabase(Database):
                 if writer.pgconn.status == pq.ConnStatus.OK or not await self._was_committed(own, error):
                     raise
         self.counts["commits"] += 1
+        await self._tell(group)
         return results
+
+    async def _tell(self, group: Sequence[Transaction]) -> None:
+        """Send what belongs behind a commit; what cannot be sent now goes behind the next one, which is made at once.
+
+        A NOTIFY in the transaction itself would hold Postgres's one lock of all commits that notify for as long as its
+        disk takes: the commits of all processes would wait for each other.
+        """
+        untold = self._untold | {(each.statement, *each.values.values()): each for each in behind(group)}
+        self._untold = {}
+        if not untold or self._writer is None:
+            return
+        try:
+            with _Watch(self._writer):
+                async with self._writer.pipeline():
+                    for each in untold.values():
+                        await self._writer.execute(*bound(each))
+        except (psycopg.Error, OSError) as error:
+            log.warning("other processes are told a moment later: %s", self._lost(error))
+            self._untold = untold
+            await self._drop()
+            if not isinstance(error, psycopg.Error) or fault_of(error) is DiskFault.UNREACHABLE:
+                self._waiting.put_nowait(Transaction((), durable=False, done=_ignored()))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
         """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile."""
@@ -402,6 +425,13 @@ class PostgresDatabase(Database):
             await writer.close()
 
 
+def _ignored() -> asyncio.Future[list[StatementResult]]:
+    """Return a future whose result no one waits for."""
+    future: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    return future
+
+
 class _Watch:
     """Cuts a connection that is silent for too long: the call that waits on it fails as if the network had."""
 
@@ -418,28 +448,6 @@ class _Watch:
         log.error("Postgres has not answered for %g s: the connection is cut", STALL_SECONDS)
         with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self._connection.pgconn.socket)) as copy:
             copy.shutdown(socket.SHUT_RDWR)
-
-
-def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
-    """Return a statement's text and its values, without the character NUL, which no text of Postgres can have."""
-    text, values = statement.compiled(DIALECT)
-    for name, value in values.items():
-        if isinstance(value, str) and "\0" in value:
-            values[name] = value.replace("\0", "")
-    return text.encode(), values
-
-
-async def _sent(writer: Connection, transaction: Transaction) -> list[AsyncCursor[PostgresRow]]:
-    """Send the statements of a transaction, behind the check of its epoch; return their cursors."""
-    if transaction.fence is not None:
-        await writer.execute(_CHECK, (transaction.fence.session, transaction.fence.epoch))
-    return [await writer.execute(*bound(one)) for one in transaction.statements]
-
-
-async def _result(cursor: AsyncCursor[PostgresRow]) -> StatementResult:
-    rows = await cursor.fetchall() if cursor.description else []
-    made = rows[0][0] if rows and (cursor.statusmessage or "").startswith("INSERT") else 0
-    return StatementResult(cursor.rowcount, made if isinstance(made, int) else 0, rows)
 
 
 @asynccontextmanager

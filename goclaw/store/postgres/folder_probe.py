@@ -22,10 +22,11 @@ from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.postgres.beside import exists
 from goclaw.store.postgres.connecting import Connection, application_name, connect
-from goclaw.store.postgres.database import PostgresDatabase, bound
+from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.replicas import ALL, SERVER, use_of
+from goclaw.store.postgres.sending import bound
 from goclaw.store.replicas import Replica
 
 log = logging.getLogger(__name__)

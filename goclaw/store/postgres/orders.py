@@ -1,12 +1,14 @@
 """Orders from one process to the one that works on a session: a row each, and two notices.
 
-The asker deletes the row, with the reply in it or without one when its time is over: what was not begun by then is not
-begun any more. Its time runs on the database's clock.
+The notice of a reply has the reply itself where it is short. The asker deletes the row, also when its time is over:
+what was not begun by then is not begun any more. Its time runs on the database's clock.
 """
 
 import asyncio
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from sqlalchemy import text
 
@@ -16,7 +18,7 @@ from goclaw.errors import NotAnswered, StateError
 from goclaw.store.database import Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import Order
-from goclaw.store.postgres.notices import Notices
+from goclaw.store.postgres.notices import MAX_BYTES, Notices
 
 GIVEN, ANSWERED = "orders", "replies"
 """Topics of the notices that a session was given an order, and that an order has its reply."""
@@ -49,6 +51,16 @@ _TAKE_BACK = Statement(text("DELETE FROM orders WHERE id = :id RETURNING reply, 
 _WANT = Statement(text("SELECT want_session(:session)"))
 
 
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """An order of this process."""
+
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it may have its reply."""
+    reply: str | None = None
+    """The reply, where the notice has it."""
+
+
 class PostgresOrders:
     """Implements `store.ownership.Orders`."""
 
@@ -56,13 +68,13 @@ class PostgresOrders:
         self._database = database
         self._notices = notices
         self._clock = clock
-        self._asked: dict[str, asyncio.Event] = {}
-        """By the id of an order of this process; set when it may have its reply."""
+        self._asked: dict[str, _Asked] = {}
+        """By the id of an order of this process."""
         notices.hear(ANSWERED, self._answered, self._answered_perhaps)
 
     async def give(self, session: str, name: str, body: str, seconds: float) -> str:
         order, told = secrets.token_hex(8), self._notices.told
-        news = self._asked[order] = asyncio.Event()
+        asked = self._asked[order] = _Asked()
         until = self._clock.monotonic() + seconds
         try:
             # It is no work of a session that the asker may have: the epoch of that one says nothing about it.
@@ -73,8 +85,12 @@ class PostgresOrders:
                     told(GIVEN, session),
                     _WANT(session=session),
                 )
-                while await set_within(news, self._clock, until - self._clock.monotonic()):
-                    news.clear()
+                while await set_within(asked.news, self._clock, until - self._clock.monotonic()):
+                    asked.news.clear()
+                    if (reply := asked.reply) is not None:
+                        # What is left is of no use, and swept away with others if it cannot be deleted now.
+                        asyncio.ensure_future(self._database.write(_TAKE_BACK(id=order))).add_done_callback(_ended)
+                        return reply
                     if (reply := await self._taken(_TAKE_REPLY, order)) is not None:
                         return reply
                 if (reply := await self._taken(_TAKE_BACK, order)) is not None:
@@ -103,12 +119,22 @@ class PostgresOrders:
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
         answer = _ANSWER(id=order.id, reply=reply, is_refusal=is_refusal)
-        await self._database.write(answer, self._notices.told(ANSWERED, order.id))
+        whole = f"{order.id} {reply}"
+        fits = not is_refusal and "\0" not in reply and len(whole.encode()) <= MAX_BYTES
+        await self._database.write(answer, self._notices.told(ANSWERED, whole if fits else order.id))
 
-    def _answered(self, order: str) -> None:
-        if news := self._asked.get(order):
-            news.set()
+    def _answered(self, notice: str) -> None:
+        order, has_reply, reply = notice.partition(" ")
+        if asked := self._asked.get(order):
+            asked.reply = reply if has_reply else None
+            asked.news.set()
 
     def _answered_perhaps(self) -> None:
-        for news in self._asked.values():
-            news.set()
+        for asked in self._asked.values():
+            asked.news.set()
+
+
+def _ended(deletion: "asyncio.Future[Any]") -> None:
+    """Take note of a deletion, whatever became of it."""
+    if not deletion.cancelled():
+        deletion.exception()

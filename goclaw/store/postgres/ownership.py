@@ -56,7 +56,10 @@ RECONNECT_SECONDS = 4.0
 # What a job says of itself is the engine's to log; of an outage the database's writer tells.
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
 
-_WANT = Statement(text("SELECT want_session(:session)"))
+_WANT = Statement(
+    text("SELECT want_session(:session)"),
+    behind=Statement(text(f"SELECT pg_notify('{NEWS}_' || md5(current_schema()), :session)")),
+)
 _WANT_IF_IDLE = Statement(text("SELECT want_session_if_idle(:session)"))
 _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock = :session AND status = 'todo'"))
 _IS_OWNED = Statement(

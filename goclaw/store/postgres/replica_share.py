@@ -1,7 +1,7 @@
 """The part of a service's limit that one of several processes may use: the limit divided by those that are alive.
 
-Each process counts the others once a second, and knows what it counted for `VALID_SECONDS`. One that begins, or was
-paused for so long that the others may have divided its part among themselves, uses next to nothing until they have
+Each process counts the others once a second, and knows what it counted for `VALID_SECONDS` at most. One that begins, or
+was paused for so long that the others may have divided its part among themselves, uses next to nothing until they have
 counted it. So the parts of all never make more than the whole but for `NEWCOMER`, whoever comes, goes or stands still.
 """
 
@@ -22,8 +22,6 @@ VALID_SECONDS = 2.5
 """Seconds for which a count holds: two looks, and one that is late."""
 WINDOW_SECONDS = 1.0
 """Seconds over which services count: what was sent with the former part is forgotten after them."""
-GONE_SECONDS = 4.0
-"""Seconds unseen after which a process does not count: as many as after which it counts as dead."""
 NEWCOMER = 1 / 30
 """The part of a process that the others have not counted yet: of Telegram's thirty messages a second, one."""
 
@@ -47,6 +45,10 @@ class ReplicaShare:
     def __init__(self, database: PostgresDatabase, clock: Clock) -> None:
         self._database = database
         self._clock = clock
+        self._stall = database.settings.stall_seconds
+        """Seconds unseen after which a process counts as dead, and not here."""
+        # Where the heartbeat was seen a quarter of that ago, the others count this process for three quarters more.
+        self._valid = min(VALID_SECONDS, self._stall * 3 / 4)
         self._counted_at: float | None = None
         self._joined_at = 0.0
         self._others = 0
@@ -58,7 +60,7 @@ class ReplicaShare:
     def part(self) -> float:
         """Return the part, more than 0 and at most 1."""
         now = self._clock.monotonic()
-        if self._counted_at is None or now - self._counted_at > VALID_SECONDS:
+        if self._counted_at is None or now - self._counted_at > self._valid:
             return NEWCOMER
         if self._has_met and now - self._joined_at < VALID_SECONDS + WINDOW_SECONDS:
             return NEWCOMER
@@ -72,18 +74,18 @@ class ReplicaShare:
                 await self._count()
             except StateError as error:
                 log.debug("the processes cannot be counted: %s", error)
-            await self._clock.sleep(LOOK_SECONDS)
+            await self._clock.sleep(min(LOOK_SECONDS, self._stall / 4))
 
     async def _count(self) -> None:
         own = self._database.replica
         before = self._clock.monotonic()
         # That others see us comes first, and in a query of its own: of two that begin at once, one sees the other.
-        [seen] = await self._database.read(_IS_SEEN(own=own, gone=GONE_SECONDS / 2))
+        [seen] = await self._database.read(_IS_SEEN(own=own, gone=self._stall / 4))
         if not seen["seen"]:
             return
-        [found] = await self._database.read(_COUNT(own=own, gone=GONE_SECONDS))
+        [found] = await self._database.read(_COUNT(own=own, gone=self._stall))
         others = int(found["others"])
-        if self._counted_at is None or before - self._counted_at > GONE_SECONDS / 2:
+        if self._counted_at is None or before - self._counted_at > self._stall * 3 / 4:
             self._joined_at, self._has_met = before, others > 0
         if others < self._others:
             self._gone, self._gone_at = self._others - others, self._clock.monotonic()

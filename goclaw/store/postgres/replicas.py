@@ -4,6 +4,8 @@ Also which of them a conversation is pinned to, where each has a workspace of it
 only the gateway of that name takes from.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import text
@@ -68,6 +70,15 @@ BEGIN
 END $$;
 """  # noqa: S608  # our own words
 """A change of `want_session` that a job waits for: its queue is the one of now, as its session may be pinned since."""
+WANTED_QUIETLY = f"""
+CREATE OR REPLACE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO procrastinate_jobs AS known (queue_name, task_name, lock, queueing_lock, args) VALUES (
+        queue_of(of_session), '{TASK}', of_session, of_session, jsonb_build_object('session', of_session)
+    ) ON CONFLICT (queueing_lock) WHERE status = 'todo' DO UPDATE SET queue_name = excluded.queue_name;
+END $$;
+"""  # noqa: S608  # our own words
+"""The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job."""
 PIN = Statement(text("SELECT pin_session(:session, :name)"))
 TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('goclaw:' || current_schema(), 3))"
@@ -96,7 +107,10 @@ SELECT r.id, r.name, r.address, r.version, r.workspaces, r.stall_seconds,
     extract(epoch FROM clock_timestamp() - r.seen_at)::float8 AS silent,
     (SELECT count(*) FROM session_owners o JOIN procrastinate_jobs j ON j.lock = o.session AND j.status = 'doing'
         WHERE o.replica = r.id) AS sessions
-FROM replicas r WHERE r.seen_at > clock_timestamp() - make_interval(secs => {SEEN_SECONDS}) ORDER BY r.began_at, r.id
+FROM replicas r WHERE r.seen_at > clock_timestamp() - make_interval(secs => {SEEN_SECONDS}) AND NOT EXISTS (
+    SELECT 1 FROM replicas again WHERE again.name = r.name AND again.name <> '' AND again.began_at > r.seen_at
+        AND r.seen_at < clock_timestamp() - make_interval(secs => r.stall_seconds)
+) ORDER BY r.began_at, r.id
 """)  # noqa: S608  # our own words
 )
 SERVER = Statement(
@@ -153,9 +167,10 @@ def _shown(value: object) -> str:
 
 def use_of(replicas: Sequence[Row], server: Row, own: str = "") -> StoreUse:
     """Put together what the queries `ALL` and `SERVER` returned; `own`: this process, if it is one of them."""
+    names = Counter(str(row["name"]) for row in replicas)
     seen = [
         Replica(
-            name=str(row["name"]) or str(row["address"]),
+            name=_name(row) if names[row["name"]] == 1 else f"{_name(row)} ({_pid(row)})",
             version=str(row["version"]),
             workspaces=str(row["workspaces"]),
             age=float(row["age"]),
@@ -170,6 +185,15 @@ def use_of(replicas: Sequence[Row], server: Row, own: str = "") -> StoreUse:
     return StoreUse(
         seen, float(server["notices"]), int(server["ours"]), int(server["connections"]), int(server["most"])
     )
+
+
+def _name(row: Row) -> str:
+    return str(row["name"]) or str(row["address"])
+
+
+def _pid(row: Row) -> str:
+    found = re.search(r"pid \d+", str(row["address"]))
+    return found[0] if found else str(row["id"])
 
 
 def queues(settings: ReplicaSettings) -> list[str]:

@@ -167,11 +167,14 @@ class StateFiles:
             await self._keep_notes()
             return await self._stored.data(name, entry)
 
+    def listen(self) -> None:
+        """Hear of what other processes change, for `follow`."""
+        if self._notices is not None:
+            self._notices.hear(TOPIC, self._hear, self._miss)
+
     async def follow(self) -> None:
         """Bring media together, and what changes on either side, until cancelled."""
         is_troubled, has_media = False, False
-        if self._notices is not None:
-            self._notices.hear(TOPIC, self._hear, self._miss)
         while True:
             try:
                 if not has_media:
@@ -461,6 +464,7 @@ async def open_state_files(database: Database, folder: Path, clock: Clock) -> As
     done = await files.settle()
     if done.fetched or done.set_aside:
         log.info("files of the state folder from the database: %d, set aside: %d", done.fetched, done.set_aside)
+    files.listen()
     async with background(keep_running(_NAME, files.follow, clock), _NAME):
         yield files
     with suppress(StateError):  # they are sent at the next start

@@ -16,7 +16,8 @@ from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Delivery
 from goclaw.errors import DeliveryError
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.postgres.replica_share import GONE_SECONDS, NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
+from goclaw.store.postgres.ownership import STALL_SECONDS
+from goclaw.store.postgres.replica_share import NEWCOMER, VALID_SECONDS, WINDOW_SECONDS, ReplicaShare
 from tests.acceptance.waiting import clock as real
 from tests.acceptance.waiting import eventually
 from tests.channels.support import RecordingGateway
@@ -185,7 +186,7 @@ async def test_a_process_uses_its_part_when_the_others_have_counted_it_and_next_
             await two.look()
         assert two.share.part() == 1 / 2
         # One that is unseen for as long as the dead are is not counted.
-        await one.see("other", ago=GONE_SECONDS + 1)
+        await one.see("other", ago=STALL_SECONDS + 1)
         one.clock.advance(1)
         assert await one.look() == 1 / 2, "what it sent right before still counts"
         one.clock.advance(WINDOW_SECONDS)
@@ -199,7 +200,7 @@ async def test_a_process_that_stood_still_is_a_newcomer_again(place: PostgresPla
         assert await one.look() == 1.0
         one.clock.advance(VALID_SECONDS + 0.1)
         assert one.share.part() == NEWCOMER, "what it counted may be wrong by now"
-        one.clock.advance(GONE_SECONDS)
+        one.clock.advance(STALL_SECONDS)
         await one.see("another, which began meanwhile")
         await one.see()
         assert await one.look() == NEWCOMER

@@ -8,7 +8,7 @@ from functools import partial
 
 import psycopg
 import pytest
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, text
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Actor, Address, Inbound
@@ -21,6 +21,7 @@ from goclaw.store.open import open_database, stored_fact
 from goclaw.store.postgres import connecting, database
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.schema import FIRST, NEWEST, STEPS, VERSION
+from goclaw.store.postgres.sending import bound
 from goclaw.store.reading import TranscriptFeed
 from goclaw.store.schema import schedules, sessions
 from goclaw.store.settings import Settings
@@ -103,6 +104,22 @@ async def test_a_statement_goes_on_after_the_transaction_failed_in_which_it_was_
         assert found.trouble is None
 
 
+async def test_what_belongs_behind_a_commit_is_sent_though_the_connection_is_lost_there(
+    place: PostgresPlace, server: Server
+) -> None:
+    behind = "CASE WHEN nextval('tries') = 1 THEN pg_terminate_backend(pg_backend_pid())::text"
+    tell = Statement(text(f"SELECT {behind} ELSE pg_notify('told', :key)::text END"))
+    add = Statement(text("INSERT INTO sessions (key, created_at, context_start) VALUES (:key, 1, 0)"), behind=tell)
+    async with opened(place) as found, await psycopg.AsyncConnection.connect(server.url, autocommit=True) as listener:
+        await listener.execute("LISTEN told")
+        await found.write(sql("CREATE SEQUENCE tries"))
+        await found.write(add(key="a"))
+        async with asyncio.timeout(20):
+            heard = [notice.payload async for notice in listener.notifies(timeout=15, stop_after=1)]
+        assert heard == ["a"]
+        assert await keys(found) == ["a"]
+
+
 async def test_an_error_does_not_repeat_the_values_that_were_refused(place: PostgresPlace) -> None:
     async with opened(place) as found:
         await found.write(session("a secret"))
@@ -155,7 +172,7 @@ async def test_the_feed_waits_for_a_transaction_that_has_a_lower_number(place: P
     async with opened(place) as found:
         feed = TranscriptFeed(found)
         found.written = feed.stored
-        text, values = database.bound(rows[0])
+        text, values = bound(rows[0])
         other = await psycopg.AsyncConnection.connect(f"{server.url}", options=f"-csearch_path={place.schema}")
         async with other:
             await other.execute(text, values)  # has the lower number, and is not committed yet

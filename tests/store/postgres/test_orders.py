@@ -76,6 +76,7 @@ async def test_an_order_to_a_session_of_another_process_has_its_reply_and_leaves
         with pytest.raises(StateError, match="refuse that"):
             await other.ownership.orders.give("s", "refuse", "that", SECONDS)
         assert len(owner.read) == 10 and other.read == []
+        await other.database.write()  # behind the deletions
         assert await rows(owner.database) == []
 
 

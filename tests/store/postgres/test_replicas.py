@@ -1,6 +1,7 @@
 """The gateways of a schema: what they have to agree upon, who is seen, and conversations that stay with one of them."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,6 +17,7 @@ from goclaw.store.postgres import replicas
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
+from tests.parts import sql
 from tests.postgres import Server
 
 STALL = 3.0
@@ -32,7 +34,8 @@ class Gateway:
         """Holds what is worked on."""
 
     async def want(self, session: str) -> None:
-        await self.database.write(self.ownership.wanted(session))
+        known = "INSERT INTO sessions (key, created_at, context_start) VALUES (:k, 1, 0) ON CONFLICT DO NOTHING"
+        await self.database.write(sql(known, k=session), self.ownership.wanted(session))
 
     async def work(self, lease: Lease) -> bool:
         if self.gate:
@@ -115,6 +118,23 @@ async def test_each_gateway_sees_all_of_them_and_how_much_of_the_server_they_tak
         seen = await one.database.use()
         assert [each.name for each in seen.replicas] == ["kitchen"]
         assert "this one" in str(seen.replicas[0])
+
+
+async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_began_again_is_not_gone(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with gateway(place, "vm") as one, gateway(place, "vm"):
+        assert [each.name for each in (await one.database.use()).replicas] == [f"vm (pid {os.getpid()})"] * 2
+    async with gateway(place, "vm") as one:
+        killed = """
+            INSERT INTO replicas (id, address, version, began_at, seen_at, name)
+            VALUES (:k, '', '', now() - interval '2 minutes', now() - interval '1 minute', :k)
+        """
+        for name in ("vm", "hall"):
+            await one.database.write(sql(killed, k=name))
+        seen = (await one.database.use()).replicas
+        assert [(each.name, each.lives) for each in seen] == [("hall", False), ("vm", True)]
+        assert str(seen[0]) == "hall (gone: silent for 60 s)"
 
 
 @pytest.mark.promise("P-replica-own-workspaces")

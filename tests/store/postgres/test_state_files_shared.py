@@ -276,12 +276,13 @@ async def test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own(
             await audited(one, audit_of(one), "a")
         shutil.copytree(tmp_path / "one", tmp_path / "copied")
         async with gateway(place, tmp_path / "one") as one, gateway(place, tmp_path / "copied") as copied:
-            await audited(one, audit_of(one), "b")
-            log = audit_of(copied)
-            log.record(AuditEntry("tool.use", "read", ANN, where="telegram:5", detail="c"))
-            await log.flush()
+            async with copied.files._one:
+                await audited(one, audit_of(one), "b")
+                log = audit_of(copied)
+                log.record(AuditEntry("tool.use", "read", ANN, where="telegram:5", detail="c"))
+                await log.flush()
             await copied.files.send_changes()
-            assert copied.files.chain != one.files.chain
+            await soon(lambda: copied.files.chain != one.files.chain)
             assert "another gateway goes on with the audit log" in caplog.text
             assert one.text(AUDIT) != copied.text(AUDIT) and copied.aside() == one.aside() == []
 

@@ -8,7 +8,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class TlsProxy:
     is_away: bool = False
     """Clients are sent away, and counted."""
     sent_away: int = 0
+    clients: set["asyncio.Task[None]"] = field(default_factory=set)
 
     @property
     def authority(self) -> Path:
@@ -44,10 +45,19 @@ class TlsProxy:
         return self.folder / "authority.pem"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client."""
+        """One client, until it or the proxy ends."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.clients.add(task)
+        try:
+            await self._serve(reader, writer)
+        finally:
+            self.clients.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_away:
             self.sent_away += 1
-            writer.close()
             return
         first = b""
         with suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
@@ -66,11 +76,13 @@ class TlsProxy:
                     first = b""
                     break
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
-            back.write(first)
-            async with asyncio.TaskGroup() as both:
-                both.create_task(_copy(reader, back))
-                both.create_task(_copy(there, writer))
-        writer.close()
+            try:
+                back.write(first)
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_copy(reader, back))
+                    both.create_task(_copy(there, writer))
+            finally:
+                back.close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -133,3 +145,7 @@ async def tls_proxy(folder: Path, target: int, host: str, *, offers_tls: bool = 
         yield made
     finally:
         server.close()
+        for client in (left := list(made.clients)):
+            client.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await server.wait_closed()

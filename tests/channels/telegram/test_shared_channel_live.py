@@ -1,0 +1,76 @@
+"""What the owner of a session shows, and what its next owner finds of it."""
+
+from pathlib import Path
+
+import pytest
+
+from goclaw.config.values import PostgresPlace
+from goclaw.core.events import Address, TextStreamed, TurnStarted
+from goclaw.store.postgres.ownership import PostgresOwnership
+from tests.acceptance.waiting import eventually, never
+from tests.channels.support import RecordingGateway
+from tests.channels.telegram.replicas import Replica, open_replica
+from tests.fake_telegram.server import FakeTelegram
+
+CHAT, SESSION, TURN = -100, "telegram:-100", "telegram:1"
+SECONDS = 20.0
+
+
+@pytest.fixture
+def owners(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The processes that hold the session, as they know."""
+    found = set[str]()
+
+    def holds(self: PostgresOwnership, session: str) -> bool:
+        return session == SESSION and self._database.replica in found
+
+    monkeypatch.setattr(PostgresOwnership, "holds", holds)
+    return found
+
+
+async def begin(replica: Replica, text: str) -> None:
+    """Let a turn begin in a group, where a message grows, and say something."""
+    replica.telegram.world.meet(CHAT)
+    await replica.gateway.publish(
+        TurnStarted(TURN, SESSION, Address("telegram", str(CHAT))), TextStreamed(TURN, SESSION, text)
+    )
+
+
+def texts(telegram: FakeTelegram) -> list[str]:
+    return [sent.text for sent in telegram.sent(CHAT)]
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_the_answer_of_the_next_owner_is_edited_into_the_preview_of_the_last_one(
+    place: PostgresPlace, tmp_path: Path, owners: set[str]
+) -> None:
+    first, second = RecordingGateway(), RecordingGateway()
+    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "two", second) as heir:
+        async with open_replica(place, telegram, tmp_path / "one", first) as owner:
+            owners.add(owner.database.replica)
+            await begin(owner, "half of")
+            await eventually(lambda: texts(telegram) == ["half of"], SECONDS)
+        owners.clear()
+        owners.add(heir.database.replica)
+        for take in heir.sharing.takes:
+            await take(SESSION)
+        await begin(heir, "half of it, and")
+        await eventually(lambda: texts(telegram) == ["half of it, and"], SECONDS)
+        await heir.send("half of it, and the rest", chat=CHAT, number="final", turn=TURN)
+        assert texts(telegram) == ["half of it, and the rest"], "one message, and nothing of the last owner beside it"
+
+
+async def test_a_process_that_is_not_the_owner_shows_nothing(
+    place: PostgresPlace, tmp_path: Path, owners: set[str]
+) -> None:
+    gateway = RecordingGateway()
+    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
+        await begin(one, "words of a turn elsewhere")
+        await never(lambda: texts(telegram) or telegram.called("sendChatAction"), 1.0)
+        # One that loses the session in the middle shows no more of it.
+        owners.add(one.database.replica)
+        await begin(one, "mine")
+        await eventually(lambda: texts(telegram) == ["mine"], SECONDS)
+        owners.clear()
+        await one.gateway.publish(TextStreamed(TURN, SESSION, " no more"))
+        await never(lambda: texts(telegram) != ["mine"], 3.5)

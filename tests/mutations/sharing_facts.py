@@ -1,0 +1,100 @@
+"""Bugs of what several processes on one Postgres change."""
+
+from tests.mutations.bug import Bug, bug
+
+_FACTS = "tests/store/postgres/test_database_facts.py"
+_SHARED = "tests/store/postgres/test_state_files_shared.py"
+_STATE_FILES = "goclaw/store/postgres/state_files.py"
+_STORED = "goclaw/store/postgres/stored_files.py"
+
+BUGS: list[Bug] = [
+    bug(
+        "each of two gateways tells of the same fault",
+        "class replicas: an alert for each of them, all night",
+        "goclaw/store/settings.py",
+        "        return [*gone, _ADD(name=_listed(name), value=_json(value))]",
+        "        return [*gone, _LEARN(name=_listed(name), value=_json(value))]",
+        f"{_FACTS}::test_a_fault_that_both_processes_see_is_told_once",
+    ),
+    bug(
+        "wrong pairing codes count when they have been compared",
+        "class replicas: as many tries as are made at once",
+        "goclaw/auth/pairing.py",
+        "        await self.facts.learn(fact, now + CODE_SECONDS)\n",
+        "",
+        f"{_FACTS}::test_wrong_codes_count_in_both_processes_together",
+    ),
+    bug(
+        "rows are stamped by the clock of each machine",
+        "class replicas: a deployment whose machines are an hour apart drops answers",
+        "goclaw/store/postgres/clock.py",
+        "        return self._clock.now() if self._ahead is None else",
+        "        return self._clock.now() if self._ahead is not None else",
+        "tests/store/postgres/test_clock.py",
+    ),
+    bug(
+        "a process that was paused sends what another one has",
+        "class replicas: SIGSTOP between the mark and the request",
+        "goclaw/engine/outbox.py",
+        "        await self.clearance()\n",
+        "",
+        "tests/engine/test_shared_outbox_pause.py",
+    ),
+    bug(
+        "a duty that has ended stays with its process",
+        "class replicas: no one sweeps until that process ends",
+        "goclaw/store/postgres/duties.py",
+        "            await single(connection, _LEAVE, duty)",
+        "            await single(connection, _IS_THERE)",
+        "tests/store/postgres/test_duties.py::test_a_duty_that_ends_is_free_although_the_process_has_others",
+    ),
+    bug(
+        "a summary that was owed is kept although the conversation was compacted since",
+        "class replicas: what was hidden comes back",
+        "goclaw/store/transcripts.py",
+        'where(_owed.c.id == bindparam("pays"), *_is_owed, _of_kept)',
+        'where(_owed.c.id == bindparam("pays"), _of_kept)',
+        "tests/compaction/test_summary_retries.py::"
+        "test_what_two_processes_pay_at_once_is_kept_once_and_not_after_a_clear",
+    ),
+    bug(
+        "of two people who are added on two gateways one is lost",
+        "class files: the last writer wins",
+        _STORED,
+        'state_files.c.path == bindparam("name"), state_files.c.sha256 == bindparam("known")',
+        'state_files.c.path == bindparam("name"), bindparam("known") != ""',
+        f"{_SHARED}::test_two_administrators_who_add_people_at_once_lose_nobody",
+    ),
+    bug(
+        "a change on another gateway is fetched at a start alone",
+        "class files: a token that was revoked goes on",
+        _STATE_FILES,
+        "                await self.fetch_changes()\n",
+        "",
+        f"{_SHARED}::test_who_is_added_or_removed_by_one_gateway_is_in_the_other_within_a_second",
+    ),
+    bug(
+        "a copy of a state folder writes into the audit log of the first one",
+        "class files: the chain of one is gone",
+        _STATE_FILES,
+        "        self._folder.chain = secrets.token_hex(4)\n",
+        "",
+        f"{_SHARED}::test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own",
+    ),
+    bug(
+        "forgotten words stay in the audit logs of other gateways",
+        "class privacy: /forget on one of several",
+        "goclaw/store/postgres/state_audits.py",
+        "        less = without_words(data, wanted)",
+        "        less = data",
+        f"{_SHARED}::test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_those_that_are_gone",
+    ),
+    bug(
+        "a picture is removed that another gateway has just put",
+        "class files: an answer without its picture",
+        _STORED,
+        'state_files.c.path == bindparam("name"), state_files.c.changed_at < bindparam("until")',
+        'state_files.c.path == bindparam("name"), bindparam("until") > 0.0',
+        f"{_SHARED}::test_a_picture_that_one_removes_leaves_the_folder_of_the_other_but_not_one_that_is_kept_anew",
+    ),
+]
