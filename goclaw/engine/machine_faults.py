@@ -20,7 +20,7 @@ from sqlalchemy import Column, Table, bindparam, update
 from goclaw.channels.base import Channel, Unrecorded
 from goclaw.core.clock import Clock
 from goclaw.core.events import LOCAL, Alerts, Delivery, Inbound, Notice
-from goclaw.errors import DeliveryError, DiskError, StateError
+from goclaw.errors import DeliveryError, DiskError, NotAnswered, StateError
 from goclaw.store.database import Database, Statement
 from goclaw.store.schema import deliveries, inbox
 
@@ -34,6 +34,7 @@ AGAIN_SECONDS = 300.0
 TELL_SECONDS = 10.0
 """Seconds after which a notice is dropped: the message itself waits, which matters more."""
 ANY_FAULT = "I cannot store anything just now"
+SILENT_OWNER = "The process that works on this conversation does not answer just now"
 KEPT = "Your message is kept, and I answer it as soon as that is mended."
 NOT_KEPT = "I take your message in as soon as that is mended; you need not send it again."
 
@@ -91,6 +92,8 @@ class Outage:
 
 
 def _fault_words(error: StateError) -> str:
+    if isinstance(error, NotAnswered):
+        return SILENT_OWNER
     return error.fault.value if isinstance(error, DiskError) else ANY_FAULT
 
 

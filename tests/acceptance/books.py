@@ -18,13 +18,15 @@ TOOL_LINES = ("⚙", "✓ Exit code")
 """How a preview of a tool begins that runs, or that has ended and had nothing to show but that."""
 NO_ANSWER = "The process that works on this conversation has not answered in time"
 """What stands in place of a command's reply while another daemon, which owns the conversation, is paused or cut off."""
+SILENT_OWNER = "The process that works on this conversation does not answer just now"
+"""The same in place of an answer to a message that takes another one's place; the message itself waits."""
 NAME = r"m\d+\w*"
 _HEAD = re.compile(rf"answer((?: {NAME}(?: \[[a-z ]+\])*)+)")
 _LINE = re.compile(rf"({NAME}) line (\d+)")
 _CARD = re.compile(rf"({re.escape(QUESTION)}|{re.escape(CAPTION)}) ({NAME})")
 _REPLIES = re.compile(
     r"Stopped\.|Stopping: |Nothing is running\.|Queue mode: |Allowed\.|Denied\.|Compaction |Nothing to compact|"
-    rf"There is no such question|Already decided: |{NO_ANSWER}|\*{{0,2}}(May \w+ run|A question)"
+    rf"There is no such question|Already decided: |{NO_ANSWER}|{SILENT_OWNER}|\*{{0,2}}(May \w+ run|A question)"
 )
 """Messages that are no answer of a model."""
 
