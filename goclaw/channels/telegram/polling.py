@@ -121,6 +121,8 @@ class Poller:
         self._began_at = -GAP
         self._last_finished = self._last_news = clock.monotonic()
         self._webhook_removed = False
+        self.conflicts = 0
+        """How often Telegram has answered that another process polls, or a webhook is set."""
 
     async def run(self, take: Take) -> None:
         """Give every update to `take`, those of one batch in order; acknowledge it when that has returned.
@@ -224,6 +226,7 @@ class Poller:
         """Pause, longer each time, for what waiting may mend."""
         if not isinstance(error, Unsent | Unanswered):
             self._last_finished = self._clock.monotonic()  # an answer, if not a good one
+        self.conflicts += isinstance(error, Conflict)
         if isinstance(error, Conflict) and is_webhook(error) and await self._remove_webhook():
             return
         pause = self._backoff.next(MAX_CONFLICT_PAUSE if isinstance(error, Conflict) else None)

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 DUTY = "telegram-poll"
 """The duty to poll, or to register the webhook and watch it: of replicas that are set otherwise one does either."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks whether a store that was away can be reached again."""
 HOLD = "telegram-hold"
 """Kind of what processes tell each other: a chat with which Telegram asked one of them to wait, and the seconds."""
 
@@ -99,8 +101,11 @@ class SharedListening:
         Raises:
             DiskError: the duty is lost.
         """
+        had_duty = False
 
         async def listen() -> None:
+            nonlocal had_duty
+            had_duty = True
             looking = keep_running("messages left behind", intake.look_after, self._clock)
             async with background(looking, "messages left behind"):
                 await (webhook.keep_registered() if webhook else poller().run(intake.take))
@@ -111,7 +116,25 @@ class SharedListening:
         except StateError:
             if webhook:
                 webhook.stand_by()
+            elif had_duty:
+                await self._poll_without_store(intake, poller())
             raise
+
+    async def _poll_without_store(self, intake: SharedUpdateHandler, poller: Poller) -> None:
+        """Go on polling while the store is away: nothing is acknowledged, but people are told why they wait.
+
+        Ends when the store can be reached, or another process polls: that one can reach it.
+        """
+        async with background(poller.run(intake.take), "polling without the store"):
+            while not poller.conflicts and not await self._is_reachable():
+                await self._clock.sleep(LOOK_SECONDS)
+
+    async def _is_reachable(self) -> bool:
+        try:
+            await self._sharing.fact(DUTY)
+        except StateError:
+            return False
+        return True
 
     def _tell(self, chat: int, seconds: float) -> None:
         if self._tasks is None:

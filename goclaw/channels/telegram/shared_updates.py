@@ -42,6 +42,7 @@ from goclaw.channels.telegram.updates import (
 )
 from goclaw.core.events import AcceptKind
 from goclaw.core.supervise import keep_running
+from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +123,7 @@ class SharedUpdateHandler(UpdateHandler):
             self.unlisted.heard(chat)
         elif person:
             async with self._order_of(chat):
-                around = await self.sharing.around(chat, part)
+                around = await self._around(chat, part, name)
                 with reading():
                     name = name or _text_of(message, around, sender)
                 if name is None or not is_heard or not await self._gathered(name, chat, sender, message):
@@ -130,6 +131,14 @@ class SharedUpdateHandler(UpdateHandler):
                         if group["sender"] == sender and not group["is_handed_over"]:
                             await self._settle_group(str(group["name"]))
                     await self._accept(single_of(update, await self._terms(message)))
+
+    async def _around(self, chat: int, part: int, album: str | None) -> Sequence[Mapping[str, Any]]:
+        try:
+            return await self.sharing.around(chat, part)
+        except StateError:
+            if album:
+                raise
+            return ()  # the gateway refuses the message, and tells its person why
 
     async def _gathered(self, name: str, chat: int, sender: int, message: Json) -> bool:
         """Keep a part. False: its group has ended without it, so it is a message of its own."""

@@ -107,7 +107,7 @@ def examine(place: PostgresPlace) -> Examined:
             raise StateError(f"{place.shown} is of a newer GoClaw (schema {version}): install that version")
         (size,) = connection.execute(_SIZE, (place.schema,)).fetchall()[0]
         holders = [row["application_name"] for row in connection.execute(HOLDERS_OF, (place.schema,)).fetchall()]
-        used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no daemon"
+        used = f"used by {len(holders)}: {', '.join(holders)}" if holders else "used by no gateway"
         if version == NEWEST:
             use = _use(connection)
             weak += _of_the_use(use)
