@@ -64,8 +64,8 @@ $$;
 CREATE FUNCTION end_connections_of_the_dead(stall_seconds DOUBLE PRECISION) RETURNS BIGINT LANGUAGE sql AS $$
     SELECT count(pg_terminate_backend(a.pid)) FROM replicas r
     JOIN pg_stat_activity a ON a.application_name LIKE 'goclaw ' || r.id || ' %'
-    WHERE r.seen_at < clock_timestamp() - make_interval(secs => stall_seconds) AND a.datname = current_database()
-        AND a.usename = current_user AND a.backend_start < r.seen_at + make_interval(secs => stall_seconds)
+    WHERE r.seen_at < clock_timestamp() - make_interval(secs => $1) AND a.datname = current_database()
+        AND a.usename = current_user AND a.backend_start < r.seen_at + make_interval(secs => $1)
 $$;
 CREATE FUNCTION want_session(of_session VARCHAR) RETURNS VOID LANGUAGE plpgsql AS $$
 BEGIN
