@@ -53,7 +53,9 @@ _DROP_PIECES = Statement(delete(state_file_pieces).where(state_file_pieces.c.pat
 _DROP_LOOSE_PIECES = Statement(
     delete(state_file_pieces).where(state_file_pieces.c.path == bindparam("name"), ~_is_stored)
 )
-_OLD = Statement(select(state_files.c.path).where(state_files.c.changed_at < bindparam("until")))
+_OLD = Statement(
+    select(state_files.c.path).where(state_files.c.changed_at < bindparam("until")).order_by(state_files.c.path)
+)
 _LIST = Statement(select(state_files).order_by(state_files.c.path))
 _ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")))
 _PIECES = Statement(
