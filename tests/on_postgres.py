@@ -21,9 +21,10 @@ import psycopg
 import pytest
 
 from goclaw.config.values import PostgresPlace
-from goclaw.core.clock import Clock
+from goclaw.core.clock import Clock, SteppedClock
 from goclaw.store import open as opening
 from goclaw.store.database import BoundStatement, Database, Row
+from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.sqlite.recovery import CLOCK
 from tests import house
 from tests.postgres import NEWEST, OLDEST, running
@@ -44,6 +45,7 @@ def begin(store: str) -> None:
     os.environ[URL] = server.url
     _stack.callback(os.environ.pop, URL)
     vars(opening).update(open_file=_open_schema_of, read_file=_read_schema_of)
+    setattr(PostgresDatabase, PostgresDatabase.clock_of.__name__, _clock_of)  # one that a test steps stays the test's
 
 
 def end() -> None:
@@ -109,6 +111,10 @@ def place_of(path: Path) -> PostgresPlace:
 
 def _open_schema_of(path: Path, clock: Clock = CLOCK) -> AbstractAsyncContextManager[Database]:
     return opening.postgres().open(place_of(path), clock, False)
+
+
+def _clock_of(database: PostgresDatabase, clock: Clock) -> Clock:
+    return clock if isinstance(clock, SteppedClock) else database.clock
 
 
 def _read_schema_of(path: Path, statements: Sequence[BoundStatement]) -> list[Sequence[Row]]:

@@ -4,7 +4,7 @@ from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, updat
 
 from goclaw.store.database import BoundStatement, Statement, insert_into
 from goclaw.store.dialect import contains, is_of_the_dead
-from goclaw.store.schema import inbox, steps
+from goclaw.store.schema import inbox, session_settings, steps
 
 LOOK_BACK = 2_000
 """Rows of the inbox searched for the older version of an edited message: there is no index of them."""
@@ -29,6 +29,23 @@ OPEN_OF = Statement(_WITH_BEGUN.where(inbox.c.state != "done", inbox.c.session =
 QUEUE = Statement(
     select(inbox.c.id).where(inbox.c.state != "done", inbox.c.session == bindparam("of_session")).order_by(inbox.c.seq)
 )
+_IN_SESSION = (inbox.c.session == bindparam("of_session"), inbox.c.state != "done")
+MEETS = Statement(
+    select(
+        select(func.count()).select_from(inbox).where(*_IN_SESSION).scalar_subquery().label("open"),
+        select(func.count())
+        .select_from(steps)
+        .join(inbox, inbox.c.id == steps.c.turn)
+        .where(*_IN_SESSION, steps.c.state == "parked", steps.c.name.not_like(bindparam("pauses")))
+        .scalar_subquery()
+        .label("asked"),
+        select(session_settings.c.value)
+        .where(session_settings.c.session == bindparam("of_session"), session_settings.c.name == bindparam("mode"))
+        .scalar_subquery()
+        .label("chosen"),
+    )
+)
+"""What a message meets in a session: turns that are not finished, questions that wait, and a setting's value."""
 OPEN_SESSIONS = Statement(select(inbox.c.session).where(inbox.c.state != "done").distinct().order_by(inbox.c.session))
 KNOWN = Statement(select(func.count()).where(inbox.c.id == bindparam("turn")))
 VERSION = Statement(

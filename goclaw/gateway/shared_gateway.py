@@ -11,19 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 import orjson
-from sqlalchemy import bindparam, func, select
 
 from goclaw.core.codec import Codec
 from goclaw.core.events import Acceptance, Actor, Inbound, QuestionAsked, SessionNow
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.redact import storable
 from goclaw.engine.shared_sessions import SharedSessions
+from goclaw.engine.statements import MEETS
 from goclaw.errors import NotAnswered, OwnershipLost, StateError
 from goclaw.gateway.gateway import COMMAND, Gateway
 from goclaw.sessions.pausing import STEP as PAUSE_STEP
 from goclaw.sessions.state import QUEUE_MODE
-from goclaw.store.database import Statement
-from goclaw.store.schema import inbox, session_settings, steps
 from goclaw.turns.status import Details, SessionStatus
 
 log = logging.getLogger(__name__)
@@ -39,22 +37,6 @@ MAX_ASKED = 1_000
 NOT_ANSWERED = (
     "The process that works on this conversation has not answered in time, so I cannot say whether that was done. "
     "Send it again in a moment."
-)
-_OPEN = (inbox.c.session == bindparam("of_session"), inbox.c.state != "done")
-_MEETS = Statement(
-    select(
-        select(func.count()).select_from(inbox).where(*_OPEN).scalar_subquery().label("open"),
-        select(func.count())
-        .select_from(steps)
-        .join(inbox, inbox.c.id == steps.c.turn)
-        .where(*_OPEN, steps.c.state == "parked", steps.c.name.not_like(f"{PAUSE_STEP}%"))
-        .scalar_subquery()
-        .label("asked"),
-        select(session_settings.c.value)
-        .where(session_settings.c.session == bindparam("of_session"), session_settings.c.name == QUEUE_MODE)
-        .scalar_subquery()
-        .label("mode"),
-    )
 )
 
 
@@ -142,10 +124,11 @@ class SharedGateway(Gateway):
 
     async def _meets_something(self, session: str) -> bool:
         """Whether a plain message meets what only the owner can judge: a question, a full queue, a turn to stop."""
-        (met,) = await self.database.read(_MEETS(of_session=session))
+        looking = MEETS(of_session=session, mode=QUEUE_MODE, pauses=f"{PAUSE_STEP}%")
+        (met,) = await self.database.read(looking)
         if not met["open"]:
             return False
-        mode = orjson.loads(met["mode"]) if met["mode"] else self.ports.queue_modes.default
+        mode = orjson.loads(met["chosen"]) if met["chosen"] else self.ports.queue_modes.default
         return bool(met["asked"]) or met["open"] > self.limits.queued_messages or mode == "interrupt"
 
     async def decide(self, actor: Actor, question: str, answer: str) -> str:

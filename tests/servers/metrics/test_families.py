@@ -26,7 +26,8 @@ from tests.servers.metrics.calling import VITALS
 DASHBOARD = house.ROOT / "deploy" / "grafana-dashboard.json"
 PAGE = house.ROOT / "docs" / "metrics.md"
 NAME = re.compile(r"\bgoclaw_[a-z_]+")
-NOW = Measures(VITALS, 1, DiskUse(1, 2, 3, 4))
+USE = StoreUse([Replica("a", "hall", "0.1.0", "shared", 1.0, 0.0, True, 2, True)], 0.1, 12, 13, 100)
+NOW = Measures(VITALS, 1, DiskUse(1, 2, 3, 4), USE)
 MEGABYTE = 1_000_000
 LOADING = """
 import gc, sys

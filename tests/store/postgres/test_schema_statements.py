@@ -25,7 +25,7 @@ SETS = {
     "goclaw.engine.statements.KNOWN": "one row",
     "goclaw.engine.statements.STEPS": "a mapping by the step's name",
     "goclaw.engine.stored_views._STATE": "one row",
-    "goclaw.gateway.shared_gateway._MEETS": "one row",
+    "goclaw.engine.statements.MEETS": "one row",
     "goclaw.engine.outbox._ONE": "one row",
     "goclaw.engine.outbox._OF_MESSAGE": "asked whether any of them asks a question",
     "goclaw.schedules.quiet_hours._KNOWN": "one row",
