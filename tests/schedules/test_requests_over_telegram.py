@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from goclaw.app import open_app
 from goclaw.config.schema import Config
 from goclaw.core.clock import RealClock
@@ -20,6 +22,7 @@ class HastyClock(RealClock):
         return super().now() + self.ahead
 
 
+@pytest.mark.sqlite("the wall clock of Postgres counts there, which no test moves")
 async def test_remind_20m_tea_arrives(tmp_path: Path) -> None:
     state, clock = tmp_path / "state", HastyClock()
     state.mkdir(mode=0o700)
