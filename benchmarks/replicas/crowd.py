@@ -1,6 +1,7 @@
 """Replicas in the fakes' world of the other benchmarks: people write on Telegram, and each process is counted apart."""
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -116,7 +117,7 @@ async def open_crowd(replicas: int, server: Server | None) -> AsyncIterator[Crow
 @asynccontextmanager
 async def _open_gateway(config: Path) -> AsyncIterator[Daemon]:
     """Start a gateway and wait until all of it is there: which of several ones polls Telegram is their own affair."""
-    command = [GOCLAW.python, "-m", GOCLAW.module, "--config", str(config), GOCLAW.command]
+    command = [sys.executable, "-m", GOCLAW.module, "--config", str(config), GOCLAW.command]
     said = config.with_name(OUTPUT)
     with said.open("wb") as output:
         started = time.monotonic()
