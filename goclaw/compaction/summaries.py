@@ -55,7 +55,7 @@ class SummaryCosts(Protocol):
         ...
 
     def release(self, reservation: str) -> None:
-        """End a reservation of which nothing was booked; that there is none is no error."""
+        """End a reservation of which nothing was booked; without a reservation, do nothing."""
         ...
 
 

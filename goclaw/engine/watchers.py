@@ -83,7 +83,7 @@ class Watchers:
         return fence.session
 
     def taken(self, fence: Fence) -> None:
-        """This process owns a session from here on: whoever watches it is sent its state."""
+        """Take it that this process owns a session from here on: its watchers are sent its state."""
         self._epochs[fence.session] = fence.epoch
         for replica in self._known.get(fence.session, ()):
             self._introduce_soon(fence.session, replica)

@@ -2,7 +2,8 @@
 
 Each process counts the others once a second, and knows what it counted for `VALID_SECONDS` at most. One that begins, or
 was paused for so long that the others may have divided its part among themselves, uses next to nothing until they have
-counted it. So the parts of all never make more than the whole but for `NEWCOMER`, whoever comes, goes or stands still.
+counted it. So the parts of all never make more than the whole but for `NEWCOMER`, also while one comes, goes or is
+paused.
 """
 
 import logging

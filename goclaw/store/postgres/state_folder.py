@@ -95,7 +95,7 @@ class StateFolder:
 
         Args:
             name: the file.
-            known: the hash of the version that it replaces; None: there is none.
+            known: the hash of the version that it replaces; None where it replaces no version.
             data: its bytes; None: it is removed.
             entry: its mode and time.
 

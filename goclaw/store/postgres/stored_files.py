@@ -99,7 +99,7 @@ class StoredFiles:
 
         Args:
             name: its path below the state folder.
-            known: the hash of the version that it replaces; None: there is none.
+            known: the hash of the version that it replaces; None where it replaces no version.
             entry: what describes it.
             data: its bytes.
             others: statements for the same transaction.
