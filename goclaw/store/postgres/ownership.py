@@ -6,16 +6,13 @@ passed (`store.fencing`).
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
 
 import psycopg
 from procrastinate import App, PsycopgConnector
-from procrastinate.exceptions import ConnectorException
-from procrastinate.jobs import Job, Status
-from procrastinate.manager import JobManager, NotificationCallback
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
@@ -27,10 +24,11 @@ from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import OF_CHAT, Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.store.postgres.channel_state import PostgresChannels
-from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
+from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
+from goclaw.store.postgres.jobs import POLL_SECONDS, RECONNECT_SECONDS, Jobs
 from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
 from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
@@ -41,18 +39,16 @@ STALL_SECONDS = 4.0
 """Seconds without a heartbeat after which a process counts as dead."""
 HEARTBEATS = 4
 """Heartbeats in that time: one that is late alarms no one."""
-POLL_SECONDS = 0.2
-"""Seconds between two looks for a job: nothing tells of a job whose lock has become free."""
 MAX_SESSIONS = 1_000
 """Sessions that one process works on at the same time, those included that it only waits beside."""
 END_SECONDS = 15.0
 """Seconds for the work on all sessions to end when the process does; then it is cut."""
+EXPIRED_SECONDS = 0.01
+"""Seconds behind the moment when a heartbeat becomes too old at which it is looked at: it is surely too old then."""
 UNFORESEEN_SECONDS = 1.0
 """Seconds before a session is taken again of which the work has failed unexpectedly."""
 CONNECTIONS = 3
 """Connections of procrastinate, beside the one that listens."""
-RECONNECT_SECONDS = 4.0
-"""Seconds for which the pool tries to make a lost connection again before a new query makes it try anew."""
 # What a job says of itself is the engine's to log; of an outage the database's writer tells.
 logging.getLogger("procrastinate").setLevel(logging.ERROR)
 
@@ -72,15 +68,9 @@ _FORGET_OWNER = Statement(
     )
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
-_SEE = """
-INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
-RETURNING extract(epoch from clock_timestamp())::float8
-"""
+_BEAT = "SELECT seen_at, gone, next_death FROM beat(%s, %s, %s, %s)"
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
-_OF_THE_DEAD = "SELECT want_sessions_of_the_dead(%s)"
-_END_THE_DEAD = "SELECT end_connections_of_the_dead(%s)"
 
 
 class PostgresOwnership:
@@ -179,7 +169,7 @@ class PostgresOwnership:
             reconnect_timeout=RECONNECT_SECONDS,
         )
         app = App(connector=connector)
-        app.job_manager = _Jobs(connector, self._clock, lambda: self._takes)
+        app.job_manager = Jobs(connector, self._clock, lambda: self._takes)
         return app
 
     async def _own(self, session: str, work: Work) -> None:
@@ -265,12 +255,14 @@ class PostgresOwnership:
                 await connection.execute(_FORGET)
                 while True:
                     asked = self._clock.awake_or_not()
-                    at = await single(connection, _SEE, self._database.replica, address, __version__)
+                    beat = (self._database.replica, address, __version__, self._stall)
+                    [(at, gone, next_death)] = await (await connection.execute(_BEAT, beat)).fetchall()
                     self._database.clock.seen(at, asked)
-                    for (session,) in await (await connection.execute(_OF_THE_DEAD, (self._stall,))).fetchall():
+                    for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})
-                    await connection.execute(_END_THE_DEAD, (self._stall,))
-                    await self._clock.sleep(self._stall / HEARTBEATS / 2)
+                    period = self._stall / HEARTBEATS / 2
+                    # The next look comes when a heartbeat has become too old: a takeover waits no longer than it must.
+                    await self._clock.sleep(min(period, next_death + EXPIRED_SECONDS))
         except (psycopg.Error, OSError) as error:
             raise store_error(error, self._database.place.shown, "written") from error
 
@@ -280,55 +272,6 @@ class PostgresOwnership:
 
 async def _written(database: PostgresDatabase, statement: BoundStatement) -> None:
     await database.write(statement)
-
-
-class _Jobs(JobManager):
-    """procrastinate's statements, for a worker that outlives an outage of Postgres."""
-
-    def __init__(self, connector: PsycopgConnector, clock: Clock, takes: Callable[[], bool]) -> None:
-        """`takes`: whether jobs are taken now."""
-        super().__init__(connector)
-        self._clock = clock
-        self._takes = takes
-
-    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        if not self._takes():
-            return None
-        try:
-            return await super().fetch_job(queues, worker_id)
-        except ConnectorException as error:
-            if isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
-                raise  # another process has removed this worker, which was paused: it is registered anew
-            log.debug("no job can be looked for: %s", error.__cause__)
-            return None
-
-    async def update_heartbeat(self, worker_id: int) -> None:
-        try:
-            await super().update_heartbeat(worker_id)
-        except ConnectorException as error:
-            log.debug("no heartbeat can be sent: %s", error.__cause__)
-
-    async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
-        """Try until Postgres has taken it: one that is done and there would keep its session from everyone."""
-        backoff = Backoff(POLL_SECONDS, RECONNECT_SECONDS)
-        while True:
-            try:
-                return await super().finish_job(job, status, delete_job)
-            except ConnectorException as error:
-                if isinstance(error.__cause__, psycopg.errors.RaiseException):
-                    return None  # it is gone: we counted as dead, and its session has another job
-                log.debug("a job cannot be ended: %s", error.__cause__)
-            await self._clock.sleep(backoff.next())
-
-    async def listen_for_jobs(
-        self, *, on_notification: NotificationCallback, queues: Iterable[str] | None = None
-    ) -> None:
-        while True:
-            try:
-                await super().listen_for_jobs(on_notification=on_notification, queues=queues)
-            except ConnectorException as error:
-                log.debug("new jobs are not told of: %s", error.__cause__)
-            await self._clock.sleep(RECONNECT_SECONDS)
 
 
 def _open(database: Database, clock: Clock) -> Ownership:

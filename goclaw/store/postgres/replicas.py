@@ -79,6 +79,36 @@ BEGIN
 END $$;
 """  # noqa: S608  # our own words
 """The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job."""
+BEATS = """
+CREATE FUNCTION beat(by_replica VARCHAR, of_address VARCHAR, of_version VARCHAR, stall_seconds DOUBLE PRECISION)
+    RETURNS TABLE (seen_at DOUBLE PRECISION, gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO replicas AS known (id, address, version, began_at, seen_at)
+        VALUES (by_replica, of_address, of_version, clock_timestamp(), clock_timestamp())
+        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+    gone := ARRAY(SELECT want_sessions_of_the_dead(stall_seconds));
+    PERFORM end_connections_of_the_dead(stall_seconds);
+    next_death := (
+        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + stall_seconds
+        FROM procrastinate_workers AS worker
+        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
+    );
+    seen_at := extract(epoch FROM clock_timestamp());
+    RETURN NEXT;
+END $$;
+CREATE FUNCTION tell_of_free_lock() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify(
+        'procrastinate_queue_v1#' || OLD.queue_name, json_build_object('type', 'job_inserted', 'job_id', OLD.id)::text
+    );
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tell_of_free_lock AFTER DELETE ON procrastinate_jobs
+    FOR EACH ROW WHEN (OLD.status = 'doing') EXECUTE FUNCTION tell_of_free_lock();
+"""
+"""A beat: be seen, have the sessions of the dead worked on, and learn in how many seconds the next heartbeat becomes
+too old, all in one transaction. The notice of a lock that has become free is one of procrastinate's own kind
+(`procrastinate_notify_queue_job_inserted_v1`): a job may wait for it, which was told of before."""
 PIN = Statement(text("SELECT pin_session(:session, :name)"))
 TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('goclaw:' || current_schema(), 3))"

@@ -25,7 +25,7 @@ from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection
 from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
-from goclaw.store.postgres.replicas import REPLICAS, WANTED_QUIETLY
+from goclaw.store.postgres.replicas import BEATS, REPLICAS, WANTED_QUIETLY
 from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.vectors import VECTORS
@@ -55,6 +55,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(ORDERS, of_both_stores=False),
     SchemaStep(VECTORS, of_both_stores=False),
     SchemaStep(WANTED_QUIETLY, of_both_stores=False),
+    SchemaStep(BEATS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)
@@ -140,7 +141,6 @@ async def _prepare(connection: Connection, schema: str, steps: Sequence[SchemaSt
         await _make(connection, steps)
     elif daemon_facts.name in tables:
         await _bring_up(connection, schema, steps)
-        await _bring_jobs_up(connection, schema)
     else:
         raise StateError(
             f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
@@ -156,10 +156,10 @@ async def _make(connection: Connection, steps: Sequence[SchemaStep]) -> None:
     async with connection.pipeline():
         for statement in definitions():
             await connection.execute(statement.encode())
+    await learn(connection, MIGRATION, await make_jobs(connection))
     for step in steps:
         if not step.of_both_stores:  # the others' tables are made from their definitions
             await connection.execute(step.script.encode())
-    await learn(connection, MIGRATION, await make_jobs(connection))
     await learn(connection, MATERIAL_KEY, secrets.token_hex(32))
     await _learn_version(connection, FIRST + len(steps))
 
@@ -175,6 +175,7 @@ async def _bring_up(connection: Connection, schema: str, steps: Sequence[SchemaS
         )
     if version < FIRST:
         raise StateError(f"the schema {schema} does not say which version it has: `goclaw restore` a backup")
+    await _bring_jobs_up(connection, schema)
     for step in steps[version - FIRST :]:
         await connection.execute(step.script.encode())
     if version < newest:

@@ -114,9 +114,9 @@ def test_every_statement_of_the_product_is_taken_by_postgres(major: int) -> None
     assert len(known) > 130, "statements of the product were not found"
     refused = {}
     with running(major) as server, psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(jobs_schema())
         for definition in (*definitions(), *(step.script for step in STEPS if not step.of_both_stores)):
             connection.execute(definition.encode())
-        connection.execute(jobs_schema())
         for name, statement in known.items():
             text, kinds = numbered(statement)
             result = connection.pgconn.prepare(b"", text.encode(), kinds)

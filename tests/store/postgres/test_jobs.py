@@ -1,0 +1,95 @@
+"""Jobs of sessions are taken on a notice; a look without one is seldom."""
+
+import asyncio
+
+import pytest
+
+from goclaw.config.values import PostgresPlace
+from goclaw.store.postgres import jobs, ownership
+from goclaw.store.postgres.database import open_schema
+from tests.acceptance.waiting import clock, eventually
+from tests.parts import sql
+from tests.postgres import LOGGED, fresh_place, running
+from tests.statement_log import sent
+from tests.store.postgres.test_ownership import process
+
+
+@pytest.fixture
+def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second look on there is none but after a notice."""
+    for module in (jobs, ownership):
+        monkeypatch.setattr(module, "POLL_SECONDS", 600.0)
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_is_taken_on_a_notice_without_any_polling(place: PostgresPlace) -> None:
+    async with process(place) as one:
+        await one.want("s")
+        await eventually(lambda: one.done == ["s"])
+        await one.want("s")
+        await eventually(lambda: one.done == ["s", "s"])
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_that_waits_for_another_process_is_taken_when_that_has_let_go(place: PostgresPlace) -> None:
+    async with process(place) as owner, process(place) as other:
+        owner.gates["s"] = asyncio.Event()
+        other.ownership.take_no_more()
+        await owner.want("s")
+        await eventually(lambda: owner.leases.get("s"))
+        other.ownership._takes = True
+        owner.ownership.take_no_more()
+        await other.want("s")
+        await other.want("t")
+        await eventually(lambda: other.done == ["t"])  # it has looked, and the owner has the session still
+        owner.gates["s"].set()
+        await eventually(lambda: other.done == ["t", "s"])
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts_as_dead(place: PostgresPlace) -> None:
+    async with process(place) as owner, process(place) as other:
+        owner.gates["s"] = asyncio.Event()
+        other.ownership.take_no_more()
+        await owner.want("s")
+        await eventually(lambda: owner.leases.get("s"))
+        other.ownership._takes = True
+        owner.ownership.take_no_more()
+        await other.want("s")
+        await other.want("t")
+        await eventually(lambda: other.done == ["t"])
+        await other.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+        await eventually(lambda: other.done == ["t", "s"])
+        owner.gates["s"].set()
+        await eventually(lambda: owner.lost == ["s"])
+
+
+async def test_a_process_without_work_sends_few_statements_between_two_beats() -> None:
+    with running(settings=LOGGED) as server:
+        async with process(fresh_place(server)) as idle:
+            await idle.want("s")
+            await eventually(lambda: idle.done == ["s"])
+
+            def since(begin: int) -> list[str]:
+                return [each.text for each in sent(server.log()[begin:])]
+
+            def beats(begin: int) -> int:
+                return sum("FROM beat(" in text for text in since(begin))
+
+            await eventually(lambda: beats(0) >= 8)  # what follows a notice is over
+            begin = len(server.log())
+            await eventually(lambda: beats(begin) >= 12)
+            statements = since(begin)
+    # A beat comes every 0.375 s here; a look for a job and a heartbeat, of four statements each, once a second.
+    assert sum("procrastinate_fetch_job" in text for text in statements) <= 7, statements
+    assert len(statements) <= 12 + 2 * 4 * 7 + 4, statements
+
+
+async def test_a_beat_says_when_the_next_process_counts_as_dead(place: PostgresPlace) -> None:
+    async with open_schema(place, clock) as database:
+        beat = "SELECT next_death FROM beat('me', '', '', 5)"
+        assert float((await database.read(sql(beat)))[0][0]) == 5.0, "there is no process"
+        silent = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '%s s')"
+        for seconds in (60, 1, 3):
+            await database.write(sql(silent % seconds))
+        assert 0.0 < float((await database.read(sql(beat)))[0][0]) <= 2.0
