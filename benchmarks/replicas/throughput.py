@@ -20,6 +20,8 @@ THOUGHTS = (0.0, 0.2)
 """Seconds that the model thinks."""
 MESSAGES = 10
 ROUNDS = 2
+STARTED_SECONDS = 5.0
+"""Seconds after which nothing of a daemon's start is left to be done."""
 IDLE_SECONDS = 4.0
 """Postgres counts what a connection has done a second later."""
 
@@ -50,6 +52,7 @@ async def measure_throughput(options: Options) -> list[Figure]:
 
 
 async def _measure(crowd: Crowd, found: Found) -> None:
+    await asyncio.sleep(STARTED_SECONDS)
     before = await crowd.used()
     await asyncio.sleep(IDLE_SECONDS)
     idle = (await crowd.used()).since(before).over(IDLE_SECONDS)
