@@ -19,7 +19,6 @@ from procrastinate.manager import JobManager, NotificationCallback
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
-from goclaw import __version__
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import background, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
@@ -33,7 +32,7 @@ from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
-from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
+from goclaw.store.postgres.replicas import JOIN, PIN, TELL_OF_THE_ABSENT, queues, row_of
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +71,8 @@ _FORGET_OWNER = Statement(
     )
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
-_SEE = """
-INSERT INTO replicas (id, address, version, began_at, seen_at) VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp())
-ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+_SEE = f"""
+{JOIN} ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
 RETURNING extract(epoch from clock_timestamp())::float8
 """
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
@@ -261,11 +259,11 @@ class PostgresOwnership:
         """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""
         try:
             async with self._duties.one() as connection:
-                address = self._database.application_name
+                row = row_of(self._database.replica, self._database.application_name, self._database.settings)
                 await connection.execute(_FORGET)
                 while True:
                     asked = self._clock.awake_or_not()
-                    at = await single(connection, _SEE, self._database.replica, address, __version__)
+                    at = await single(connection, _SEE, *row)
                     self._database.clock.seen(at, asked)
                     for (session,) in await (await connection.execute(_OF_THE_DEAD, (self._stall,))).fetchall():
                         log.warning("a process that worked on a session is gone", extra={"session": session})

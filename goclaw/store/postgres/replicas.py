@@ -90,7 +90,7 @@ WHERE r.id <> %s AND EXISTS (
 ) ORDER BY r.began_at
 """
 """By their connections: a gateway that was killed is not among them, though it was seen a moment ago."""
-_JOIN = """
+JOIN = """
 INSERT INTO replicas (id, address, version, began_at, seen_at, name, stall_seconds, workspaces)
 VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp(), %s, %s, %s)
 """
@@ -137,15 +137,19 @@ async def join(connection: Connection, replica: str, address: str, settings: Rep
             others = await (await connection.execute(_OTHERS, (replica,))).fetchall()
             problem = next(_contradictions(settings, others), None)
             if problem is None:
-                name = settings.name or machine()
-                row = (replica, address, __version__, name, settings.stall_seconds, settings.workspaces)
-                await connection.execute(_JOIN, row)
+                await connection.execute(JOIN, row_of(replica, address, settings))
                 if settings.workspaces == "shared":
                     await connection.execute(_UNPIN.encode())
                 return
         if clock.monotonic() >= deadline:
             raise StateError(problem)
         await clock.sleep(LOOK_SECONDS)
+
+
+def row_of(replica: str, address: str, settings: ReplicaSettings) -> tuple[object, ...]:
+    """Return the values of `JOIN`."""
+    name = settings.name or machine()
+    return replica, address, __version__, name, settings.stall_seconds, settings.workspaces
 
 
 def _contradictions(settings: ReplicaSettings, others: Sequence[Row]) -> Iterator[str]:

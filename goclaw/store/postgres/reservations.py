@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database, Statement
-from goclaw.store.dialect import REPLICA, SEEN_SECONDS
+from goclaw.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
 from goclaw.store.fencing import fenced
 from goclaw.store.spending import Reservation, Reservations, ReservationsPart
 
@@ -63,8 +63,7 @@ _END_THE_DEAD = Statement(
     text(
         f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
         f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
-        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} "
-        f"AND seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s')"
+        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
     )
 )
 _PRUNE = Statement(
