@@ -4,6 +4,7 @@ The process that goes on with one writes the file in its folder, and sends it; a
 database's, which the first fetches (`state_files`).
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -57,11 +58,11 @@ async def _blank(
     telling: Callable[[str], Iterable[BoundStatement]],
 ) -> bool:
     while entry is not None:
-        data = await stored.data(name, entry)
-        less = without_words(data, wanted)
-        if less == data:
-            return False
         try:
+            data = await stored.data(name, entry)
+            less = await asyncio.to_thread(without_words, data, wanted)
+            if less == data:
+                return False
             await stored.put(name, entry.sha256, stored_file(less, entry.mode, entry.changed_at), less, *telling(name))
         except ConstraintViolated:  # its process has added a line
             entry = await stored.get(name)

@@ -53,10 +53,12 @@ class StateMedia:
             StateError: what the database has is damaged.
         """
         for name in of_media(key):
-            entry = await self._stored.get(name)
-            if entry is None:
+            if (entry := await self._stored.get(name)) is None:
                 return False
-            data = await self._stored.data(name, entry)
+            try:
+                data = await self._stored.data(name, entry)
+            except ConstraintViolated:  # removed meanwhile
+                return False
             await asyncio.to_thread(self._folder.write, name, data, entry)
         self._add(key)
         return True

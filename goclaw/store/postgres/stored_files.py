@@ -11,7 +11,7 @@ from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, bin
 
 from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
+from goclaw.store.database import BoundStatement, ConstraintViolated, Database, Row, Statement, insert_into
 from goclaw.store.dialect import NAME
 
 PIECE = 1 << 20
@@ -59,10 +59,12 @@ _OLD = Statement(
 _LIST = Statement(select(state_files).order_by(state_files.c.path))
 _ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")))
 _PIECES = Statement(
-    select(state_file_pieces.c.data)
-    .where(state_file_pieces.c.path == bindparam("name"))
+    select(state_files.c.sha256, state_file_pieces.c.data)
+    .outerjoin_from(state_files, state_file_pieces, state_file_pieces.c.path == state_files.c.path)
+    .where(state_files.c.path == bindparam("name"))
     .order_by(state_file_pieces.c.number)
 )
+"""Of an empty file one row without data."""
 
 
 @record
@@ -137,9 +139,13 @@ class StoredFiles:
         """Return the bytes of a file.
 
         Raises:
+            ConstraintViolated: another version is stored by now, or none.
             StateError: they are not those that were stored.
         """
-        data = b"".join(bytes(row[0]) for row in await self._database.read(_PIECES(name=name)))
+        rows = await self._database.read(_PIECES(name=name))
+        if not rows or rows[0]["sha256"] != entry.sha256:
+            raise ConstraintViolated(f"{name} was replaced or removed meanwhile")
+        data = b"".join(bytes(row["data"] or b"") for row in rows)
         if hashlib.sha256(data).hexdigest() != entry.sha256:
             raise StateError(f"{name} is damaged in the database: restore a backup")
         return data

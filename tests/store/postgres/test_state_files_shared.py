@@ -3,9 +3,10 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -22,13 +23,14 @@ from goclaw.core.supervise import background
 from goclaw.store.blobs import open_blobs
 from goclaw.store.database import ConstraintViolated
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.postgres.state_audits import copy_audits
+from goclaw.store.postgres.state_audits import blank_audits, copy_audits
 from goclaw.store.postgres.state_files import StateFiles, open_state_files
-from goclaw.store.postgres.stored_files import StoredFiles, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 from goclaw.store.settings import Settings
 from tests.acceptance.waiting import clock, eventually
 from tests.lanes import repeats
 
+T = TypeVar("T")
 USERS, TOKENS, NOTE, AUDIT = "users.json", "access-tokens.json", "notes/telegram-5/tea.md", "logs/audit.jsonl"
 ANN = Actor("telegram:5", "telegram")
 SECOND = 1.0
@@ -266,6 +268,69 @@ async def test_a_line_that_comes_while_another_gateway_blanks_is_kept(gateways: 
     await soon(lambda: "canary" not in two.text(AUDIT) and "later" in two.text(AUDIT))
     assert verify_audit(two.folder / AUDIT, theirs._files.head).findings == []
     assert two.aside() == []
+
+
+class Late(StoredFiles):
+    """Files that another gateway changes right behind a look at them: the first one, or a later one."""
+
+    def __init__(self, database: PostgresDatabase, change: Callable[[], Awaitable[object]], look: int = 1) -> None:
+        super().__init__(database)
+        self._change = change
+        self._looks = look
+
+    async def all(self) -> Mapping[str, StoredFile]:
+        return await self._then_changed(await super().all())
+
+    async def get(self, name: str) -> StoredFile | None:
+        return await self._then_changed(await super().get(name))
+
+    async def _then_changed(self, found: T) -> T:
+        self._looks -= 1
+        if not self._looks:
+            await self._change()
+        return found
+
+
+@pytest.mark.promise("P-forgotten")
+async def test_a_line_that_comes_between_two_looks_at_an_audit_log_is_no_damage(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    theirs = audit_of(two)
+    await audited(two, theirs, "canary")
+    stored = Late(one.database, lambda: audited(two, theirs, "canary again"))
+    assert await blank_audits(stored, one.files._folder.is_ours, Blanking(frozenset({"telegram:5"})), lambda _: []) == 1
+    contents = [await stored.data(name, entry) for name, entry in (await stored.all()).items()]
+    assert not any(b"canary" in content for content in contents)
+
+
+@pytest.mark.promise("P-store-files")
+async def test_a_file_that_another_gateway_replaces_while_it_is_fetched_is_no_damage(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    one, _ = gateways
+    one.put(NOTE, "tea")
+    await one.files.send_changes()
+    (tmp_path / "new").mkdir(mode=0o700)
+
+    async def change() -> None:
+        one.put(NOTE, "green tea")
+        await one.files.send_changes()
+
+    files = StateFiles(one.database, tmp_path / "new", clock)
+    files._stored = Late(one.database, change, look=2)
+    await files.settle()
+    assert (tmp_path / "new" / NOTE).read_text() == "green tea"
+
+
+async def test_a_picture_that_goes_while_it_is_fetched_is_missing_and_not_damaged(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    one, _ = gateways
+    async with open_blobs(one.folder / "blobs", clock, one.files) as blobs:
+        key = await blobs.put(b"tea", "image/png")
+        files = StateFiles(one.database, tmp_path / "new", clock)
+        files._media._stored = Late(one.database, lambda: blobs.remove_media({key}, clock.now() + 100))
+        (tmp_path / "new").mkdir(mode=0o700)
+        assert not await files.fetch(key)
 
 
 async def test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own(
