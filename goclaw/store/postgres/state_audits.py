@@ -17,7 +17,7 @@ from goclaw.store.database import BoundStatement, ConstraintViolated, Statement
 from goclaw.store.postgres.beside import read
 from goclaw.store.postgres.state_folder import AUDIT, StateFolder
 from goclaw.store.postgres.state_merge import is_audit
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, state_file_pieces, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, is_plain, state_file_pieces, stored_file
 
 _PIECES = Statement(
     select(state_file_pieces.c.path, state_file_pieces.c.data)
@@ -108,7 +108,7 @@ def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str,
         contents[str(path)] = contents.get(str(path), b"") + bytes(data)
     found = dict[str, Path]()
     for name, content in contents.items():
-        if not folder.is_ours(name):
+        if is_plain(name) and not folder.is_ours(name):
             newest = into / (chain_of(name) or "first") / Path(AUDIT).name
             newest.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             (newest.parent / f"{newest.name}{name.partition('.jsonl')[2]}").write_bytes(content)

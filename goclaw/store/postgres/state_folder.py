@@ -6,6 +6,7 @@ log alone may have another name in the database: each folder has a log of its ow
 
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,20 +16,19 @@ from pathlib import Path
 import orjson
 
 from goclaw.auth.audit_chain import locked
-from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of
+from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of, state_path_of
 from goclaw.core.clock import Clock
 from goclaw.core.files import file_version, only_writer, replace_file
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
 from goclaw.store.postgres.state_merge import is_audit
-from goclaw.store.postgres.stored_files import StoredFile, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, is_plain, stored_file
 
 log = logging.getLogger(__name__)
 
 AUDIT = "logs/audit.jsonl"
 """The newest file of the folder's audit log; older ones have a number behind it."""
-_KEY_LENGTH = 64
-"""Characters of a key of media."""
+_OF_MEDIA = re.compile(rf"{re.escape(MEDIA)}/([0-9a-f]{{64}})(?:\.type)?")
 
 
 class StateFolder:
@@ -52,9 +52,11 @@ class StateFolder:
                         yield name.replace(AUDIT, audit_of(self.chain), 1) if name.startswith(AUDIT) else name
 
     def is_ours(self, name: str) -> bool:
-        """Whether a stored file belongs into this folder: the audit logs of others do not."""
+        """Whether a stored file belongs into this folder: the audit logs of others do not, nor other names."""
         own = audit_of(self.chain)
-        return not is_audit(name) or name == own or name.startswith(f"{own}.")
+        if is_audit(name):
+            return is_plain(name) and (name == own or name.startswith(f"{own}."))
+        return bool(key_of(name)) or (is_plain(name) and _is_stored(name))
 
     def place(self, name: str) -> Path:
         """Return where a stored file lies."""
@@ -238,8 +240,13 @@ def of_media(key: str) -> tuple[str, str]:
 
 def key_of(name: str) -> str:
     """Return the key of the media that a file belongs to; empty: it belongs to none."""
-    key = name.removeprefix(f"{MEDIA}/").removesuffix(".type")
-    return key if name.startswith(f"{MEDIA}/") and len(key) == _KEY_LENGTH else ""
+    found = _OF_MEDIA.fullmatch(name)
+    return found[1] if found else ""
+
+
+def _is_stored(name: str) -> bool:
+    found = state_path_of(name)
+    return found is not None and found.in_store and not _is_passing(name)
 
 
 def _is_passing(name: str) -> bool:

@@ -6,6 +6,7 @@ version it replaces, and is refused where another one has replaced that (`Constr
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, bindparam, delete, select, update
 
@@ -88,8 +89,9 @@ class StoredFiles:
         self._database = database
 
     async def all(self) -> Mapping[str, StoredFile]:
-        """Return all files, but for their bytes."""
-        return {str(row["path"]): _entry(row) for row in await self._database.read(_LIST())}
+        """Return all files, but for their bytes, and for those whose names lead out of a folder."""
+        rows = await self._database.read(_LIST())
+        return {name: _entry(row) for row in rows if is_plain(name := str(row["path"]))}
 
     async def get(self, name: str) -> StoredFile | None:
         """Return a file, but for its bytes; None where no such file is stored."""
@@ -181,6 +183,12 @@ class StoredFiles:
     async def old(self, until: float) -> list[str]:
         """Return the names of files that were last changed before a moment."""
         return [str(row["path"]) for row in await self._database.read(_OLD(until=until))]
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name from the database leads to a file below a folder, and to no other place."""
+    path = PurePosixPath(name)
+    return str(path) == name != "." and not path.is_absolute() and ".." not in path.parts
 
 
 def _entry(row: Row) -> StoredFile:

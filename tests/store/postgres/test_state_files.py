@@ -1,5 +1,6 @@
 """Files of the state folder that Postgres has, too: an empty folder gets them, and no change is lost."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +16,9 @@ from goclaw.ops.doctor.state import check_database
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.store.open import open_database
+from goclaw.store.postgres.state_audits import copy_audits
 from goclaw.store.postgres.state_files import Settled, StateFiles
-from goclaw.store.postgres.stored_files import PIECE, StoredFiles
+from goclaw.store.postgres.stored_files import PIECE, StoredFiles, stored_file
 from tests.parts import sql
 
 USERS, NOTE = "users.json", "notes/telegram-5/tea.md"
@@ -99,6 +101,42 @@ async def test_what_is_secret_or_belongs_to_a_machine_is_not_sent(place: Postgre
     async with open_database(place) as database:
         await StateFiles(database, here, SteppedClock()).settle()
         assert await StoredFiles(database).all() == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside.md",
+        "/tmp/outside.md",
+        "notes/../../outside.md",
+        "config.yaml",
+        "plugins/evil.py",
+        "secrets/token",
+        "notes//twice.md",
+        "logs/audit-../../outside.jsonl",
+        "logs/audit.jsonl/../../../outside.md",
+        "blobs/media/" + "../" * 18 + "outside.md",
+    ],
+)
+async def test_a_name_that_no_gateway_stores_is_written_nowhere(
+    place: PostgresPlace, here: Path, tmp_path: Path, name: str
+) -> None:
+    before = sorted(path for path in tmp_path.rglob("*"))
+    async with open_database(place) as database:
+        stored = StoredFiles(database)
+        for each in (name, f"{name}.type"):
+            await stored.put(each, None, stored_file(b"x", 0o600, 1.0), b"x")
+        files = StateFiles(database, here, SteppedClock())
+        await files.settle()
+        await files.settle_media()
+        await files.fetch_audits()
+        files._hear(name)
+        await files.fetch_changes()
+        await files.send_all()
+        assert await files.compare() == 0
+    await asyncio.to_thread(copy_audits, place, here, tmp_path / "copies")
+    found = sorted(path for path in tmp_path.rglob("*") if path.name != SHARED_FILES)
+    assert found == before and not Path("/tmp/outside.md").exists()  # noqa: S108  # where it must not be
 
 
 @pytest.mark.promise("P-store-files")
