@@ -41,6 +41,8 @@ class StateFolder:
         self._clock = clock
         self._seen: dict[str, tuple[tuple[int, ...], bool, str]] = {}
         """Versions of the files when they were last read, whether that was twice (see `FileLook`), and their hashes."""
+        self._unnamed: set[str] = set()
+        """Names of files that were told of because they are no text."""
 
     def names(self) -> Iterator[str]:
         """Yield the files that belong into the database, without media."""
@@ -48,8 +50,19 @@ class StateFolder:
             for place in sorted(self.path.glob(pattern)):
                 for path in sorted(place.rglob("*")) if place.is_dir() else (place,):
                     name = str(path.relative_to(self.path))
-                    if path.is_file() and not path.is_symlink() and not _is_passing(name):
+                    if path.is_file() and not path.is_symlink() and not _is_passing(name) and self._is_text(name):
                         yield name.replace(AUDIT, audit_of(self.chain), 1) if name.startswith(AUDIT) else name
+
+    def _is_text(self, name: str) -> bool:
+        """Whether a name is Unicode, as the database needs it; the log names one that is not, once."""
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            if name not in self._unnamed:
+                self._unnamed.add(name)
+                log.error("%s is not stored in the database: its name is not UTF-8; rename it", ascii(name)[1:-1])
+            return False
+        return True
 
     def is_ours(self, name: str) -> bool:
         """Whether a stored file belongs into this folder: the audit logs of others do not, nor other names."""
