@@ -8,7 +8,6 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -100,6 +99,8 @@ class StateFolder:
         path = self.place(name)
         try:
             self._make_folders(path.parent)
+            if path.is_dir():
+                path.rmdir()  # one that is empty; elsewhere it went with its last file
             replace_file(path, data, mode=entry.mode)
             os.utime(path, (entry.changed_at, entry.changed_at))
         except OSError as error:
@@ -133,10 +134,10 @@ class StateFolder:
         return True
 
     def hash_of(self, name: str) -> str | None:
-        """Return the hash of a file; None where it does not exist."""
+        """Return the hash of a file; None where it does not exist, or is a folder by now, or below a file."""
         try:
             return self.read(name)[1].sha256
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
     def remove(self, names: Iterable[str]) -> None:
@@ -145,11 +146,15 @@ class StateFolder:
             self.place(name).unlink(missing_ok=True)
 
     def hashes(self) -> dict[str, str]:
-        """Return the hash of each file, without media."""
+        """Return the hash of each file, without media; empty where it cannot be read."""
         found = {}
         for name in self.names():
-            with suppress(FileNotFoundError):
+            try:
                 found[name] = self.read(name)[1].sha256
+            except FileNotFoundError:
+                pass
+            except OSError:
+                found[name] = ""
         return found
 
     def changes(self, known: Mapping[str, str]) -> tuple[list[str], Collection[str]]:
@@ -162,11 +167,15 @@ class StateFolder:
         for name in self.names():
             found.add(name)
             version, is_sure, sha256 = self._seen.get(name, ((), False, ""))
-            with suppress(FileNotFoundError):
+            try:
                 if not is_sure or version != file_version(self.place(name)):
                     sha256 = self.read(name)[1].sha256
-                if sha256 != known.get(name):
-                    changed.append(name)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                sha256 = ""  # that it cannot be read is seen where it is brought together
+            if sha256 != known.get(name):
+                changed.append(name)
         gone = known.keys() - found
         if gone and not (self.path / SHARED_FILES).exists():
             raise StateError(f"{self.path} was emptied or is no longer mounted: nothing is removed elsewhere")

@@ -185,6 +185,11 @@ class StoredFiles:
         return [str(row["path"]) for row in await self._database.read(_OLD(until=until))]
 
 
+def has_grown(data: bytes, size: int, sha256: str) -> bool:
+    """Whether a file has only grown since it had this size and this hash."""
+    return len(data) > size and hashlib.sha256(memoryview(data)[:size]).hexdigest() == sha256
+
+
 def is_plain(name: str) -> bool:
     """Whether a name from the database leads to a file below a folder, and to no other place."""
     path = PurePosixPath(name)

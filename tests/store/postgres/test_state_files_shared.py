@@ -50,7 +50,7 @@ class Gateway:
 
     def text(self, name: str) -> str:
         path = self.folder / name
-        return path.read_text() if path.exists() else ""
+        return path.read_text() if path.is_file() else ""
 
     def put(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -364,3 +364,25 @@ async def test_audit_logs_of_gateways_that_do_not_come_back_are_removed_after_a_
             assert await one.files.prune_audits(clock.now() + 100) == [gone.files.chain]
             left = [name for name in await StoredFiles(one.database).all() if name.startswith("logs/")]
             assert left == [f"logs/audit-{one.files.chain}.jsonl"]
+
+
+@pytest.mark.promise("P-store-files")
+async def test_one_file_that_cannot_be_written_holds_up_no_other(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    one.put("notes/a/x", "a file")
+    await soon(lambda: two.text("notes/a/x") == "a file")
+    (one.folder / "notes/a/x").unlink()
+    (two.folder / "notes/a/y").mkdir()
+    (two.folder / "notes/a/y/link").symlink_to("nowhere")
+    one.put("notes/a/x/z.md", "now a folder")
+    one.put("notes/a/y", "in the way of a folder")
+    add_user(one.folder / USERS, "telegram:5", name="Ann")
+    await soon(lambda: two.users.get("telegram:5") is not None)
+    await soon(lambda: (two.folder / "notes/a/x").is_dir() and two.text("notes/a/x/z.md") == "now a folder")
+    (one.folder / "notes/a/x/z.md").unlink()
+    (one.folder / "notes/a/x").rmdir()
+    one.put("notes/a/x", "a file again")
+    await soon(lambda: (two.folder / "notes/a/x").is_file() and two.text("notes/a/x") == "a file again")
+    assert (two.folder / "notes/a/y").is_dir()
+    (two.folder / "notes/a/y/link").unlink()
+    await soon(lambda: two.text("notes/a/y") == "in the way of a folder")
