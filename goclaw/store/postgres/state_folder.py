@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 
 import orjson
@@ -217,9 +218,10 @@ class StateFolder:
             (self.path / folder).mkdir(mode=0o700, exist_ok=True)
 
     def aside(self, name: str) -> str:
-        """Return the name under which a file is set aside now."""
+        """Return the name under which a file is set aside now; no file has it."""
         stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-        return str(Path(SET_ASIDE, stamp, name))
+        places = (Path(SET_ASIDE, f"{stamp}-{number}" if number else stamp, name) for number in count())
+        return str(next(place for place in places if not (self.path / place).exists()))
 
     def read_notes(self) -> tuple[dict[str, str], set[str], str | None]:
         """Return hashes of files and keys of media as of when the database had the same, and the audit log's name.

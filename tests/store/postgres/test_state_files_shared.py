@@ -18,13 +18,15 @@ from goclaw.auth.users import Users, add_user, open_users
 from goclaw.config.policies import AuditSettings
 from goclaw.config.state import SET_ASIDE
 from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor
 from goclaw.core.supervise import background
 from goclaw.store.blobs import open_blobs
-from goclaw.store.database import ConstraintViolated
+from goclaw.store.database import BoundStatement, ConstraintViolated
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.state_audits import blank_audits, copy_audits
 from goclaw.store.postgres.state_files import StateFiles, open_state_files
+from goclaw.store.postgres.state_folder import StateFolder
 from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 from goclaw.store.settings import Settings
 from tests.acceptance.waiting import clock, eventually
@@ -319,6 +321,43 @@ async def test_a_file_that_another_gateway_replaces_while_it_is_fetched_is_no_da
     files._stored = Late(one.database, change, look=2)
     await files.settle()
     assert (tmp_path / "new" / NOTE).read_text() == "green tea"
+
+
+class Swept(StoredFiles):
+    """Files of which another gateway removes some right behind a first try to store one that is there."""
+
+    def __init__(self, database: PostgresDatabase, sweep: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(database)
+        self._sweeps = [sweep]
+
+    async def put(self, name: str, known: str | None, entry: StoredFile, data: bytes, *others: BoundStatement) -> int:
+        try:
+            return await super().put(name, known, entry, data, *others)
+        except ConstraintViolated:
+            while self._sweeps:
+                await self._sweeps.pop()()
+            raise
+
+
+async def test_a_picture_that_is_swept_while_another_gateway_puts_it_anew_is_whole(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    async with (
+        open_blobs(one.folder / "blobs", clock, one.files) as ours,
+        open_blobs(two.folder / "blobs", clock, two.files) as theirs,
+    ):
+        key = await ours.put(b"tea", "image/png")
+        two.files._media._stored = Swept(two.database, lambda: ours.remove_media({key}, clock.now() + 100))
+        assert await theirs.put(b"tea", "image/png") == key
+        assert await ours.get(key) == b"tea" and await ours.mime(key) == "image/png"
+
+
+async def test_two_versions_that_are_set_aside_in_one_second_are_both_kept(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path, SteppedClock())
+    for text in ("tea", "coffee", "water"):
+        (tmp_path / USERS).write_text(text)
+        assert folder.set_aside(USERS)
+    kept = sorted(path.read_text() for path in (tmp_path / SET_ASIDE).rglob(USERS))
+    assert kept == ["coffee", "tea", "water"]
 
 
 async def test_a_picture_that_goes_while_it_is_fetched_is_missing_and_not_damaged(
