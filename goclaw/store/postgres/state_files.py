@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.8
 """Between two looks for files that have changed; as often as `auth.users` looks."""
-_NAME = "files of the state folder"
+_NAME, _OF_MEDIA = "files of the state folder", "pictures and files of conversations"
 TOPIC = "files"
 """Topic of the notices that a file of the database has changed, with its name."""
 MAX_PIECES = 1_000
@@ -179,13 +179,14 @@ class StateFiles:
             self._notices.hear(TOPIC, self._hear, self._miss)
 
     async def follow(self) -> None:
-        """Bring media together, and what changes on either side, until cancelled."""
-        is_troubled, lacks_media = False, True
+        """Bring media together, and meanwhile what changes on either side, until cancelled."""
+        async with background(keep_running(_OF_MEDIA, self.settle_media, self._clock), _OF_MEDIA):
+            await self._follow_changes()
+
+    async def _follow_changes(self) -> None:
+        is_troubled = False
         while True:
             troubles = [await _trouble_of(self.fetch_changes), await _trouble_of(self.send_changes)]
-            if lacks_media:
-                troubles.append(await _trouble_of(self.settle_media))
-                lacks_media = troubles[-1] is not None
             trouble = next(filter(None, troubles), None)
             if trouble is not None:
                 if not is_troubled:

@@ -351,6 +351,37 @@ async def test_a_picture_that_is_swept_while_another_gateway_puts_it_anew_is_who
         assert await ours.get(key) == b"tea" and await ours.mime(key) == "image/png"
 
 
+class Slow(StoredFiles):
+    """Files that come once the gate is open."""
+
+    gate: asyncio.Event
+
+    async def get(self, name: str) -> StoredFile | None:
+        await self.gate.wait()
+        return await super().get(name)
+
+
+@pytest.mark.promise("P-users-live")
+async def test_users_and_tokens_do_not_wait_for_pictures(gateways: list[Gateway], tmp_path: Path) -> None:
+    one, _ = gateways
+    async with open_blobs(one.folder / "blobs", clock, one.files) as blobs:
+        key = await blobs.put(b"tea", "image/png")
+    folder = tmp_path / "new"
+    folder.mkdir(mode=0o700)
+    files = StateFiles(one.database, folder, clock)
+    await files.settle()
+    files._media._stored = slow = Slow(one.database)
+    slow.gate = asyncio.Event()
+    files.listen()
+    async with background(files.follow(), "files"):
+        add_token(one.folder / TOKENS, "phone", "telegram:5", 0.0)
+        await soon(lambda: "phone" in read_tokens(folder / TOKENS))
+        revoke_token(one.folder / TOKENS, "phone")
+        await soon(lambda: "phone" not in read_tokens(folder / TOKENS))
+        slow.gate.set()
+        await soon(lambda: (folder / "blobs/media" / key).exists())
+
+
 async def test_two_versions_that_are_set_aside_in_one_second_are_both_kept(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path, SteppedClock())
     for text in ("tea", "coffee", "water"):
