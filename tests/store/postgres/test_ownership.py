@@ -293,7 +293,7 @@ async def test_a_process_lives_for_as_long_as_its_stall_seconds_say(
         await SharedReservations(slow).make(held)
         await slow.write(sql(ADD, k="of an agent at work"))
         past = f"clock_timestamp() - interval '{silent} s'"
-        await slow.write(sql(f"UPDATE replicas SET seen_at = {past}"), sql(f"UPDATE reservations SET made_at = {past}"))  # noqa: S608
+        await slow.write(sql(f"UPDATE replicas SET seen_at = {past}"), sql(f"UPDATE reservations SET made_at = {past}"))  # noqa: S608  # our own words
         await Journal(other).forget_loose()
         await SharedReservations(other).end_the_dead()
         lives = silent < 60
