@@ -130,11 +130,16 @@ class Facts(Protocol):
         ...
 
 
-def locality_of(path: str) -> Locality | None:
-    """Return the locality of a relative path below the state folder; None: `STATE_PATHS` does not list it."""
+def state_path_of(path: str) -> StatePath | None:
+    """Return what `STATE_PATHS` says of a relative path below the state folder; None: it does not list it."""
     parts = Path(path).parts
     names = ["/".join(parts[: depth + 1]) for depth in range(len(parts))]
-    return next((each.locality for each in STATE_PATHS if any(fnmatchcase(name, each.pattern) for name in names)), None)
+    return next((each for each in STATE_PATHS if any(fnmatchcase(name, each.pattern) for name in names)), None)
+
+
+def locality_of(path: str) -> Locality | None:
+    """Return the locality of a relative path below the state folder; None: `STATE_PATHS` does not list it."""
+    return found.locality if (found := state_path_of(path)) else None
 
 
 class SharedFacts(Facts, Protocol):

@@ -156,7 +156,9 @@ def _is_settled_in_postgres(element: is_settled, compiler: SQLCompiler, **option
 REPLICA = "replica"
 """The column of `steps` and `tasks` on Postgres alone that has the process which wrote the row, by a default."""
 SEEN_SECONDS = 10
-"""Seconds for which a process that was not seen may live: more than those after which others take its sessions."""
+"""Seconds for which a process that was not seen may live, unless `replica.stall_seconds` says more."""
+IS_SEEN = f"seen_at > clock_timestamp() - make_interval(secs => greatest({SEEN_SECONDS}, 1.25 * stall_seconds))"
+"""Whether a process, by its row of `replicas`, may live: longer than others wait before they take its sessions."""
 
 
 class is_of_the_dead(FunctionElement[bool]):
@@ -178,6 +180,5 @@ def _is_of_the_dead_in_sqlite(element: is_of_the_dead, compiler: SQLCompiler, **
 def _is_of_the_dead_in_postgres(element: is_of_the_dead, compiler: SQLCompiler, **options: Any) -> str:
     (column,) = element.clauses
     table = compiler.preparer.format_table(column.table)
-    seen = f"seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s'"
-    lives = f"EXISTS (SELECT 1 FROM replicas WHERE replicas.id = {table}.{REPLICA} AND {seen})"  # noqa: S608  # our own
+    lives = f"EXISTS (SELECT 1 FROM replicas WHERE replicas.id = {table}.{REPLICA} AND {IS_SEEN})"  # noqa: S608  # our own
     return f"{table}.{REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) AND NOT {lives}"

@@ -76,7 +76,7 @@ BUGS: list[Bug] = [
     bug(
         "a file that was rewritten is taken for one to which something was added",
         "class files: blanked words stay in the database",
-        _STATE_FILES,
+        "goclaw/store/postgres/stored_files.py",
         "    return len(data) > size and hashlib",
         "    return len(data) > 0 or hashlib",
         f"{_FILES}::test_what_is_added_to_a_file_is_sent_alone_and_a_file_that_was_rewritten_as_a_whole",

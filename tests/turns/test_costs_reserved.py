@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from goclaw.config.values import PostgresPlace
-from goclaw.errors import ModelErrorKind
+from goclaw.errors import DiskError, ModelErrorKind
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
 from goclaw.llm.base import Usage
 from goclaw.store.open import open_database
@@ -24,6 +25,7 @@ from goclaw.turns.costs import Costs, reservation_of
 from tests import house
 from tests.harness import Answer, World, before_the_next_look
 from tests.lanes import repeats
+from tests.parts import sql
 from tests.postgres import Server, fresh_place, running
 from tests.sessions.agents import handing
 from tests.turns.spenders import CAP, CLOCK, PROMPT, Call, costs_of, request
@@ -192,6 +194,21 @@ async def test_a_reservation_of_a_process_that_lives_is_left_to_it(server: Serve
         async with asyncio.timeout(20):
             while await two.reservations.of_person("p"):
                 await before_the_next_look()
+
+
+async def test_what_could_not_be_released_while_postgres_was_away_is_released_when_it_is_back() -> None:
+    with running() as own:
+        place = fresh_place(own)
+        async with processes(place, 2) as (one, two), asyncio.timeout(40):
+            await one.reservations.make(Reservation("t:model:1", "p", "p", "t", 1_000, 0.0))
+            change(own, place, _SEEN)
+            change(own, place, "UPDATE replicas SET seen_at = seen_at + interval '1 hour'")  # it goes on living
+            await asyncio.to_thread(own.stop, signal.SIGQUIT)
+            one.reservations.release("t:model:1")
+            with pytest.raises(DiskError):
+                await one.spending.keep(sql("SELECT 1"))
+            await asyncio.to_thread(own.start)
+            assert await request(two, "p", "t2", Call(0, 1, 1, 0.0, fails=False)) == "answered"
 
 
 async def test_a_request_that_another_process_makes_again_takes_the_reservation_over(server: Server) -> None:

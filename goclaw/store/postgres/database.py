@@ -65,6 +65,8 @@ TAKES = 3
 """Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
 _TIME = "SELECT extract(epoch from clock_timestamp())::float8"
 _NUMBER = "SELECT pg_current_xact_id()::text"
+OF_TEXTS = (VECTORS_TABLE, "orders", "media_parts")
+"""Tables on Postgres alone that have what was said, for a while."""
 _STATUS = "SELECT pg_xact_status(%s::text::xid8)"
 
 
@@ -227,7 +229,7 @@ class PostgresDatabase(Database):
         try:
             async with self.paused() as writer:
                 known = (*metadata.sorted_tables, *files_metadata.sorted_tables)
-                for name in (*(table.name for table in known), VECTORS_TABLE):
+                for name in (*(table.name for table in known), *OF_TEXTS):
                     await writer.execute(f"VACUUM (FULL) {name}".encode())
         except (psycopg.Error, DiskError) as error:
             log.warning("the database could not be written anew: %s", error)

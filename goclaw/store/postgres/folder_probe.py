@@ -8,8 +8,8 @@ import asyncio
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import orjson
@@ -17,7 +17,7 @@ import psycopg
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
-from goclaw.core.supervise import background, keep_running, set_within
+from goclaw.core.supervise import background, keep_running, see_through, set_within
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database
 from goclaw.store.postgres.beside import exists
@@ -37,6 +37,8 @@ ANSWER_SECONDS = 3.0
 """Seconds for the other gateways to answer."""
 MAX_FOLDERS = 50
 """Folders in one question, which has to fit into a notice."""
+MAX_NAMES = 7_500
+"""Bytes of their names there (`notices.MAX_BYTES`), and in an answer."""
 MAX_QUESTIONS = 20
 """Questions that wait for an answer; more are dropped, and their askers say that nothing was answered."""
 _TOKEN = re.compile(r"[0-9a-f]{16}")
@@ -100,8 +102,8 @@ class FolderProbe:
         token = secrets.token_hex(8)
         answers = self._answers[token] = {}
         try:
-            folders = dict(list((await asyncio.to_thread(_distinct, self._folders())).items())[:MAX_FOLDERS])
-            with _laid(folders, _file(token)) as names:
+            folders = await asyncio.to_thread(_distinct, self._folders())
+            async with _laid(folders, _file(token)) as names:
                 question = orjson.dumps({"token": token, "folders": names}).decode()
                 await self._write(self._notices.told(ASKED, question))
                 await self._wait_for({each.id for each in others}, answers)
@@ -136,7 +138,17 @@ def _distinct(folders: Mapping[str, Path]) -> dict[str, Path]:
     for name, folder in folders.items():
         if folder.is_dir():
             found.setdefault(folder.resolve(), name)
-    return {name: folder for folder, name in found.items()}
+    return _fitting({name: folder for folder, name in found.items()})
+
+
+def _fitting(folders: Mapping[str, Path]) -> dict[str, Path]:
+    """Return as many folders as a question can be about."""
+    fitting, left = dict[str, Path](), MAX_NAMES
+    for name, folder in list(folders.items())[:MAX_FOLDERS]:
+        left -= len(orjson.dumps(name)) + 1
+        if left >= 0:
+            fitting[name] = folder
+    return fitting
 
 
 def _without(file: str, names: Sequence[str], folders: Mapping[str, Path]) -> list[str]:
@@ -144,21 +156,30 @@ def _without(file: str, names: Sequence[str], folders: Mapping[str, Path]) -> li
     return [name for name in names if name not in folders or not (folders[name] / file).is_file()]
 
 
-@contextmanager
-def _laid(folders: Mapping[str, Path], file: str) -> Iterator[list[str]]:
+@asynccontextmanager
+async def _laid(folders: Mapping[str, Path], file: str) -> AsyncIterator[list[str]]:
     """Put an empty file into each folder, and remove it at the end; yields the names of those that took one."""
-    taken = []
     try:
-        for name, folder in folders.items():
-            try:
-                (folder / file).touch(0o644, exist_ok=False)
-                taken.append(name)
-            except OSError as error:
-                log.debug("no file can be put into %s: %s", folder, error.strerror)
-        yield taken
+        yield await see_through(asyncio.to_thread(_lay, folders, file), "laying files")
     finally:
-        for name in taken:
-            (folders[name] / file).unlink(missing_ok=True)
+        await asyncio.to_thread(_take_away, folders.values(), file)
+
+
+def _lay(folders: Mapping[str, Path], file: str) -> list[str]:
+    taken = []
+    for name, folder in folders.items():
+        try:
+            (folder / file).touch(0o644, exist_ok=False)
+            taken.append(name)
+        except OSError as error:
+            log.debug("no file can be put into %s: %s", folder, error.strerror)
+    return taken
+
+
+def _take_away(folders: Iterable[Path], file: str) -> None:
+    for folder in folders:
+        with suppress(OSError):
+            (folder / file).unlink(missing_ok=True)
 
 
 def _words(others: Sequence[Replica], answers: Mapping[str, list[str]], folders: Mapping[str, Path]) -> Iterator[str]:

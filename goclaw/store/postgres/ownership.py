@@ -16,7 +16,6 @@ from procrastinate import App, PsycopgConnector
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
-from goclaw import __version__
 from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import background, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
@@ -31,7 +30,7 @@ from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.jobs import POLL_SECONDS, RECONNECT_SECONDS, Jobs
 from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
-from goclaw.store.postgres.replicas import PIN, TELL_OF_THE_ABSENT, queues
+from goclaw.store.postgres.replicas import PIN, ROW, TELL_OF_THE_ABSENT, queues, row_of
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ _FORGET_OWNER = Statement(
     )
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
-_BEAT = "SELECT seen_at, gone, next_death FROM beat(%s, %s, %s, %s)"
+_BEAT = f"SELECT seen_at, gone, next_death FROM beat({ROW}, %s)"  # noqa: S608  # our own words
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
 
@@ -251,12 +250,11 @@ class PostgresOwnership:
         """Be seen, and have the sessions of processes that are not seen any more worked on, until cancelled."""
         try:
             async with self._duties.one() as connection:
-                address = self._database.application_name
+                row = row_of(self._database.replica, self._database.application_name, self._database.settings)
                 await connection.execute(_FORGET)
                 while True:
                     asked = self._clock.awake_or_not()
-                    beat = (self._database.replica, address, __version__, self._stall)
-                    [(at, gone, next_death)] = await (await connection.execute(_BEAT, beat)).fetchall()
+                    [(at, gone, next_death)] = await (await connection.execute(_BEAT, (*row, self._stall))).fetchall()
                     self._database.clock.seen(at, asked)
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})

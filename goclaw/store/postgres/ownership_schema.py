@@ -12,7 +12,7 @@ from pathlib import Path
 
 from goclaw import __version__
 from goclaw.errors import StateError
-from goclaw.store.dialect import REPLICA, SEEN_SECONDS
+from goclaw.store.dialect import IS_SEEN, REPLICA
 from goclaw.store.postgres.connecting import Connection
 
 LOST = "session_epoch"
@@ -113,7 +113,7 @@ PRE = "_pre_"
 """In the name of a migration that programs of before survive (procrastinate.readthedocs.io, "Migrations")."""
 _OTHER_VERSIONS = f"""
 SELECT DISTINCT version FROM replicas
-WHERE version <> %s AND seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s' ORDER BY version
+WHERE version <> %s AND {IS_SEEN} ORDER BY version
 """  # noqa: S608  # our own words
 
 

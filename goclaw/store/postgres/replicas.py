@@ -80,18 +80,20 @@ END $$;
 """  # noqa: S608  # our own words
 """The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job."""
 BEATS = """
-CREATE FUNCTION beat(by_replica VARCHAR, of_address VARCHAR, of_version VARCHAR, stall_seconds DOUBLE PRECISION)
-    RETURNS TABLE (seen_at DOUBLE PRECISION, gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
+CREATE FUNCTION beat(
+    by_replica VARCHAR, of_address VARCHAR, of_version VARCHAR, of_name VARCHAR, of_stall DOUBLE PRECISION,
+    of_workspaces VARCHAR, dead_seconds DOUBLE PRECISION
+) RETURNS TABLE (seen_at DOUBLE PRECISION, gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO replicas AS known (id, address, version, began_at, seen_at)
-        VALUES (by_replica, of_address, of_version, clock_timestamp(), clock_timestamp())
-        ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
-    gone := ARRAY(SELECT want_sessions_of_the_dead(stall_seconds));
-    PERFORM end_connections_of_the_dead(stall_seconds);
+    INSERT INTO replicas (id, address, version, name, stall_seconds, workspaces, began_at, seen_at) VALUES (
+        by_replica, of_address, of_version, of_name, of_stall, of_workspaces, clock_timestamp(), clock_timestamp()
+    ) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
+    gone := ARRAY(SELECT want_sessions_of_the_dead(dead_seconds));
+    PERFORM end_connections_of_the_dead(dead_seconds);
     next_death := (
-        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + stall_seconds
+        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + dead_seconds
         FROM procrastinate_workers AS worker
-        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
+        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => dead_seconds)
     );
     seen_at := extract(epoch FROM clock_timestamp());
     RETURN NEXT;
@@ -120,10 +122,12 @@ WHERE r.id <> %s AND EXISTS (
 ) ORDER BY r.began_at
 """
 """By their connections: a gateway that was killed is not among them, though it was seen a moment ago."""
-_JOIN = """
-INSERT INTO replicas (id, address, version, began_at, seen_at, name, stall_seconds, workspaces)
-VALUES (%s, %s, %s, clock_timestamp(), clock_timestamp(), %s, %s, %s)
-"""
+ROW = "%s, %s, %s, %s, %s, %s"
+"""The values that `row_of` returns."""
+_JOIN = f"""
+INSERT INTO replicas (id, address, version, name, stall_seconds, workspaces, began_at, seen_at)
+VALUES ({ROW}, clock_timestamp(), clock_timestamp())
+"""  # noqa: S608  # our own words
 _UNPIN = f"""
 WITH freed AS (UPDATE session_owners SET pinned = NULL, told_at = NULL WHERE pinned IS NOT NULL)
 UPDATE procrastinate_jobs SET queue_name = '{QUEUE}' WHERE queue_name LIKE '{OF_NAME}%'
@@ -167,15 +171,19 @@ async def join(connection: Connection, replica: str, address: str, settings: Rep
             others = await (await connection.execute(_OTHERS, (replica,))).fetchall()
             problem = next(_contradictions(settings, others), None)
             if problem is None:
-                name = settings.name or machine()
-                row = (replica, address, __version__, name, settings.stall_seconds, settings.workspaces)
-                await connection.execute(_JOIN, row)
+                await connection.execute(_JOIN, row_of(replica, address, settings))
                 if settings.workspaces == "shared":
                     await connection.execute(_UNPIN.encode())
                 return
         if clock.monotonic() >= deadline:
             raise StateError(problem)
         await clock.sleep(LOOK_SECONDS)
+
+
+def row_of(replica: str, address: str, settings: ReplicaSettings) -> tuple[object, ...]:
+    """Return what a gateway says of itself: id, address, version, name, stall_seconds and workspaces."""
+    name = settings.name or machine()
+    return replica, address, __version__, name, settings.stall_seconds, settings.workspaces
 
 
 def _contradictions(settings: ReplicaSettings, others: Sequence[Row]) -> Iterator[str]:

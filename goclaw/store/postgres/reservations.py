@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from goclaw.errors import StateError
 from goclaw.store.database import BoundStatement, Database, Statement
-from goclaw.store.dialect import REPLICA, SEEN_SECONDS
+from goclaw.store.dialect import IS_SEEN, REPLICA, SEEN_SECONDS
 from goclaw.store.fencing import fenced
 from goclaw.store.spending import Reservation, Reservations, ReservationsPart
 
@@ -48,6 +48,8 @@ $$;
 """The numbers of a person rise in the order of commits: the next one is drawn only once the row of the person is locked
 (postgresql.org/docs/current/sql-insert.html, ON CONFLICT). They come from a sequence, and not from that row, which
 `prune` deletes."""
+RETRY_SECONDS = 1.0
+"""Seconds until a row that could not be deleted is tried again: until then requests of its person may wait for it."""
 _RESERVE = Statement(text("SELECT reserve(:id, :person, :session, :turn, :tokens, :cost)"))
 _COLUMNS = "id, person, session, turn, tokens, cost"
 _BEFORE = Statement(
@@ -63,8 +65,7 @@ _END_THE_DEAD = Statement(
     text(
         f"DELETE FROM reservations WHERE {REPLICA} IS DISTINCT FROM current_setting('goclaw.replica', true) "  # noqa: S608  # our own
         f"AND made_at < clock_timestamp() - interval '{SEEN_SECONDS} s' "
-        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} "
-        f"AND seen_at > clock_timestamp() - interval '{SEEN_SECONDS} s')"
+        f"AND NOT EXISTS (SELECT 1 FROM replicas WHERE replicas.id = reservations.{REPLICA} AND {IS_SEEN})"
     )
 )
 _PRUNE = Statement(
@@ -111,13 +112,22 @@ class SharedReservations(Reservations):
         if reservation not in self.own:
             return
         self.done(reservation)
+        self._end(reservation)
+
+    def _end(self, reservation: str) -> None:
         with fenced(None):  # also where another process has the session
             ending = asyncio.ensure_future(self._database.write(_END(id=reservation)))
-        ending.add_done_callback(partial(self._released, reservation))
+        ending.add_done_callback(partial(self._ended, reservation))
 
-    def _released(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
-        if ending.cancelled() or ending.exception():
+    def _ended(self, reservation: str, ending: "asyncio.Future[Any]") -> None:
+        if (ending.cancelled() or ending.exception()) and reservation not in self.own:
             self._left.add(reservation)
+            ending.get_loop().call_later(RETRY_SECONDS, self._end_again, reservation)
+
+    def _end_again(self, reservation: str) -> None:
+        if reservation in self._left:
+            self._left.discard(reservation)
+            self._end(reservation)
 
     async def end_the_dead(self) -> None:
         with fenced(None):

@@ -4,6 +4,7 @@ The process that goes on with one writes the file in its folder, and sends it; a
 database's, which the first fetches (`state_files`).
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from goclaw.store.database import BoundStatement, ConstraintViolated, Statement
 from goclaw.store.postgres.beside import read
 from goclaw.store.postgres.state_folder import AUDIT, StateFolder
 from goclaw.store.postgres.state_merge import is_audit
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, state_file_pieces, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, is_plain, state_file_pieces, stored_file
 
 _PIECES = Statement(
     select(state_file_pieces.c.path, state_file_pieces.c.data)
@@ -57,11 +58,11 @@ async def _blank(
     telling: Callable[[str], Iterable[BoundStatement]],
 ) -> bool:
     while entry is not None:
-        data = await stored.data(name, entry)
-        less = without_words(data, wanted)
-        if less == data:
-            return False
         try:
+            data = await stored.data(name, entry)
+            less = await asyncio.to_thread(without_words, data, wanted)
+            if less == data:
+                return False
             await stored.put(name, entry.sha256, stored_file(less, entry.mode, entry.changed_at), less, *telling(name))
         except ConstraintViolated:  # its process has added a line
             entry = await stored.get(name)
@@ -107,7 +108,7 @@ def copy_audits(place: PostgresPlace, state_dir: Path, into: Path) -> tuple[str,
         contents[str(path)] = contents.get(str(path), b"") + bytes(data)
     found = dict[str, Path]()
     for name, content in contents.items():
-        if not folder.is_ours(name):
+        if is_plain(name) and not folder.is_ours(name):
             newest = into / (chain_of(name) or "first") / Path(AUDIT).name
             newest.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             (newest.parent / f"{newest.name}{name.partition('.jsonl')[2]}").write_bytes(content)

@@ -22,20 +22,20 @@ from goclaw.auth.audit_chain import Blanking
 from goclaw.core.clock import Clock
 from goclaw.core.records import record
 from goclaw.core.supervise import background, keep_running, set_within
-from goclaw.errors import StateError
+from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import BoundStatement, ConstraintViolated, Database
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.state_audits import blank_audits, prune_audits
 from goclaw.store.postgres.state_folder import AUDIT, StateFolder, audit_of, key_of, of_media
 from goclaw.store.postgres.state_media import StateMedia, whole
 from goclaw.store.postgres.state_merge import is_audit, is_mergeable, merged
-from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, has_grown, stored_file
 
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.8
 """Between two looks for files that have changed; as often as `auth.users` looks."""
-_NAME = "files of the state folder"
+_NAME, _OF_MEDIA = "files of the state folder", "pictures and files of conversations"
 TOPIC = "files"
 """Topic of the notices that a file of the database has changed, with its name."""
 MAX_PIECES = 1_000
@@ -106,13 +106,14 @@ class StateFiles:
             await self._media.take(self._media.keys, stored)
             theirs = {name: each.sha256 for name, each in stored.items() if self._is_followed(name)}
             ours = await asyncio.to_thread(self._folder.hashes)
-            done = [
-                await self._settle(name, begins=True)
-                for name in sorted(ours.keys() | theirs.keys() | self._same.keys())
-                if not ours.get(name) == theirs.get(name) == self._same.get(name) or is_mergeable(name)
-            ]
+            names = sorted(ours.keys() | theirs.keys() | self._same.keys())
+            same = {name for name in names if ours.get(name) == theirs.get(name) == self._same.get(name)}
+            due = [name for name in names if name not in same or is_mergeable(name)]
+            done, troubles = await self._settle_all(due, begins=True)
             self._is_noted = False
             await self._keep_notes()
+        for trouble in troubles.values():
+            raise trouble
         return Settled(done.count("sent"), done.count("fetched"), done.count("set aside"))
 
     async def send_changes(self) -> int:
@@ -124,9 +125,11 @@ class StateFiles:
         """
         async with self._one:
             changed, gone = await asyncio.to_thread(self._folder.changes, dict(self._same))
-            done = [await self._settle(name) for name in [*changed, *gone]]
+            done, troubles = await self._settle_all([*changed, *gone])
             await self._keep_notes()
         await self._tell_followers(done)
+        for trouble in troubles.values():
+            raise trouble
         return len(done)
 
     async def fetch_changes(self) -> None:
@@ -145,12 +148,15 @@ class StateFiles:
                 names = await self._changed_elsewhere() if missed else heard
                 for key in filter(None, map(key_of, names)):
                     await self._media.fetch_removal(key)
-                done = [await self._settle(name) for name in sorted(names) if self._is_followed(name)]
+                done, troubles = await self._settle_all(sorted(filter(self._is_followed, names)))
+                self._heard |= troubles.keys()
                 await self._keep_notes()
             except BaseException:
                 self._has_missed = True
                 raise
         await self._tell_followers(done)
+        for trouble in troubles.values():
+            raise trouble
 
     async def agree(self, name: str, data: bytes) -> bytes:
         """Store a small file that only its owner may read, unless the database has one of this name: return that one.
@@ -173,20 +179,20 @@ class StateFiles:
             self._notices.hear(TOPIC, self._hear, self._miss)
 
     async def follow(self) -> None:
-        """Bring media together, and what changes on either side, until cancelled."""
-        is_troubled, has_media = False, False
+        """Bring media together, and meanwhile what changes on either side, until cancelled."""
+        async with background(keep_running(_OF_MEDIA, self.settle_media, self._clock), _OF_MEDIA):
+            await self._follow_changes()
+
+    async def _follow_changes(self) -> None:
+        is_troubled = False
         while True:
-            try:
-                if not has_media:
-                    await self.settle_media()
-                await self.fetch_changes()
-                await self.send_changes()
-                is_troubled, has_media = False, True
-            except (StateError, OSError) as error:
+            troubles = [await _trouble_of(self.fetch_changes), await _trouble_of(self.send_changes)]
+            trouble = next(filter(None, troubles), None)
+            if trouble is not None:
                 if not is_troubled:
-                    log.warning("folder and database do not have the same files yet: %s", error)
-                is_troubled = True
+                    log.warning("folder and database do not have the same files yet: %s", trouble)
                 await self._clock.sleep(LOOK_SECONDS)
+            is_troubled = trouble is not None
             await set_within(self._news, self._clock, LOOK_SECONDS)
             self._news.clear()
 
@@ -307,6 +313,24 @@ class StateFiles:
         gone = {name for key in self._media.keys - whole(stored) for name in of_media(key)}
         return changed | gone | (self._same.keys() - stored.keys())
 
+    async def _settle_all(
+        self, names: Iterable[str], *, begins: bool = False
+    ) -> tuple[list[str], dict[str, Exception]]:
+        """Bring files together; returns what was done, and why which of them could not be: these hold up no other.
+
+        Raises:
+            DiskError: the database cannot be reached.
+        """
+        done, troubles = list[str](), dict[str, Exception]()
+        for name in names:
+            try:
+                done.append(await self._settle(name, begins=begins))
+            except (StateError, OSError) as error:
+                if isinstance(error, DiskError) and error.fault is DiskFault.UNREACHABLE:
+                    raise
+                troubles[name] = error
+        return done, troubles
+
     async def _settle(self, name: str, *, begins: bool = False) -> str:
         """Bring a file together; returns what was done. `begins`: nothing is known of what happened before.
 
@@ -388,7 +412,7 @@ class StateFiles:
         data, entry = await asyncio.to_thread(self._folder.read, name)
         size, pieces = self._pieces.get(name, (0, MAX_PIECES))
         known, telling = self._same.get(name) or None, self._telling(name)
-        if known and pieces < MAX_PIECES and await asyncio.to_thread(_begins, data, size, known):
+        if known and pieces < MAX_PIECES and await asyncio.to_thread(has_grown, data, size, known):
             await self._stored.append(name, known, entry, pieces, data[size:], *telling)
             pieces += 1
         else:
@@ -447,9 +471,13 @@ class StateFiles:
                 raise
 
 
-def _begins(data: bytes, size: int, sha256: str | None) -> bool:
-    """Whether a file has only grown since it had this size and this hash."""
-    return len(data) > size and hashlib.sha256(memoryview(data)[:size]).hexdigest() == sha256
+async def _trouble_of(part: Callable[[], Awaitable[object]]) -> Exception | None:
+    """Do a part of the work; return why it could not be done."""
+    try:
+        await part()
+    except (StateError, OSError) as error:
+        return error
+    return None
 
 
 @asynccontextmanager
@@ -467,5 +495,5 @@ async def open_state_files(database: Database, folder: Path, clock: Clock) -> As
     files.listen()
     async with background(keep_running(_NAME, files.follow, clock), _NAME):
         yield files
-    with suppress(StateError):  # they are sent at the next start
+    with suppress(StateError, OSError):  # they are sent at the next start
         await files.send_changes()

@@ -6,29 +6,29 @@ log alone may have another name in the database: each folder has a log of its ow
 
 import logging
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 
 import orjson
 
 from goclaw.auth.audit_chain import locked
-from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of
+from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of, state_path_of
 from goclaw.core.clock import Clock
 from goclaw.core.files import file_version, only_writer, replace_file
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
 from goclaw.store.postgres.state_merge import is_audit
-from goclaw.store.postgres.stored_files import StoredFile, stored_file
+from goclaw.store.postgres.stored_files import StoredFile, is_plain, stored_file
 
 log = logging.getLogger(__name__)
 
 AUDIT = "logs/audit.jsonl"
 """The newest file of the folder's audit log; older ones have a number behind it."""
-_KEY_LENGTH = 64
-"""Characters of a key of media."""
+_OF_MEDIA = re.compile(rf"{re.escape(MEDIA)}/([0-9a-f]{{64}})(?:\.type)?")
 
 
 class StateFolder:
@@ -41,6 +41,8 @@ class StateFolder:
         self._clock = clock
         self._seen: dict[str, tuple[tuple[int, ...], bool, str]] = {}
         """Versions of the files when they were last read, whether that was twice (see `FileLook`), and their hashes."""
+        self._unnamed: set[str] = set()
+        """Names of files that were told of because they are no text."""
 
     def names(self) -> Iterator[str]:
         """Yield the files that belong into the database, without media."""
@@ -48,13 +50,26 @@ class StateFolder:
             for place in sorted(self.path.glob(pattern)):
                 for path in sorted(place.rglob("*")) if place.is_dir() else (place,):
                     name = str(path.relative_to(self.path))
-                    if path.is_file() and not path.is_symlink() and not _is_passing(name):
+                    if path.is_file() and not path.is_symlink() and not _is_passing(name) and self._is_text(name):
                         yield name.replace(AUDIT, audit_of(self.chain), 1) if name.startswith(AUDIT) else name
 
+    def _is_text(self, name: str) -> bool:
+        """Whether a name is Unicode, as the database needs it; the log names one that is not, once."""
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            if name not in self._unnamed:
+                self._unnamed.add(name)
+                log.error("%s is not stored in the database: its name is not UTF-8; rename it", ascii(name)[1:-1])
+            return False
+        return True
+
     def is_ours(self, name: str) -> bool:
-        """Whether a stored file belongs into this folder: the audit logs of others do not."""
+        """Whether a stored file belongs into this folder: the audit logs of others do not, nor other names."""
         own = audit_of(self.chain)
-        return not is_audit(name) or name == own or name.startswith(f"{own}.")
+        if is_audit(name):
+            return is_plain(name) and (name == own or name.startswith(f"{own}."))
+        return bool(key_of(name)) or (is_plain(name) and _is_stored(name))
 
     def place(self, name: str) -> Path:
         """Return where a stored file lies."""
@@ -85,6 +100,8 @@ class StateFolder:
         path = self.place(name)
         try:
             self._make_folders(path.parent)
+            if path.is_dir():
+                path.rmdir()  # one that is empty; elsewhere it went with its last file
             replace_file(path, data, mode=entry.mode)
             os.utime(path, (entry.changed_at, entry.changed_at))
         except OSError as error:
@@ -118,10 +135,10 @@ class StateFolder:
         return True
 
     def hash_of(self, name: str) -> str | None:
-        """Return the hash of a file; None where it does not exist."""
+        """Return the hash of a file; None where it does not exist, or is a folder by now, or below a file."""
         try:
             return self.read(name)[1].sha256
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
 
     def remove(self, names: Iterable[str]) -> None:
@@ -130,11 +147,15 @@ class StateFolder:
             self.place(name).unlink(missing_ok=True)
 
     def hashes(self) -> dict[str, str]:
-        """Return the hash of each file, without media."""
+        """Return the hash of each file, without media; empty where it cannot be read."""
         found = {}
         for name in self.names():
-            with suppress(FileNotFoundError):
+            try:
                 found[name] = self.read(name)[1].sha256
+            except FileNotFoundError:
+                pass
+            except OSError:
+                found[name] = ""
         return found
 
     def changes(self, known: Mapping[str, str]) -> tuple[list[str], Collection[str]]:
@@ -147,11 +168,15 @@ class StateFolder:
         for name in self.names():
             found.add(name)
             version, is_sure, sha256 = self._seen.get(name, ((), False, ""))
-            with suppress(FileNotFoundError):
+            try:
                 if not is_sure or version != file_version(self.place(name)):
                     sha256 = self.read(name)[1].sha256
-                if sha256 != known.get(name):
-                    changed.append(name)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                sha256 = ""  # that it cannot be read is seen where it is brought together
+            if sha256 != known.get(name):
+                changed.append(name)
         gone = known.keys() - found
         if gone and not (self.path / SHARED_FILES).exists():
             raise StateError(f"{self.path} was emptied or is no longer mounted: nothing is removed elsewhere")
@@ -193,9 +218,10 @@ class StateFolder:
             (self.path / folder).mkdir(mode=0o700, exist_ok=True)
 
     def aside(self, name: str) -> str:
-        """Return the name under which a file is set aside now."""
+        """Return the name under which a file is set aside now; no file has it."""
         stamp = datetime.fromtimestamp(self._clock.now(), UTC).strftime("%Y%m%dT%H%M%SZ")
-        return str(Path(SET_ASIDE, stamp, name))
+        places = (Path(SET_ASIDE, f"{stamp}-{number}" if number else stamp, name) for number in count())
+        return str(next(place for place in places if not (self.path / place).exists()))
 
     def read_notes(self) -> tuple[dict[str, str], set[str], str | None]:
         """Return hashes of files and keys of media as of when the database had the same, and the audit log's name.
@@ -238,8 +264,13 @@ def of_media(key: str) -> tuple[str, str]:
 
 def key_of(name: str) -> str:
     """Return the key of the media that a file belongs to; empty: it belongs to none."""
-    key = name.removeprefix(f"{MEDIA}/").removesuffix(".type")
-    return key if name.startswith(f"{MEDIA}/") and len(key) == _KEY_LENGTH else ""
+    found = _OF_MEDIA.fullmatch(name)
+    return found[1] if found else ""
+
+
+def _is_stored(name: str) -> bool:
+    found = state_path_of(name)
+    return found is not None and found.in_store and not _is_passing(name)
 
 
 def _is_passing(name: str) -> bool:

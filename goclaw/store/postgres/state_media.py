@@ -37,13 +37,21 @@ class StateMedia:
         """
         if key in self.keys and await self._stored.stamp(of_media(key), self._clock.now()):
             return
-        for name in of_media(key):
-            data, entry = await asyncio.to_thread(self._folder.read, name)
+        # All of it before: that others removed the same may be heard meanwhile, and the folder lacks it then.
+        files = {name: await asyncio.to_thread(self._folder.read, name) for name in of_media(key)}
+        while not await self._put(files):
+            pass
+        self._add(key)
+
+    async def _put(self, files: Mapping[str, tuple[bytes, StoredFile]]) -> bool:
+        """Store media; False: those that another process had stored were removed meanwhile."""
+        is_new = True
+        for name, (data, entry) in files.items():
             try:
                 await self._stored.put(name, None, entry, data)
-            except ConstraintViolated:  # another process has stored the same
-                await self._stored.stamp([name], self._clock.now())
-        self._add(key)
+            except ConstraintViolated:
+                is_new = False
+        return is_new or await self._stored.stamp(list(files), self._clock.now())
 
     async def fetch(self, key: str) -> bool:
         """Get media into the folder; False: the database has none.
@@ -53,10 +61,12 @@ class StateMedia:
             StateError: what the database has is damaged.
         """
         for name in of_media(key):
-            entry = await self._stored.get(name)
-            if entry is None:
+            if (entry := await self._stored.get(name)) is None:
                 return False
-            data = await self._stored.data(name, entry)
+            try:
+                data = await self._stored.data(name, entry)
+            except ConstraintViolated:  # removed meanwhile
+                return False
             await asyncio.to_thread(self._folder.write, name, data, entry)
         self._add(key)
         return True

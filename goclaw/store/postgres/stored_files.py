@@ -6,12 +6,13 @@ version it replaces, and is refused where another one has replaced that (`Constr
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 
 from sqlalchemy import Column, Float, Integer, LargeBinary, MetaData, Table, bindparam, delete, select, update
 
 from goclaw.core.records import record
 from goclaw.errors import StateError
-from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
+from goclaw.store.database import BoundStatement, ConstraintViolated, Database, Row, Statement, insert_into
 from goclaw.store.dialect import NAME
 
 PIECE = 1 << 20
@@ -59,10 +60,12 @@ _OLD = Statement(
 _LIST = Statement(select(state_files).order_by(state_files.c.path))
 _ENTRY = Statement(select(state_files).where(state_files.c.path == bindparam("name")))
 _PIECES = Statement(
-    select(state_file_pieces.c.data)
-    .where(state_file_pieces.c.path == bindparam("name"))
+    select(state_files.c.sha256, state_file_pieces.c.data)
+    .outerjoin_from(state_files, state_file_pieces, state_file_pieces.c.path == state_files.c.path)
+    .where(state_files.c.path == bindparam("name"))
     .order_by(state_file_pieces.c.number)
 )
+"""Of an empty file one row without data."""
 
 
 @record
@@ -86,8 +89,9 @@ class StoredFiles:
         self._database = database
 
     async def all(self) -> Mapping[str, StoredFile]:
-        """Return all files, but for their bytes."""
-        return {str(row["path"]): _entry(row) for row in await self._database.read(_LIST())}
+        """Return all files, but for their bytes, and for those whose names lead out of a folder."""
+        rows = await self._database.read(_LIST())
+        return {name: _entry(row) for row in rows if is_plain(name := str(row["path"]))}
 
     async def get(self, name: str) -> StoredFile | None:
         """Return a file, but for its bytes; None where no such file is stored."""
@@ -137,9 +141,13 @@ class StoredFiles:
         """Return the bytes of a file.
 
         Raises:
+            ConstraintViolated: another version is stored by now, or none.
             StateError: they are not those that were stored.
         """
-        data = b"".join(bytes(row[0]) for row in await self._database.read(_PIECES(name=name)))
+        rows = await self._database.read(_PIECES(name=name))
+        if not rows or rows[0]["sha256"] != entry.sha256:
+            raise ConstraintViolated(f"{name} was replaced or removed meanwhile")
+        data = b"".join(bytes(row["data"] or b"") for row in rows)
         if hashlib.sha256(data).hexdigest() != entry.sha256:
             raise StateError(f"{name} is damaged in the database: restore a backup")
         return data
@@ -175,6 +183,17 @@ class StoredFiles:
     async def old(self, until: float) -> list[str]:
         """Return the names of files that were last changed before a moment."""
         return [str(row["path"]) for row in await self._database.read(_OLD(until=until))]
+
+
+def has_grown(data: bytes, size: int, sha256: str) -> bool:
+    """Whether a file has only grown since it had this size and this hash."""
+    return len(data) > size and hashlib.sha256(memoryview(data)[:size]).hexdigest() == sha256
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name from the database leads to a file below a folder, and to no other place."""
+    path = PurePosixPath(name)
+    return str(path) == name != "." and not path.is_absolute() and ".." not in path.parts
 
 
 def _entry(row: Row) -> StoredFile:

@@ -241,8 +241,16 @@ async def test_a_role_with_no_more_than_its_schema_is_enough(server: Server) -> 
     url = server.url.replace("goclaw@", f"{role}@")
     async with opened(PostgresPlace(url, place.schema)) as found:
         await found.write(session("a"))
+        before = await files_of_texts(found)
         assert await found.rewrite()
         assert await keys(found) == ["a"]
+        assert set(before).isdisjoint(await files_of_texts(found)), "what was deleted is still in the file"
+
+
+async def files_of_texts(database: PostgresDatabase) -> list[int]:
+    """Return the numbers of the files of tables that have what was said."""
+    tables = ("messages", "inbox", "state_file_pieces", "orders", "media_parts")
+    return [(await database.read(sql(f"SELECT pg_relation_filenode('{name}')")))[0][0] for name in tables]
 
 
 @pytest.mark.promise("P-disk")

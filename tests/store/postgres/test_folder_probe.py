@@ -1,8 +1,11 @@
 """Whether gateways see the same folders, asked by a file."""
 
+import asyncio
+import errno
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 import pytest
 
@@ -11,7 +14,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.supervise import background, keep_running
 from goclaw.store.postgres import folder_probe
 from goclaw.store.postgres.database import open_schema
-from goclaw.store.postgres.folder_probe import ASKED, FolderProbe, open_probe, unseen_folders
+from goclaw.store.postgres.folder_probe import ASKED, MAX_FOLDERS, FolderProbe, open_probe, unseen_folders
 from tests.acceptance.waiting import clock, eventually
 
 
@@ -98,3 +101,33 @@ async def test_a_question_for_a_file_outside_is_not_answered(place: PostgresPlac
             await other.write(other.notices.told(ASKED, question))
         await eventually(lambda: one._questions.empty())
         assert await unseen_folders(place, lambda: work, clock) == []
+
+
+class SlowFolder(PosixPath):
+    """A folder whose file system takes its time."""
+
+    gate = threading.Event()
+
+    def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
+        if not self.gate.wait(5):
+            raise OSError(errno.EIO, "everything else has waited, too")
+        super().touch(mode, exist_ok)
+
+
+async def test_a_file_system_that_is_slow_holds_up_nothing_else(place: PostgresPlace, tmp_path: Path) -> None:
+    work = {"": SlowFolder(tmp_path)}
+    SlowFolder.gate.clear()
+    async with gateway(place, "one", work) as one, gateway(place, "two", {"": tmp_path / "elsewhere"}):
+        asyncio.get_running_loop().call_later(0.2, SlowFolder.gate.set)
+        assert await one.unseen() == [f"the gateway two does not see the same folder as {tmp_path} here"]
+        assert list(work[""].iterdir()) == []
+
+
+async def test_as_many_folders_are_asked_about_as_fit_into_a_question(place: PostgresPlace, tmp_path: Path) -> None:
+    work = {f"matrix:{'x' * 270}-{number}": tmp_path / str(number) for number in range(MAX_FOLDERS)}
+    for folder in work.values():
+        folder.mkdir()
+    async with gateway(place, "one", work) as one, gateway(place, "two", {}):
+        said = await one.unseen()
+        assert 10 < len(said) < MAX_FOLDERS
+        assert said[0] == f"the gateway two does not see the same folder as {tmp_path / '0'} here"

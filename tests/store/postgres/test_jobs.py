@@ -87,7 +87,7 @@ async def test_a_process_without_work_sends_few_statements_between_two_beats() -
 
 async def test_a_beat_says_when_the_next_process_counts_as_dead(place: PostgresPlace) -> None:
     async with open_schema(place, clock) as database:
-        beat = "SELECT next_death FROM beat('me', '', '', 5)"
+        beat = "SELECT next_death FROM beat('me', '', '', '', 5, 'shared', 5)"
         assert float((await database.read(sql(beat)))[0][0]) == 5.0, "there is no process"
         silent = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '%s s')"
         for seconds in (60, 1, 3):

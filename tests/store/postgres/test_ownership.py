@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from goclaw.config.policies import ReplicaSettings
 from goclaw.config.values import PostgresPlace
 from goclaw.core.supervise import background
 from goclaw.engine.journal import Journal
@@ -18,6 +19,8 @@ from goclaw.store.ownership import Lease, Work
 from goclaw.store.postgres.connecting import connect
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
+from goclaw.store.postgres.reservations import SharedReservations
+from goclaw.store.spending import Reservation
 from tests.acceptance.waiting import clock, eventually, never
 from tests.parts import sql
 from tests.postgres import Server
@@ -278,6 +281,36 @@ async def test_rows_of_a_process_that_lives_are_not_those_of_the_dead(place: Pos
     async with open_schema(place, clock) as alone:
         await Journal(alone).forget_loose()
         assert left() == []
+
+
+@pytest.mark.parametrize("silent", [20, 90])
+async def test_a_process_lives_for_as_long_as_its_stall_seconds_say(
+    place: PostgresPlace, server: Server, silent: int
+) -> None:
+    async with open_schema(place, clock) as slow, open_schema(place, clock) as other:
+        await slow.join(ReplicaSettings.model_validate({"stall_seconds": 60}))
+        held = Reservation("t:model:1", "p", "p", "t", 1_000, 0.0)
+        await SharedReservations(slow).make(held)
+        await slow.write(sql(ADD, k="of an agent at work"))
+        past = f"clock_timestamp() - interval '{silent} s'"
+        await slow.write(sql(f"UPDATE replicas SET seen_at = {past}"), sql(f"UPDATE reservations SET made_at = {past}"))  # noqa: S608  # our own words
+        await Journal(other).forget_loose()
+        await SharedReservations(other).end_the_dead()
+        lives = silent < 60
+        assert jobs(server, place, "SELECT turn FROM steps") == ["of an agent at work"] * lives
+        assert await SharedReservations(other).of_person("p") == [held] * lives
+
+
+async def test_a_process_that_was_forgotten_while_it_was_paused_is_seen_again_with_its_settings(
+    place: PostgresPlace, server: Server
+) -> None:
+    row = "SELECT name || ' ' || workspaces || ' ' || stall_seconds FROM replicas"
+    async with open_schema(place, clock) as found:
+        await found.join(ReplicaSettings.model_validate({"name": "hall", "workspaces": "own", "stall_seconds": 5}))
+        ownership = PostgresOwnership(found, clock, 5)
+        await found.write(sql("DELETE FROM replicas"))
+        async with background(ownership._look_for_the_dead(), "heartbeat"):
+            await eventually(lambda: jobs(server, place, row) == ["hall own 5"])
 
 
 async def test_of_a_session_that_is_forgotten_nothing_says_who_worked_on_it(place: PostgresPlace) -> None:

@@ -1,5 +1,7 @@
 """Files of the state folder that Postgres has, too: an empty folder gets them, and no change is lost."""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,8 +17,9 @@ from goclaw.ops.doctor.state import check_database
 from goclaw.store.blobs import Blobs, open_blobs
 from goclaw.store.database import Database
 from goclaw.store.open import open_database
+from goclaw.store.postgres.state_audits import copy_audits
 from goclaw.store.postgres.state_files import Settled, StateFiles
-from goclaw.store.postgres.stored_files import PIECE, StoredFiles
+from goclaw.store.postgres.stored_files import PIECE, StoredFiles, stored_file
 from tests.parts import sql
 
 USERS, NOTE = "users.json", "notes/telegram-5/tea.md"
@@ -99,6 +102,41 @@ async def test_what_is_secret_or_belongs_to_a_machine_is_not_sent(place: Postgre
     async with open_database(place) as database:
         await StateFiles(database, here, SteppedClock()).settle()
         assert await StoredFiles(database).all() == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../outside.md",
+        "/outside-of-goclaw.md",
+        "notes/../../outside.md",
+        "config.yaml",
+        "plugins/evil.py",
+        "secrets/token",
+        "notes//twice.md",
+        "logs/audit-../../outside.jsonl",
+        "logs/audit.jsonl/../../../outside.md",
+        "blobs/media/" + "../" * 18 + "outside.md",
+    ],
+)
+async def test_a_name_that_no_gateway_stores_is_written_nowhere(
+    place: PostgresPlace, here: Path, tmp_path: Path, name: str
+) -> None:
+    before = names(tmp_path)
+    async with open_database(place) as database:
+        stored = StoredFiles(database)
+        for each in (name, f"{name}.type"):
+            await stored.put(each, None, stored_file(b"x", 0o600, 1.0), b"x")
+        files = StateFiles(database, here, SteppedClock())
+        await files.settle()
+        await files.settle_media()
+        await files.fetch_audits()
+        files._hear(name)
+        await files.fetch_changes()
+        await files.send_all()
+        assert await files.compare() == 0
+    await asyncio.to_thread(copy_audits, place, here, tmp_path / "copies")
+    assert [each for each in names(tmp_path) if not each.endswith(SHARED_FILES)] == before
 
 
 @pytest.mark.promise("P-store-files")
@@ -345,3 +383,18 @@ async def test_what_is_sent_as_a_whole_takes_the_place_of_what_was_there(
     async with open_database(place) as database:
         with pytest.raises(StateError, match=rf"not the same in {here} and in the database: {USERS}"):
             await StateFiles(database, here, SteppedClock()).compare()
+
+
+@pytest.mark.promise("P-store-files")
+async def test_a_file_whose_name_is_no_text_holds_up_no_other(
+    place: PostgresPlace, here: Path, elsewhere: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(here, NOTE, "tea")
+    (here / os.fsdecode(b"notes/telegram-5/caf\xe9.md")).write_text("coffee")
+    async with together(place, here) as files:
+        put(here, USERS, '{"users": {}}')
+        await files.send_changes()
+        await files.send_changes()
+    async with together(place, elsewhere):
+        assert names(elsewhere) == [NOTE, USERS]
+    assert caplog.text.count(r"notes/telegram-5/caf\udce9.md") == 1

@@ -3,9 +3,10 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -17,18 +18,21 @@ from goclaw.auth.users import Users, add_user, open_users
 from goclaw.config.policies import AuditSettings
 from goclaw.config.state import SET_ASIDE
 from goclaw.config.values import PostgresPlace
+from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Actor
 from goclaw.core.supervise import background
 from goclaw.store.blobs import open_blobs
-from goclaw.store.database import ConstraintViolated
+from goclaw.store.database import BoundStatement, ConstraintViolated
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
-from goclaw.store.postgres.state_audits import copy_audits
+from goclaw.store.postgres.state_audits import blank_audits, copy_audits
 from goclaw.store.postgres.state_files import StateFiles, open_state_files
-from goclaw.store.postgres.stored_files import StoredFiles, stored_file
+from goclaw.store.postgres.state_folder import StateFolder
+from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, stored_file
 from goclaw.store.settings import Settings
 from tests.acceptance.waiting import clock, eventually
 from tests.lanes import repeats
 
+T = TypeVar("T")
 USERS, TOKENS, NOTE, AUDIT = "users.json", "access-tokens.json", "notes/telegram-5/tea.md", "logs/audit.jsonl"
 ANN = Actor("telegram:5", "telegram")
 SECOND = 1.0
@@ -48,7 +52,7 @@ class Gateway:
 
     def text(self, name: str) -> str:
         path = self.folder / name
-        return path.read_text() if path.exists() else ""
+        return path.read_text() if path.is_file() else ""
 
     def put(self, name: str, text: str) -> None:
         path = self.folder / name
@@ -268,6 +272,137 @@ async def test_a_line_that_comes_while_another_gateway_blanks_is_kept(gateways: 
     assert two.aside() == []
 
 
+class Late(StoredFiles):
+    """Files that another gateway changes right behind a look at them: the first one, or a later one."""
+
+    def __init__(self, database: PostgresDatabase, change: Callable[[], Awaitable[object]], look: int = 1) -> None:
+        super().__init__(database)
+        self._change = change
+        self._looks = look
+
+    async def all(self) -> Mapping[str, StoredFile]:
+        return await self._then_changed(await super().all())
+
+    async def get(self, name: str) -> StoredFile | None:
+        return await self._then_changed(await super().get(name))
+
+    async def _then_changed(self, found: T) -> T:
+        self._looks -= 1
+        if not self._looks:
+            await self._change()
+        return found
+
+
+@pytest.mark.promise("P-forgotten")
+async def test_a_line_that_comes_between_two_looks_at_an_audit_log_is_no_damage(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    theirs = audit_of(two)
+    await audited(two, theirs, "canary")
+    stored = Late(one.database, lambda: audited(two, theirs, "canary again"))
+    assert await blank_audits(stored, one.files._folder.is_ours, Blanking(frozenset({"telegram:5"})), lambda _: []) == 1
+    contents = [await stored.data(name, entry) for name, entry in (await stored.all()).items()]
+    assert not any(b"canary" in content for content in contents)
+
+
+@pytest.mark.promise("P-store-files")
+async def test_a_file_that_another_gateway_replaces_while_it_is_fetched_is_no_damage(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    one, _ = gateways
+    one.put(NOTE, "tea")
+    await one.files.send_changes()
+    (tmp_path / "new").mkdir(mode=0o700)
+
+    async def change() -> None:
+        one.put(NOTE, "green tea")
+        await one.files.send_changes()
+
+    files = StateFiles(one.database, tmp_path / "new", clock)
+    files._stored = Late(one.database, change, look=2)
+    await files.settle()
+    assert (tmp_path / "new" / NOTE).read_text() == "green tea"
+
+
+class Swept(StoredFiles):
+    """Files of which another gateway removes some right behind a first try to store one that is there."""
+
+    def __init__(self, database: PostgresDatabase, sweep: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(database)
+        self._sweeps = [sweep]
+
+    async def put(self, name: str, known: str | None, entry: StoredFile, data: bytes, *others: BoundStatement) -> int:
+        try:
+            return await super().put(name, known, entry, data, *others)
+        except ConstraintViolated:
+            while self._sweeps:
+                await self._sweeps.pop()()
+            raise
+
+
+async def test_a_picture_that_is_swept_while_another_gateway_puts_it_anew_is_whole(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    async with (
+        open_blobs(one.folder / "blobs", clock, one.files) as ours,
+        open_blobs(two.folder / "blobs", clock, two.files) as theirs,
+    ):
+        key = await ours.put(b"tea", "image/png")
+        two.files._media._stored = Swept(two.database, lambda: ours.remove_media({key}, clock.now() + 100))
+        assert await theirs.put(b"tea", "image/png") == key
+        assert await ours.get(key) == b"tea" and await ours.mime(key) == "image/png"
+
+
+class Slow(StoredFiles):
+    """Files that come once the gate is open."""
+
+    gate: asyncio.Event
+
+    async def get(self, name: str) -> StoredFile | None:
+        await self.gate.wait()
+        return await super().get(name)
+
+
+@pytest.mark.promise("P-users-live")
+async def test_users_and_tokens_do_not_wait_for_pictures(gateways: list[Gateway], tmp_path: Path) -> None:
+    one, _ = gateways
+    async with open_blobs(one.folder / "blobs", clock, one.files) as blobs:
+        key = await blobs.put(b"tea", "image/png")
+    folder = tmp_path / "new"
+    folder.mkdir(mode=0o700)
+    files = StateFiles(one.database, folder, clock)
+    await files.settle()
+    files._media._stored = slow = Slow(one.database)
+    slow.gate = asyncio.Event()
+    files.listen()
+    async with background(files.follow(), "files"):
+        add_token(one.folder / TOKENS, "phone", "telegram:5", 0.0)
+        await soon(lambda: "phone" in read_tokens(folder / TOKENS))
+        revoke_token(one.folder / TOKENS, "phone")
+        await soon(lambda: "phone" not in read_tokens(folder / TOKENS))
+        slow.gate.set()
+        await soon(lambda: (folder / "blobs/media" / key).exists())
+
+
+async def test_two_versions_that_are_set_aside_in_one_second_are_both_kept(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path, SteppedClock())
+    for text in ("tea", "coffee", "water"):
+        (tmp_path / USERS).write_text(text)
+        assert folder.set_aside(USERS)
+    kept = sorted(path.read_text() for path in (tmp_path / SET_ASIDE).rglob(USERS))
+    assert kept == ["coffee", "tea", "water"]
+
+
+async def test_a_picture_that_goes_while_it_is_fetched_is_missing_and_not_damaged(
+    gateways: list[Gateway], tmp_path: Path
+) -> None:
+    one, _ = gateways
+    async with open_blobs(one.folder / "blobs", clock, one.files) as blobs:
+        key = await blobs.put(b"tea", "image/png")
+        files = StateFiles(one.database, tmp_path / "new", clock)
+        files._media._stored = Late(one.database, lambda: blobs.remove_media({key}, clock.now() + 100))
+        (tmp_path / "new").mkdir(mode=0o700)
+        assert not await files.fetch(key)
+
+
 async def test_a_copy_of_a_folder_goes_on_with_an_audit_log_of_its_own(
     place: PostgresPlace, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,3 +434,25 @@ async def test_audit_logs_of_gateways_that_do_not_come_back_are_removed_after_a_
             assert await one.files.prune_audits(clock.now() + 100) == [gone.files.chain]
             left = [name for name in await StoredFiles(one.database).all() if name.startswith("logs/")]
             assert left == [f"logs/audit-{one.files.chain}.jsonl"]
+
+
+@pytest.mark.promise("P-store-files")
+async def test_one_file_that_cannot_be_written_holds_up_no_other(gateways: list[Gateway]) -> None:
+    one, two = gateways
+    one.put("notes/a/x", "a file")
+    await soon(lambda: two.text("notes/a/x") == "a file")
+    (one.folder / "notes/a/x").unlink()
+    (two.folder / "notes/a/y").mkdir()
+    (two.folder / "notes/a/y/link").symlink_to("nowhere")
+    one.put("notes/a/x/z.md", "now a folder")
+    one.put("notes/a/y", "in the way of a folder")
+    add_user(one.folder / USERS, "telegram:5", name="Ann")
+    await soon(lambda: two.users.get("telegram:5") is not None)
+    await soon(lambda: (two.folder / "notes/a/x").is_dir() and two.text("notes/a/x/z.md") == "now a folder")
+    (one.folder / "notes/a/x/z.md").unlink()
+    (one.folder / "notes/a/x").rmdir()
+    one.put("notes/a/x", "a file again")
+    await soon(lambda: (two.folder / "notes/a/x").is_file() and two.text("notes/a/x") == "a file again")
+    assert (two.folder / "notes/a/y").is_dir()
+    (two.folder / "notes/a/y/link").unlink()
+    await soon(lambda: two.text("notes/a/y") == "in the way of a folder")
