@@ -139,6 +139,20 @@ class SharedOutbox(Outbox):
 
         return check
 
+    async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
+        fence, created = HELD.get(), False
+        promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
+        is_ours = delivery.id not in promised
+        try:
+            created = await super()._promise(delivery, others)
+        finally:
+            if is_ours and not created:
+                promised.discard(delivery.id)
+        if fence and is_ours and not created:
+            # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
+            await self.take_up(fence.session, fence)
+        return created
+
     def _goes_at_once(self, delivery: Delivery) -> bool:
         return HELD.get() is not None and super()._goes_at_once(delivery)
 

@@ -20,9 +20,10 @@ from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.shared_lanes import SharedLanes
-from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.engine.shared_outbox import OPEN_OF, SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
 from goclaw.errors import DeliveryError, StateError
+from goclaw.store.database import BoundStatement, Row
 from goclaw.store.fencing import HELD, Fence
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -318,6 +319,37 @@ async def test_a_tools_message_is_sent_by_the_owner_of_the_turn_alone(place: Pos
         await eventually(lambda: two.left == ["outbox:memory:s"])
         await eventually(lambda: len(room.all) == 2)
     assert texts(room) == ["a file", "an answer"]
+
+
+async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes(
+    place: PostgresPlace,
+) -> None:
+    """The turn that promises it is quicker than the look for what the dead process had promised."""
+    room, promised = Room(), asyncio.Event()
+
+    async def again(turn: Turn) -> str:
+        sending = asyncio.ensure_future(one.outbox.send(told))
+        await asyncio.sleep(0)  # the row is on its way
+        await asyncio.sleep(0)
+        promised.set()
+        return f"it is {(await sending).message_id}"
+
+    told = Delivery("told", Address("memory", "s"), "a file", session="s")
+    async with replica(place, room, again) as one:
+        read = one.database.read
+
+        async def slow(statement: BoundStatement) -> Sequence[Row]:
+            rows = await read(statement)
+            if statement.statement is OPEN_OF:
+                await promised.wait()
+            return rows
+
+        one.database.read = slow  # type: ignore[method-assign]  # the moment cannot be met otherwise
+        dead = SharedOutbox(one.database, {}, clock, one.ownership)
+        await one.database.write(dead.row(told))
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: len(room.all) == 2)
+    assert texts(room) == ["a file", f"it is {room.all[0].message_id}"]
 
 
 async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
