@@ -110,6 +110,10 @@ class SharedOutbox(Outbox):
         """Whether something is being sent under a fence, or waits for it."""
         return any(progress.fence == fence for queue in self._queues.values() for progress in queue)
 
+    def is_sending(self, fence: Fence) -> bool:
+        """Whether a part is just being sent under a fence."""
+        return any(queue[0].fence == fence and queue[0].is_being_sent for queue in self._queues.values() if queue)
+
     def leave(self, fence: Fence) -> None:
         """Send no more under a fence: another process does. What is being sent meets the fence itself."""
         self._promised.pop(fence.epoch, None)

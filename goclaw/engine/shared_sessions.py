@@ -32,6 +32,10 @@ LINGER_SECONDS = 10.0
 """Seconds for which a session is kept that has nothing to do."""
 SWEEP_SECONDS = 60.0
 """Seconds between two looks for sessions that have work and that no process works on: none should be found."""
+SEND_SECONDS = 5.0
+"""Seconds for which a session is kept, when the process winds down, whose delivery a service is just taking."""
+SENDING_LOOK_SECONDS = 0.1
+"""Seconds between two looks whether it has."""
 UNFORESEEN = "it failed unexpectedly; the log says more"
 
 CarryOut = Callable[[str, str], Awaitable[str]]
@@ -78,10 +82,13 @@ class SharedSessions:
         self._lanes = lanes
         self._outbox = outbox
         self._clock = clock
+        self._keeps_sending_until = 0.0
         self._carry_out: asyncio.Future[Mapping[str, CarryOut]] = asyncio.get_running_loop().create_future()
 
     def begin_no_more(self) -> None:
         """The process winds down: sessions without work are let go at once, the others when their turn has ended."""
+        if not self.leases.ending:
+            self._keeps_sending_until = self._clock.monotonic() + SEND_SECONDS
         self.leases.ending = True
         self._ownership.take_no_more()
         for held in self.leases.all():
@@ -221,14 +228,18 @@ class SharedSessions:
             seconds = left if left > 0 else LINGER_SECONDS
             if self.leases.ending:
                 lease.news.clear()
+                seconds = SENDING_LOOK_SECONDS if self._is_sending(held) else LINGER_SECONDS
 
     def _is_busy(self, held: Held) -> bool:
         if held.acting or held.carried_out or self._lanes.is_busy(held.session):
             return True
         # The end of the process waits for what is being sent, but not for a service that cannot be reached.
         if self.leases.ending:
-            return False
+            return self._is_sending(held)
         return self._outbox.is_busy(held.lease.fence) or self._memory.is_needed(held.session)
+
+    def _is_sending(self, held: Held) -> bool:
+        return self._clock.monotonic() < self._keeps_sending_until and self._outbox.is_sending(held.lease.fence)
 
 
 @asynccontextmanager

@@ -11,9 +11,10 @@ from functools import partial
 
 import pytest
 
+from goclaw.channels.base import Handover
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Address, Delivery, Inbound
+from goclaw.core.events import Address, Delivery, Inbound, Receipt
 from goclaw.core.supervise import background, ends_within
 from goclaw.engine import shared_sessions
 from goclaw.engine.base import PreparedStep, Turn
@@ -117,12 +118,31 @@ async def obey(session: str, body: str) -> str:
     return f"{session}: {body}"
 
 
+class SlowService(MemoryChannel):
+    """A service that takes its time to say that it has a message."""
+
+    def __init__(self, room: Room) -> None:
+        super().__init__(room, clock)
+        self.asked = asyncio.Event()
+        self.says = asyncio.Event()
+
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        await handover.sending()
+        message = self._room._arrive(delivery, handover.doubt)
+        self.asked.set()
+        await self.says.wait()
+        await handover.arrived(message, last=True)
+        return Receipt(message)
+
+
 @asynccontextmanager
-async def replica(place: PostgresPlace, room: Room, act: Act = echo) -> AsyncIterator[Replica]:
+async def replica(
+    place: PostgresPlace, room: Room, act: Act = echo, channel: MemoryChannel | None = None
+) -> AsyncIterator[Replica]:
     made = Replica(room, act)
     async with open_schema(place, clock) as made.database:
         made.ownership = PostgresOwnership(made.database, clock, STALL)
-        journal, channels = Journal(made.database), {"memory": MemoryChannel(room, clock)}
+        journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
         async with (
             open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
             open_lanes(
@@ -265,6 +285,28 @@ async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: P
             await one.lanes.submit(inbound(2))
             await eventually(lambda: texts(room) == ["answer 1", "answer 2"])
         assert two.acted == ["m2"]
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_a_process_that_ends_keeps_a_conversation_whose_answer_is_just_being_sent(place: PostgresPlace) -> None:
+    room = Room()
+    service = SlowService(room)
+    async with replica(place, room) as two:
+        two.ownership.take_no_more()
+        async with replica(place, room, channel=service) as one:
+            await one.lanes.submit(inbound(1))
+            await service.asked.wait()
+            await eventually(lambda: not one.lanes.is_busy("s"))
+            two.ownership._takes = True
+            one.shared.begin_no_more()
+            await never(lambda: two.has("s"), 1.0)
+            began = clock.monotonic()
+            service.says.set()
+            await two.lanes.submit(inbound(2))
+            await eventually(lambda: two.acted == ["m2"])
+            assert clock.monotonic() - began < 1.0, "it is let go as soon as the service has said so"
+        await eventually(lambda: len(room.all) == 2)
+    assert texts(room) == ["answer 1", "answer 2"], "nothing is sent again"
 
 
 async def test_a_turn_that_is_cut_by_the_end_of_its_process_goes_on_in_another_one(place: PostgresPlace) -> None:
