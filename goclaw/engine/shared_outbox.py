@@ -100,11 +100,18 @@ class SharedOutbox(Outbox):
 
     async def take_up(self, session: str, fence: Fence) -> int:
         """Send what others have promised for a session that this process owns; returns how many deliveries."""
-        promised = self._promised.setdefault(fence.epoch, set())
-        new = [row for row in await self._database.read(OPEN_OF(owned=session)) if row["id"] not in promised]
-        promised.update(row["id"] for row in new)
-        await self._take_up(new)
-        return len(new)
+        promised, taken = self._promised.setdefault(fence.epoch, set()), 0
+        for row in await self._database.read(OPEN_OF(owned=session)):
+            if row["id"] in promised:
+                continue
+            promised.add(row["id"])
+            try:
+                await self._take_up([row])
+            except StateError:
+                promised.discard(row["id"])
+                raise
+            taken += 1
+        return taken
 
     def is_busy(self, fence: Fence) -> bool:
         """Whether something is being sent under a fence, or waits for it."""

@@ -23,7 +23,7 @@ from goclaw.engine.lanes import open_lanes
 from goclaw.engine.shared_lanes import SharedLanes
 from goclaw.engine.shared_outbox import OPEN_OF, SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.errors import DeliveryError, StateError
+from goclaw.errors import DeliveryError, DiskError, DiskFault, StateError
 from goclaw.store.database import BoundStatement, Row
 from goclaw.store.fencing import HELD, Fence
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
@@ -67,6 +67,8 @@ class Replica:
         self.prepared: list[str] = []
         """Messages whose first step was known when they came in."""
         self.ordered: list[str] = []
+        self.refusals: list[StateError] = []
+        """What the store says when a session's memory is to be read."""
         self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
@@ -85,6 +87,8 @@ class Replica:
 
     async def take(self, session: str) -> None:
         self.taken.append(session)
+        if self.refusals:
+            raise self.refusals.pop()
 
     def leave(self, session: str) -> None:
         self.left.append(session)
@@ -401,6 +405,49 @@ async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: 
         await Journal(database).submit(inbound(1), "message")
     async with replica(place, room):
         await eventually(lambda: texts(room) == ["answer 1"])
+
+
+async def test_of_a_session_that_could_not_be_read_nothing_stays_in_memory(place: PostgresPlace) -> None:
+    room = Room()
+    async with replica(place, room) as one:
+        one.refusals.append(StateError("Postgres is away"))
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: one.taken == ["s"] and not one.refusals)
+        await eventually(lambda: texts(room) == ["answer 1"])
+        assert (one.taken, one.left) == (["s", "s"], ["s"]), "half of it may have been read"
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_a_turn_goes_on_when_its_session_cannot_be_looked_at(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Postgres has no connection left for readers, or one is cut in the middle of an answer."""
+    room, gate = Room(), asyncio.Event()
+
+    async def stand(turn: Turn) -> str:
+        await gate.wait()
+        return f"answer {turn.inbound.text}"
+
+    async with replica(place, room, stand) as one, replica(place, room) as two:
+        two.ownership.take_no_more()
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: one.acted == ["m1"])
+        looks = list[BoundStatement]()
+
+        async def refused(statement: BoundStatement) -> Sequence[Row]:
+            looks.append(statement)
+            raise DiskError("too many connections", DiskFault.UNREACHABLE)
+
+        with monkeypatch.context() as full:
+            full.setattr(one.database, "read", refused)
+            asking = asyncio.ensure_future(two.shared.ask("s", "echo", "hello"))
+            await two.lanes.submit(inbound(2))
+            await eventually(lambda: len(looks) > 1)
+        assert await asking == "s: hello", "what was not read is read then"
+        gate.set()
+        await eventually(lambda: len(room.all) == 2)
+        assert one.acted == ["m1", "m2"], "none was begun twice"
+    assert texts(room) == ["answer 1", "answer 2"]
 
 
 async def test_a_session_without_news_is_let_go_and_taken_again_by_either(place: PostgresPlace) -> None:
