@@ -270,7 +270,8 @@ class SharedBus(Bus):
         try:
             parcel = PARCEL.from_json(message)
         except ValidationError as error:
-            log.debug("another process said what this one does not know: %s", error)
+            # Without the values: they may be words of a conversation.
+            log.debug("another process said what this one does not know: %s", error.errors(include_input=False))
             return
         if parcel.sender == self._exchange.replica:
             return
