@@ -11,20 +11,18 @@ from functools import partial
 
 import pytest
 
-from goclaw.channels.base import Handover
 from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
-from goclaw.core.events import Address, Delivery, Inbound, Receipt
+from goclaw.core.events import Address, Delivery, Inbound
 from goclaw.core.supervise import background, ends_within
 from goclaw.engine import shared_sessions
 from goclaw.engine.base import PreparedStep, Turn
 from goclaw.engine.journal import Journal
 from goclaw.engine.lanes import open_lanes
 from goclaw.engine.shared_lanes import SharedLanes
-from goclaw.engine.shared_outbox import OPEN_OF, SharedOutbox, open_shared_outbox
+from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
 from goclaw.engine.shared_sessions import SharedSessions, open_shared_sessions
-from goclaw.errors import DeliveryError, DiskError, DiskFault, StateError
-from goclaw.store.database import BoundStatement, Row
+from goclaw.errors import DeliveryError, StateError
 from goclaw.store.fencing import HELD, Fence
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -120,23 +118,6 @@ async def echo(turn: Turn) -> str:
 
 async def obey(session: str, body: str) -> str:
     return f"{session}: {body}"
-
-
-class SlowService(MemoryChannel):
-    """A service that takes its time to say that it has a message."""
-
-    def __init__(self, room: Room) -> None:
-        super().__init__(room, clock)
-        self.asked = asyncio.Event()
-        self.says = asyncio.Event()
-
-    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
-        await handover.sending()
-        message = self._room._arrive(delivery, handover.doubt)
-        self.asked.set()
-        await self.says.wait()
-        await handover.arrived(message, last=True)
-        return Receipt(message)
 
 
 @asynccontextmanager
@@ -291,28 +272,6 @@ async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: P
         assert two.acted == ["m2"]
 
 
-@pytest.mark.promise("P-answered-once")
-async def test_a_process_that_ends_keeps_a_conversation_whose_answer_is_just_being_sent(place: PostgresPlace) -> None:
-    room = Room()
-    service = SlowService(room)
-    async with replica(place, room) as two:
-        two.ownership.take_no_more()
-        async with replica(place, room, channel=service) as one:
-            await one.lanes.submit(inbound(1))
-            await service.asked.wait()
-            await eventually(lambda: not one.lanes.is_busy("s"))
-            two.ownership._takes = True
-            one.shared.begin_no_more()
-            await never(lambda: two.has("s"), 1.0)
-            began = clock.monotonic()
-            service.says.set()
-            await two.lanes.submit(inbound(2))
-            await eventually(lambda: two.acted == ["m2"])
-            assert clock.monotonic() - began < 1.0, "it is let go as soon as the service has said so"
-        await eventually(lambda: len(room.all) == 2)
-    assert texts(room) == ["answer 1", "answer 2"], "nothing is sent again"
-
-
 async def test_a_turn_that_is_cut_by_the_end_of_its_process_goes_on_in_another_one(place: PostgresPlace) -> None:
     room = Room()
 
@@ -367,37 +326,6 @@ async def test_a_tools_message_is_sent_by_the_owner_of_the_turn_alone(place: Pos
     assert texts(room) == ["a file", "an answer"]
 
 
-async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes(
-    place: PostgresPlace,
-) -> None:
-    """The turn that promises it is quicker than the look for what the dead process had promised."""
-    room, promised = Room(), asyncio.Event()
-
-    async def again(turn: Turn) -> str:
-        sending = asyncio.ensure_future(one.outbox.send(told))
-        await asyncio.sleep(0)  # the row is on its way
-        await asyncio.sleep(0)
-        promised.set()
-        return f"it is {(await sending).message_id}"
-
-    told = Delivery("told", Address("memory", "s"), "a file", session="s")
-    async with replica(place, room, again) as one:
-        read = one.database.read
-
-        async def slow(statement: BoundStatement) -> Sequence[Row]:
-            rows = await read(statement)
-            if statement.statement is OPEN_OF:
-                await promised.wait()
-            return rows
-
-        one.database.read = slow  # type: ignore[method-assign]  # the moment cannot be met otherwise
-        dead = SharedOutbox(one.database, {}, clock, one.ownership)
-        await one.database.write(dead.row(told))
-        await one.lanes.submit(inbound(1))
-        await eventually(lambda: len(room.all) == 2)
-    assert texts(room) == ["a file", f"it is {room.all[0].message_id}"]
-
-
 async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: PostgresPlace) -> None:
     """As a copy of a file of SQLite leaves it, which has no jobs."""
     room = Room()
@@ -405,49 +333,6 @@ async def test_a_session_that_was_left_without_a_job_is_found_at_a_start(place: 
         await Journal(database).submit(inbound(1), "message")
     async with replica(place, room):
         await eventually(lambda: texts(room) == ["answer 1"])
-
-
-async def test_of_a_session_that_could_not_be_read_nothing_stays_in_memory(place: PostgresPlace) -> None:
-    room = Room()
-    async with replica(place, room) as one:
-        one.refusals.append(StateError("Postgres is away"))
-        await one.lanes.submit(inbound(1))
-        await eventually(lambda: one.taken == ["s"] and not one.refusals)
-        await eventually(lambda: texts(room) == ["answer 1"])
-        assert (one.taken, one.left) == (["s", "s"], ["s"]), "half of it may have been read"
-
-
-@pytest.mark.promise("P-answered-once")
-async def test_a_turn_goes_on_when_its_session_cannot_be_looked_at(
-    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where Postgres has no connection left for readers, or one is cut in the middle of an answer."""
-    room, gate = Room(), asyncio.Event()
-
-    async def stand(turn: Turn) -> str:
-        await gate.wait()
-        return f"answer {turn.inbound.text}"
-
-    async with replica(place, room, stand) as one, replica(place, room) as two:
-        two.ownership.take_no_more()
-        await one.lanes.submit(inbound(1))
-        await eventually(lambda: one.acted == ["m1"])
-        looks = list[BoundStatement]()
-
-        async def refused(statement: BoundStatement) -> Sequence[Row]:
-            looks.append(statement)
-            raise DiskError("too many connections", DiskFault.UNREACHABLE)
-
-        with monkeypatch.context() as full:
-            full.setattr(one.database, "read", refused)
-            asking = asyncio.ensure_future(two.shared.ask("s", "echo", "hello"))
-            await two.lanes.submit(inbound(2))
-            await eventually(lambda: len(looks) > 1)
-        assert await asking == "s: hello", "what was not read is read then"
-        gate.set()
-        await eventually(lambda: len(room.all) == 2)
-        assert one.acted == ["m1", "m2"], "none was begun twice"
-    assert texts(room) == ["answer 1", "answer 2"]
 
 
 async def test_a_session_without_news_is_let_go_and_taken_again_by_either(place: PostgresPlace) -> None:
