@@ -31,6 +31,9 @@ class Held:
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while nothing is."""
 
+    def __post_init__(self) -> None:
+        self.idle.set()
+
     @property
     def session(self) -> str:
         """The session's key."""
@@ -58,7 +61,6 @@ class Leases:
     @contextmanager
     def holding(self, held: Held) -> Iterator[None]:
         """Have a session count as this process's in the block."""
-        held.idle.set()
         self._held[held.session] = held
         try:
             yield

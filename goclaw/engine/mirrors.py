@@ -99,7 +99,7 @@ class Mirror:
         """Note what readers are being told."""
         match event:
             case MessageStored():
-                self.row = max(self.row or 0, event.row)
+                self._reach(event.row)
             case QuestionAsked():
                 self._questions[event.question.id] = event
             case QuestionAnswered():
@@ -135,7 +135,8 @@ class Mirror:
             DiskError: the store cannot be read.
         """
         if self.row is None:
-            self.row = await self._stored.last_row(self.session)
+            # Another reader may have come meanwhile, and have had rows as events.
+            self._reach(await self._stored.last_row(self.session))
 
     async def run(self, owned: Callable[[], bool], missed: Callable[[], None]) -> None:
         """Show what other processes tell, until cancelled; `owned`: whether this process owns the session meanwhile."""
@@ -237,7 +238,10 @@ class Mirror:
         for event in rows:
             if (self.row or 0) < event.row and (last is None or event.row <= last):
                 self._show(event)
-        self.row = max(self.row or 0, last or 0)
+        self._reach(last or 0)
+
+    def _reach(self, row: int) -> None:
+        self.row = max(self.row or 0, row)
 
     def _show_text(self, now: SessionNow) -> None:
         """Show what the owner has streamed of an answer; where readers have something else, all of it anew."""

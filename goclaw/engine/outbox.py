@@ -123,6 +123,11 @@ class DeliveryProgress:
     def doubt(self) -> Doubt:
         return self._doubt
 
+    @property
+    def is_being_sent(self) -> bool:
+        """Whether its row says that a part is being sent, and none has failed: another process would send it again."""
+        return self._marked and self._doubt is Doubt.NONE
+
     async def sending(self) -> None:
         if not self._marked:
             await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
@@ -134,7 +139,7 @@ class DeliveryProgress:
         # First in memory: should the disk refuse it, this run of the daemon still knows.
         self._parts = (*self._parts, message_id)
         self._doubt = Doubt.NONE
-        self._marked = self._asked = False
+        self._marked, self._asked = self._marked and last, False
         if not last:
             await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=self.recorded))
 

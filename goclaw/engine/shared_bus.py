@@ -19,7 +19,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.events import AGENT_MARK, Notice, SessionForgotten, SessionNow, TurnEvent
 from goclaw.core.replay_buffer import NOWHERE, Position
 from goclaw.core.supervise import background, keep_running, set_within
-from goclaw.engine.event_parcels import BESIDE, NOTICE, PARCEL, UNWATCH, WATCH, Parcel
+from goclaw.engine.event_parcels import BESIDE, NOTICE, PARCEL, RETRY_SECONDS, UNWATCH, WATCH, Parcel
 from goclaw.engine.mirrors import Mirror
 from goclaw.engine.stored_views import StoredViews
 from goclaw.engine.watchers import Inspect, Watchers
@@ -89,8 +89,10 @@ class SharedBus(Bus):
         super().publish(event)
         if mirror := self._mirrors.get(event.session):
             mirror.note(event)
-        is_ours = self._remote.publish(event)
-        if isinstance(event, SessionForgotten) or (isinstance(event, Notice) and not is_ours):
+        is_for_everyone = isinstance(event, SessionForgotten)
+        if not is_for_everyone:
+            is_for_everyone = not self._remote.publish(event) and isinstance(event, Notice)
+        if is_for_everyone:
             self._remote.queue.tell_everyone(BESIDE, event.session, event)
 
     def notice(self, text: str, *, code: str = "") -> None:
@@ -181,7 +183,7 @@ class SharedBus(Bus):
         mirror = self._mirrors.get(session)
         if mirror is None:
             mirror = self._mirrors[session] = Mirror(
-                session, self._stored, self._clock, self.show, partial(self.now, session)
+                session, self._stored, self._clock, self._show_of_others, partial(self.now, session)
             )
             owned = partial(self._remote.owns, session)
             showing = keep_running(f"events of {session}", partial(mirror.run, owned, self._changed.set), self._clock)
@@ -268,7 +270,8 @@ class SharedBus(Bus):
         try:
             parcel = PARCEL.from_json(message)
         except ValidationError as error:
-            log.debug("another process said what this one does not know: %s", error)
+            # Without the values: they may be words of a conversation.
+            log.debug("another process said what this one does not know: %s", error.errors(include_input=False))
             return
         if parcel.sender == self._exchange.replica:
             return
@@ -285,6 +288,12 @@ class SharedBus(Bus):
         elif parcel.kind == BESIDE and isinstance(event := parcel.event, SessionForgotten):
             super().publish(event)
 
+    def _show_of_others(self, event: TurnEvent, since: float) -> None:
+        if isinstance(event, SessionForgotten):
+            super().publish(event)
+        else:
+            self.show(event, since)
+
     def _missed(self) -> None:
         for mirror in self._elsewhere():
             mirror.miss()
@@ -292,8 +301,13 @@ class SharedBus(Bus):
         self._spawn(self._refresh(), "who watches what")
 
     async def _refresh(self) -> None:
-        with suppress(StateError):  # once more with the next renewal
-            await self._remote.refresh(anew=True)
+        """Read who watches what, as often as it takes: of watches that it does not know, an owner hears no more."""
+        while True:
+            try:
+                return await self._remote.refresh(anew=True)
+            except StateError as error:
+                log.debug("who watches what cannot be read: %s", error)
+            await self._clock.sleep(RETRY_SECONDS)
 
     def _watched_here(self) -> set[str]:
         return {subscription.session for subscription in self._subscriptions if subscription.session is not None}

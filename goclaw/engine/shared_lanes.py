@@ -6,15 +6,14 @@ What comes in elsewhere is journaled with the wish that its session be worked on
 
 import logging
 from collections.abc import Container, Sequence
+from typing import Any
 
-from goclaw.core.clock import Clock
 from goclaw.core.events import Inbound
 from goclaw.core.supervise import ends_within, goes_on
-from goclaw.engine.base import Handler, LaneState, Prepare, TurnKind
-from goclaw.engine.journal import Journal, JournaledTurn
-from goclaw.engine.lanes import CLOSE_SECONDS, Delayed, Failed, Lane, Lanes
+from goclaw.engine.base import LaneState, TurnKind
+from goclaw.engine.journal import JournaledTurn
+from goclaw.engine.lanes import CLOSE_SECONDS, Lane, Lanes
 from goclaw.engine.leases import Held, Leases
-from goclaw.engine.outbox import Outbox
 from goclaw.engine.statements import QUEUE
 from goclaw.errors import OwnershipLost
 from goclaw.health.stuck_tasks import task_stacks
@@ -28,29 +27,16 @@ ORDER_SECONDS = 10.0
 """Seconds for which a reply of the owner is waited for: those of a dead one (`STALL_SECONDS` and the next look), of the
 transaction that keeps its session (three), and one to carry the order out."""
 CANCEL = "cancel"
-"""The order to stop the turn that runs: the id of the turn; empty: whatever runs."""
+"""The order to stop a turn, by its id, if it is the one that runs."""
 
 
 class SharedLanes(Lanes):
     """Lanes beside those of other processes. Not resumed at the start: `take_up` does that for each session."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        outbox: Outbox,
-        handler: Handler,
-        failed: Failed,
-        clock: Clock,
-        delayed: Delayed,
-        prepare: Prepare,
-        *,
-        database: Database,
-        ownership: Ownership,
-        channels: Container[str],
-    ) -> None:
-        """`channels`: turns of others wait in the journal for a process that has theirs. For the rest see `Lanes`."""
-        super().__init__(journal, outbox, handler, failed, clock, delayed, prepare)
-        self.leases = Leases(clock)
+    def __init__(self, *parts: Any, database: Database, ownership: Ownership, channels: Container[str]) -> None:
+        """`parts`: those of `Lanes`; `channels`: turns of others wait in the journal for a process that has theirs."""
+        super().__init__(*parts)
+        self.leases = Leases(self._clock)
         self._database = database
         self._ownership = ownership
         self._channels = channels

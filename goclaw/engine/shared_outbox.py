@@ -100,15 +100,26 @@ class SharedOutbox(Outbox):
 
     async def take_up(self, session: str, fence: Fence) -> int:
         """Send what others have promised for a session that this process owns; returns how many deliveries."""
-        promised = self._promised.setdefault(fence.epoch, set())
-        new = [row for row in await self._database.read(OPEN_OF(owned=session)) if row["id"] not in promised]
-        promised.update(row["id"] for row in new)
-        await self._take_up(new)
-        return len(new)
+        promised, taken = self._promised.setdefault(fence.epoch, set()), 0
+        for row in await self._database.read(OPEN_OF(owned=session)):
+            if row["id"] in promised:
+                continue
+            promised.add(row["id"])
+            try:
+                await self._take_up([row])
+            except StateError:
+                promised.discard(row["id"])
+                raise
+            taken += 1
+        return taken
 
     def is_busy(self, fence: Fence) -> bool:
         """Whether something is being sent under a fence, or waits for it."""
         return any(progress.fence == fence for queue in self._queues.values() for progress in queue)
+
+    def is_sending(self, fence: Fence) -> bool:
+        """Whether a part is just being sent under a fence."""
+        return any(queue[0].fence == fence and queue[0].is_being_sent for queue in self._queues.values() if queue)
 
     def leave(self, fence: Fence) -> None:
         """Send no more under a fence: another process does. What is being sent meets the fence itself."""
@@ -138,6 +149,20 @@ class SharedOutbox(Outbox):
                 checked = now
 
         return check
+
+    async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
+        fence, created = HELD.get(), False
+        promised = self._promised.setdefault(fence.epoch, set()) if fence else set[str]()
+        is_ours = delivery.id not in promised
+        try:
+            created = await super()._promise(delivery, others)
+        finally:
+            if is_ours and not created:
+                promised.discard(delivery.id)
+        if fence and is_ours and not created:
+            # An owner before this one promised it, perhaps without sending it; a look for that has passed it over.
+            await self.take_up(fence.session, fence)
+        return created
 
     def _goes_at_once(self, delivery: Delivery) -> bool:
         return HELD.get() is not None and super()._goes_at_once(delivery)

@@ -22,7 +22,7 @@ from goclaw.engine.leases import Held
 from goclaw.engine.shared_lanes import CANCEL, ORDER_SECONDS, SharedLanes
 from goclaw.engine.shared_outbox import SharedOutbox
 from goclaw.engine.statements import OPEN_SESSIONS
-from goclaw.errors import GoclawError, OwnershipLost
+from goclaw.errors import GoclawError, OwnershipLost, StateError
 from goclaw.store.database import Database
 from goclaw.store.ownership import Lease, Order
 
@@ -32,6 +32,12 @@ LINGER_SECONDS = 10.0
 """Seconds for which a session is kept that has nothing to do."""
 SWEEP_SECONDS = 60.0
 """Seconds between two looks for sessions that have work and that no process works on: none should be found."""
+RETRY_SECONDS = 0.5
+"""Seconds between two looks at a session while the store cannot be reached."""
+SEND_SECONDS = 5.0
+"""Seconds for which a session is kept, when the process winds down, whose delivery a service is just taking."""
+SENDING_LOOK_SECONDS = 0.1
+"""Seconds between two looks whether it has."""
 UNFORESEEN = "it failed unexpectedly; the log says more"
 
 CarryOut = Callable[[str, str], Awaitable[str]]
@@ -78,10 +84,13 @@ class SharedSessions:
         self._lanes = lanes
         self._outbox = outbox
         self._clock = clock
+        self._keeps_sending_until = 0.0
         self._carry_out: asyncio.Future[Mapping[str, CarryOut]] = asyncio.get_running_loop().create_future()
 
     def begin_no_more(self) -> None:
         """The process winds down: sessions without work are let go at once, the others when their turn has ended."""
+        if not self.leases.ending:
+            self._keeps_sending_until = self._clock.monotonic() + SEND_SECONDS
         self.leases.ending = True
         self._ownership.take_no_more()
         for held in self.leases.all():
@@ -130,9 +139,9 @@ class SharedSessions:
         Raises:
             OwnershipLost: another process goes on with it.
         """
-        await self._memory.take(lease.session)
         held = Held(lease, self._clock.monotonic())
         try:
+            await self._memory.take(lease.session)
             with self.leases.holding(held):
                 return await self._until_idle(held)
         finally:
@@ -146,21 +155,37 @@ class SharedSessions:
             self._memory.leave(lease.session)
 
     async def _until_idle(self, held: Held) -> bool:
-        lease = held.lease
+        """Work on a session until nothing is left of it. What runs goes on while the store cannot be reached."""
         while True:
-            lease.news.clear()
-            await self._take_up(held)
-            while await self._rests(held):
-                await self._database.write(self._ownership.withdrawn(lease.session))
-                lease.has_orders = True
-                # Nothing may begin between this look and the return: there is no wait in between.
-                if not await self._take_up(held) and not self._is_busy(held):
+            try:
+                if await self._looked_until_idle(held):
                     return not self.leases.ending
+            except OwnershipLost:
+                raise
+            except StateError as error:
+                if not self._is_busy(held):
+                    raise
+                log.warning("a session is looked at a moment later: %s", error, extra={"session": held.session})
+                held.lease.has_orders = True
+                await self._clock.sleep(RETRY_SECONDS)
+
+    async def _looked_until_idle(self, held: Held) -> bool:
+        """Take up what there is. True: then nothing came for a while, and nothing is left; False: look again."""
+        held.lease.news.clear()
+        await self._take_up(held)
+        while await self._rests(held):
+            await self._database.write(self._ownership.withdrawn(held.session))
+            held.lease.has_orders = True
+            # Nothing may begin between this look and the return: there is no wait in between.
+            if not await self._take_up(held) and not self._is_busy(held):
+                return True
+        return False
 
     async def _take_up(self, held: Held) -> int:
         orders = await self._new_orders(held)
         # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
         turns = 0 if self.leases.ending else await self._lanes.take_up(held)
+        held.begun.update(order.id for order in orders)
         for order in orders:
             # Each beside the others: one may wait for another.
             task = asyncio.create_task(self._carried_out(order), name=f"order {order.name} of {held.session}")
@@ -174,9 +199,7 @@ class SharedSessions:
         if not held.lease.has_orders:
             return ()
         held.lease.has_orders = False
-        orders = [order for order in await self._ownership.orders.open(held.session) if order.id not in held.begun]
-        held.begun.update(order.id for order in orders)
-        return orders
+        return [order for order in await self._ownership.orders.open(held.session) if order.id not in held.begun]
 
     async def _carried_out(self, order: Order) -> None:
         """Carry an order out and send its reply; one that is cut is carried out by the session's next owner."""
@@ -221,14 +244,18 @@ class SharedSessions:
             seconds = left if left > 0 else LINGER_SECONDS
             if self.leases.ending:
                 lease.news.clear()
+                seconds = SENDING_LOOK_SECONDS if self._is_sending(held) else LINGER_SECONDS
 
     def _is_busy(self, held: Held) -> bool:
         if held.acting or held.carried_out or self._lanes.is_busy(held.session):
             return True
         # The end of the process waits for what is being sent, but not for a service that cannot be reached.
         if self.leases.ending:
-            return False
+            return self._is_sending(held)
         return self._outbox.is_busy(held.lease.fence) or self._memory.is_needed(held.session)
+
+    def _is_sending(self, held: Held) -> bool:
+        return self._clock.monotonic() < self._keeps_sending_until and self._outbox.is_sending(held.lease.fence)
 
 
 @asynccontextmanager

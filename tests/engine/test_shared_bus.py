@@ -1,7 +1,8 @@
 """Readers of one process follow a session that another process owns: every word, in order, none twice."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -27,6 +28,7 @@ from goclaw.core.events import (
 from goclaw.core.replay_buffer import NOWHERE
 from goclaw.engine import shared_bus
 from goclaw.errors import DiskError, DiskFault
+from goclaw.store.exchange import Watch
 from goclaw.store.fencing import fenced
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.buses import Reader, cut_listener, processes
@@ -265,6 +267,77 @@ async def test_every_process_hears_that_a_session_is_forgotten(place: PostgresPl
             assert reader.events == [SessionForgotten("s")] and heard == ["s"]
             async with asyncio.timeout(5):
                 assert await anext(everything) == SessionForgotten("s")
+
+
+async def test_that_a_session_is_forgotten_is_told_once_also_where_it_is_read(place: PostgresPlace) -> None:
+    async with processes(place) as (a, b):
+        async with Reader(a).reading() as reader, a.bus.subscribe(None) as everything:
+            await b.take()
+            await b.begin()
+            await eventually(lambda: reader.turn == "t")
+            b.bus.publish(SessionForgotten("s"))
+            b.bus.publish(Notice("s", "the last"))
+            await eventually(lambda: Notice("s", "the last") in reader.events)
+            assert reader.events[-2:] == [SessionForgotten("s"), Notice("s", "the last")]
+            assert reader.events.count(SessionForgotten("s")) == 1
+            async with asyncio.timeout(5):
+                assert await anext(everything) == SessionForgotten("s")
+
+
+async def test_two_readers_who_come_at_once_have_no_row_twice_when_the_look_of_one_is_slow(
+    place: PostgresPlace,
+) -> None:
+    async with processes(place) as (a, b):
+        await b.take()
+        first, second, slow = Reader(a), Reader(a), asyncio.Event()
+        looked = list[int]()
+        last_row = a.bus._stored.last_row
+
+        async def slow_once(session: str) -> int:
+            row = await last_row(session)
+            looked.append(row)
+            if len(looked) == 2:
+                await slow.wait()
+            return row
+
+        a.bus._stored.last_row = slow_once  # type: ignore[method-assign]  # the moment cannot be met otherwise
+        async with AsyncExitStack() as stack:
+            coming = [asyncio.ensure_future(stack.enter_async_context(each.reading())) for each in (first, second)]
+            await eventually(lambda: len(looked) == 2 and any(each.done() for each in coming))
+            came = first if coming[0].done() else second
+            await b.begin()
+            await b.store("one")
+            await eventually(lambda: came.texts == ["one"])
+            slow.set()
+            await asyncio.gather(*coming)
+            await b.store("two")
+            await eventually(lambda: first.texts[-1:] == second.texts[-1:] == ["two"])
+            assert first.texts == second.texts == ["one", "two"]
+
+
+async def test_an_owner_learns_of_readers_also_where_the_first_look_for_them_fails(place: PostgresPlace) -> None:
+    async with processes(place, 3) as (a, b, c):
+        await b.take()
+        async with Reader(a).reading() as reader:
+            await b.begin()
+            await eventually(lambda: reader.turn == "t")
+            c.bus._remote.remove("s", a.exchange.replica)  # it was away when that was told
+            watches, refused = c.exchange.watches, list[str]()
+
+            async def refused_once() -> Sequence[Watch]:
+                if not refused:
+                    refused.append("once")
+                    raise DiskError("too many connections", DiskFault.UNREACHABLE)
+                return await watches()
+
+            c.exchange.watches = refused_once  # type: ignore[method-assign]  # Postgres is full at that moment
+            await cut_listener(c)
+            await eventually(lambda: refused)
+            b.bus.left("s")
+            await c.take()
+            await c.begin()
+            c.stream("words")
+            await eventually(lambda: reader.text == "words")
 
 
 async def test_subscribers_of_all_sessions_and_counts_see_what_their_own_process_does(place: PostgresPlace) -> None:

@@ -65,6 +65,8 @@ class Replica:
         self.prepared: list[str] = []
         """Messages whose first step was known when they came in."""
         self.ordered: list[str] = []
+        self.refusals: list[StateError] = []
+        """What the store says when a session's memory is to be read."""
         self.obey: Callable[[str, str], Awaitable[str]] = obey
         self.database: PostgresDatabase
         self.ownership: PostgresOwnership
@@ -83,6 +85,8 @@ class Replica:
 
     async def take(self, session: str) -> None:
         self.taken.append(session)
+        if self.refusals:
+            raise self.refusals.pop()
 
     def leave(self, session: str) -> None:
         self.left.append(session)
@@ -117,11 +121,13 @@ async def obey(session: str, body: str) -> str:
 
 
 @asynccontextmanager
-async def replica(place: PostgresPlace, room: Room, act: Act = echo) -> AsyncIterator[Replica]:
+async def replica(
+    place: PostgresPlace, room: Room, act: Act = echo, channel: MemoryChannel | None = None
+) -> AsyncIterator[Replica]:
     made = Replica(room, act)
     async with open_schema(place, clock) as made.database:
         made.ownership = PostgresOwnership(made.database, clock, STALL)
-        journal, channels = Journal(made.database), {"memory": MemoryChannel(room, clock)}
+        journal, channels = Journal(made.database), {"memory": channel or MemoryChannel(room, clock)}
         async with (
             open_shared_outbox(made.database, channels, clock, made.ownership) as made.outbox,
             open_lanes(

@@ -18,6 +18,8 @@ def bound(statement: BoundStatement) -> tuple[bytes, Mapping[str, Any]]:
     for name, value in values.items():
         if isinstance(value, str) and "\0" in value:
             values[name] = value.replace("\0", "")
+        elif isinstance(value, list):
+            values[name] = [each.replace("\0", "") if isinstance(each, str) else each for each in value]
     return text.encode(), values
 
 

@@ -49,6 +49,14 @@ async def test_a_message_reaches_the_process_that_it_is_for_or_everyone(place: P
         )
 
 
+async def test_a_session_whose_name_postgres_cannot_have_holds_up_no_watch(place: PostgresPlace) -> None:
+    async with process(place) as one, process(place) as two:
+        await one.exchange.watch(["nul\0", "s"], 30.0)
+        assert set(await two.exchange.watches()) == {Watch("nul", one.name), Watch("s", one.name)}
+        await one.exchange.unwatch(["nul\0", "s"])
+        assert await two.exchange.watches() == []
+
+
 async def test_long_messages_come_whole_and_in_order(place: PostgresPlace) -> None:
     texts = [sign * count for sign in ("x", "ö", "𝔴") for count in (1, PIECE_BYTES - 1, PIECE_BYTES, 3 * PIECE_BYTES)]
     async with process(place) as one, process(place) as two:
