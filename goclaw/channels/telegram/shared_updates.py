@@ -46,6 +46,8 @@ from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
+MEMBERSHIP = "my_chat_member"
+"""Kind of an update about the bot's own membership."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks for groups that no process hands over."""
 LEFT_SECONDS = 2.5
@@ -82,7 +84,7 @@ class SharedUpdateHandler(UpdateHandler):
         if (chat := _chat_that_may_have_moved(update)) is not None:
             # One after the other: the first looks at a group ask the store, and its answers keep no order.
             async with self._looks.setdefault(chat, asyncio.Lock()):
-                await self.moved.look(chat)
+                await self.moved.look(chat, is_message=MEMBERSHIP not in update)
         await UpdateHandler.take(self, update)
 
     async def look_after(self) -> None:
