@@ -75,7 +75,8 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         texts = {ROOT / name: (ROOT / name).read_text("utf-8") for name in FILES}
-        named = {image.written: image for path, text in texts.items() for image in images(text, str(path.relative_to(ROOT)))}
+        places = {str(path.relative_to(ROOT)): text for path, text in texts.items()}
+        named = {image.written: image for place, text in places.items() for image in images(text, place)}
         digests = {written: digest_of(image) for written, image in sorted(named.items())}
         for path, text in texts.items():
             replace(path, pinned(text, digests))

@@ -170,7 +170,9 @@ def test_a_reference_is_read_as_docker_reads_it(written: str, address: str) -> N
     assert parsed(written, "Dockerfile:1").address == address
 
 
-@pytest.mark.parametrize("written", ["python", "python:3.11", "postgres:18", "localhost:5000/python", "python:latest", ":1.2.3"])
+@pytest.mark.parametrize(
+    "written", ["python", "python:3.11", "postgres:18", "localhost:5000/python", "python:latest", ":1.2.3"]
+)
 def test_a_reference_without_a_whole_version_is_an_error(written: str) -> None:
     with pytest.raises(PinError, match="Dockerfile:7"):
         parsed(written, "Dockerfile:7")
