@@ -9,15 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from goclaw.channels.sharing import ChannelSharing
-from goclaw.channels.telegram.state_files import ChatMigrations, LiveMessageIds
+from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations, LiveMessageIds
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.records import BoundedDict
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
-MOVED_FROM = f"{CHANNEL} moved from"
-"""Fact: the id that a chat had before; the one that it has follows a colon."""
 MANY_CHATS = 10_000
 """Chats that are known to have migrated or not, at most; others are asked for again."""
 MANY_TURNS = 1_000
