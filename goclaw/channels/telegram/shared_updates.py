@@ -26,6 +26,7 @@ from goclaw.channels.telegram.media_groups import (
     is_long,
     is_plain,
 )
+from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.shared_state import SharedChatMigrations
 from goclaw.channels.telegram.update_handler import UpdateHandler, reading
 from goclaw.channels.telegram.updates import (
@@ -177,6 +178,13 @@ class SharedUpdateHandler(UpdateHandler):
             acceptance = await self._accept(album_of(name, messages, await self._terms(*messages)))
             is_taken = acceptance is not None and acceptance.kind is not AcceptKind.IGNORED
             await self.sharing.handed_over(name, keep=is_taken)
+
+    async def _is_shown(self, draft: int, session: str) -> bool:
+        """Also by the process that works on the session."""
+        if self.live.turn_of_draft(draft):
+            return True
+        turn = (await self.gateway.now(session)).turn
+        return bool(turn) and draft_id(turn) == draft
 
     async def _edit(self, update: Json) -> None:
         with reading():
