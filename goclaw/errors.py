@@ -4,6 +4,7 @@
   x ConfigError             the configuration or users.json cannot be used (exit code 78)
   x StateError              the state folder cannot be used: locked, newer schema, inside a workspace
     + DiskError             its disk fails at the moment; the request may be repeated
+    + StoreInUse            others use the store, which is needed alone
     + OwnershipLost         another process has taken the session over, and goes on with it
   x AccessDenied            authorize said no where a person waits for the answer
   x ToolError               a tool failed; the model reads the message and may adapt
@@ -66,6 +67,14 @@ class DiskError(StateError):
     def __init__(self, message: str, fault: DiskFault) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+class StoreInUse(StateError):
+    """Other processes use a shared store that is needed alone; `others` names them."""
+
+    def __init__(self, message: str, others: str) -> None:
+        super().__init__(message)
+        self.others = others
 
 
 class OwnershipLost(StateError):

@@ -1,4 +1,4 @@
-"""Write the digest of every image of Dockerfile and docker-compose.yml behind its tag (see scripts/pin-images).
+"""Write the digest of every image of the Dockerfile and the Compose files behind its tag (see scripts/pin-images).
 
     scripts/pin-images    `FROM python:3.11.14-slim-bookworm` becomes `FROM python:3.11.14-slim-bookworm@sha256:…`
 
@@ -23,13 +23,16 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = ("Dockerfile", "docker-compose.yml")
+FILES = ("Dockerfile", "docker-compose.yml", "deploy/replicas/docker-compose.yml")
 NAMED = re.compile(
     r"^(?P<before>\s*(?:FROM\s+(?:--\S+\s+)*|image:\s*))(?P<image>[^\s#]+)", re.MULTILINE | re.IGNORECASE
 )
 STAGE = re.compile(r"^\s*FROM\s.*\sAS\s+(\S+)\s*$", re.MULTILINE | re.IGNORECASE)
 EXACT = re.compile(r"v?\d+\.\d+\.\d+")
 """A tag begins with a whole version: shorter ones are moved with every release."""
+IN_TWO_PARTS = re.compile(r"\d+\.\d+(?![.\d])")
+WITH_TWO_PARTS = frozenset({"postgres"})
+"""Images whose whole versions have two numbers (postgresql.org/support/versioning)."""
 HUB = "registry-1.docker.io"
 """Where images lie whose name begins with no host."""
 ACCEPTED = (
@@ -72,7 +75,8 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         texts = {ROOT / name: (ROOT / name).read_text("utf-8") for name in FILES}
-        named = {image.written: image for path, text in texts.items() for image in images(text, path.name)}
+        places = {str(path.relative_to(ROOT)): text for path, text in texts.items()}
+        named = {image.written: image for place, text in places.items() for image in images(text, place)}
         digests = {written: digest_of(image) for written, image in sorted(named.items())}
         for path, text in texts.items():
             replace(path, pinned(text, digests))
@@ -98,7 +102,8 @@ def images(text: str, file: str) -> Iterator[Image]:
 def parsed(written: str, place: str) -> Image:
     """Return the parts of a reference, as Docker reads them."""
     name, _, tag = written.rpartition(":")
-    if not name or not EXACT.match(tag):
+    has_two = name.rpartition("/")[2] in WITH_TWO_PARTS
+    if not name or not (EXACT.match(tag) or (has_two and IN_TWO_PARTS.match(tag))):
         raise PinError(f"{place}: {written} has no exact version as its tag, such as {name or written}:1.2.3")
     first, slash, rest = name.partition("/")
     if slash and (first == "localhost" or set(".:") & set(first)):

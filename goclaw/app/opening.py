@@ -221,6 +221,7 @@ def _channel_ports(foundation: Foundation, begun: object) -> ChannelPorts:
         begun,
         sharing.channels if sharing else None,
         files.agree if files else None,
+        Settings(foundation.database).facts,
     )
 
 

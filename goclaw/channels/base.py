@@ -1,10 +1,10 @@
 """The interface between the gateway and chat channels."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import aiohttp
 
@@ -200,6 +200,8 @@ class ChannelPorts:
     agree: Callable[[str, bytes], Awaitable[bytes]] | None = None
     """Keeps a small private file in the state folder (by its path below it), and in the store unless that has one,
     which is returned. None: the folder is all there is."""
+    facts: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None
+    """Returns what the database has below a name, by the parts (`config.state.SharedFacts`). None: it has nothing."""
 
 
 @record

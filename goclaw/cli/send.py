@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Annotated
 
 import orjson
@@ -40,7 +40,7 @@ from goclaw.core.wire import (
     Status,
     happened,
 )
-from goclaw.errors import StateError
+from goclaw.errors import StateError, StoreInUse
 from goclaw.tui.client import Received, RemoteDaemon
 from goclaw.tui.link import Ended, Link, PendingReplies, ReplyDeadline
 from goclaw.tui.text import option_lines, text_of, title_of
@@ -52,6 +52,11 @@ LOST = (
 """The message when the daemon does not come back."""
 BY_ITSELF = "no daemon runs: this command answers by itself and ends with the answer; `goclaw start` starts one"
 """The line on standard error where there is no daemon."""
+ELSEWHERE = (
+    "no gateway runs here, but others use the same database ({others}), and beside them this command cannot answer by "
+    "itself: `goclaw start` starts one here, and `--url ADDRESS` with an access token asks one of theirs"
+)
+"""The error where gateways run elsewhere alone."""
 _NO_PACKAGES = Packaged()
 
 
@@ -259,7 +264,11 @@ async def _any_daemon(config: Config, packaged: Packaged) -> AsyncIterator[None]
         from goclaw.app import open_app
         from goclaw.toolkit.parts import parts_of
 
-        async with open_app(config, with_channels=False, parts=parts_of(packaged)):
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(open_app(config, with_channels=False, parts=parts_of(packaged)))
+            except StoreInUse as error:
+                raise StateError(ELSEWHERE.format(others=error.others)) from error
             say(BY_ITSELF)
             yield
 

@@ -127,8 +127,13 @@ async def test_what_needs_the_store_for_itself_is_refused_while_a_daemon_runs_an
     running, ended = replicas
     await running.start(telegram)
     assert running.process is not None
-    for command in (("send", "hello"), ("store", "copy", "--to", "sqlite")):
+    remedies = {
+        ("send", "hello"): "`goclaw start` starts one here",
+        ("store", "copy", "--to", "sqlite"): "end each with `",
+    }
+    for command, remedy in remedies.items():
         done = await ended.run(*command, seconds=60)
         assert done.code != 0
-        assert f" pid {running.process.pid} on " in done.err and "end each with `goclaw stop`" in done.err
+        assert f" pid {running.process.pid} on " in done.err and remedy in done.err
+        assert (command[0] == "send") is ("no gateway runs here, but others use the same database" in done.err)
     assert await running.stop() == 0

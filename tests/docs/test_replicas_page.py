@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 import psycopg
@@ -42,6 +43,14 @@ def test_secrets_are_files_and_no_gateway_shares_its_state_folder() -> None:
     assert SERVICES["gateway"]["volumes"] == ["/data", "shared:/data/shared"]
     # A new volume begins with the owner of the folder that the image has there.
     assert re.search(r"install .*--owner=goclaw .*/data/shared", (house.ROOT / "Dockerfile").read_text())
+
+
+def test_no_other_container_can_get_the_address_of_the_proxy() -> None:
+    [pool] = COMPOSE["networks"]["inside"]["ipam"]["config"]
+    proxy = IPv4Address(SERVICES["proxy"]["networks"]["inside"]["ipv4_address"])
+    assert proxy in IPv4Network(pool["subnet"])
+    others = IPv4Network(pool["ip_range"])
+    assert proxy not in others and others.subnet_of(IPv4Network(pool["subnet"]))
 
 
 def test_their_configuration_is_read_and_fits_the_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ BUGS: list[Bug] = [
         "a floating tag is taken for a version",
         "class supply chain: `latest`",
         _PINS,
-        "if not name or not EXACT.match(tag):",
+        "if not name or not (EXACT.match(tag) or (has_two and IN_TWO_PARTS.match(tag))):",
         "if not name:",
         f"{_PIN_TESTS}::test_a_tag_that_is_no_whole_version_is_refused_with_its_line",
     ),

@@ -12,6 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from goclaw.app import open_app
+from goclaw.channels.telegram.channel import MIGRATIONS_FILE
+from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations
 from goclaw.config.schema import Config
 from goclaw.config.state import locality_of, open_state
 from goclaw.config.values import PostgresPlace
@@ -32,6 +35,7 @@ from goclaw.store.sqlite.database import open_file
 from goclaw.store.sums import OF_A_STORE, TableSum, sums_of_file
 from tests.acceptance.daemon import ROOT
 from tests.acceptance.waiting import eventually
+from tests.fake_telegram.server import FakeTelegram
 from tests.parts import sql
 from tests.postgres import Server, fresh_place, running
 from tests.store.saying import Story
@@ -132,6 +136,22 @@ async def test_the_files_that_postgres_has_come_along(config: Config, place: Pos
         assert (other.state_dir / "users.json").read_text() == '{"users": {}}'
         async with open_blobs(other.state_dir / "blobs") as blobs:
             assert (await blobs.get(key), await blobs.mime(key)) == (b"picture", "image/png")
+
+
+@pytest.mark.promise("P-store-copy")
+async def test_a_group_that_moved_while_postgres_had_the_database_stays_one_conversation(
+    config: Config, place: PostgresPlace
+) -> None:
+    async with open_database(place) as database:
+        await Settings(database).learn(f"{MOVED_FROM}:-1005", -5)
+        await Settings(database).learn(f"{MOVED_FROM}:-1006", -1005)
+    await copied(config, place, config.database_path)
+    async with FakeTelegram() as telegram:
+        bot = {"token": telegram.token, "base_url": telegram.base_url}
+        values = {"state_dir": config.state_dir, "models": {"agent": ["demo"]}, "telegram": bot}
+        async with open_app(Config.model_validate(values)):
+            moved = ChatMigrations(config.state_dir / MIGRATIONS_FILE)
+            assert (moved.origin(-1006), moved.current(-5)) == (-5, -1006)
 
 
 @pytest.mark.promise("P-store-copy")

@@ -31,11 +31,18 @@ services:
     image: {host}/ollama/ollama:0.18.2@sha256:{old}  # kept: this comment
 """
 
+REPLICAS = """\
+services:
+  db:
+    image: {host}/library/postgres:18.1-bookworm
+"""
+
 
 @pytest.fixture
 def registry() -> Iterator[FakeRegistry]:
-    """A registry that has both images."""
+    """A registry that has the image of the third file; tests add the others."""
     with open_registry() as made:
+        made.add("library/postgres", "18.1-bookworm")
         yield made
 
 
@@ -43,7 +50,8 @@ def registry() -> Iterator[FakeRegistry]:
 def checkout(tmp_path: Path, registry: FakeRegistry) -> Path:
     """A checkout whose images lie in the registry."""
     shutil.copytree(house.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    for name, text in zip(FILES, (DOCKERFILE, COMPOSE), strict=True):
+    for name, text in zip(FILES, (DOCKERFILE, COMPOSE, REPLICAS), strict=True):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text.format(host=registry.address, old="0" * 64))
     (tmp_path / FILES[1]).chmod(0o640)
     return tmp_path
@@ -63,27 +71,36 @@ def pin(checkout: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def contents(checkout: Path) -> dict[Path, bytes]:
+    """The files that may be changed, and what lies beside them."""
+    folders = {(checkout / name).parent for name in FILES}
+    return {path: path.read_bytes() for folder in folders for path in folder.iterdir() if path.is_file()}
+
+
 def refused(checkout: Path) -> str:
-    """Return why nothing was pinned; both files must be as they were, with nothing beside them."""
-    before = {path.name: path.read_bytes() for path in checkout.iterdir() if path.is_file()}
+    """Return why nothing was pinned; all files must be as they were, with nothing beside them."""
+    before = contents(checkout)
     done = pin(checkout)
     assert done.returncode == 1 and done.stdout == "" and "Traceback" not in done.stderr, done.stdout + done.stderr
     assert done.stderr.endswith("; no file was changed\n")
-    assert {path.name: path.read_bytes() for path in checkout.iterdir() if path.is_file()} == before
+    assert contents(checkout) == before
     return done.stderr
 
 
 def test_every_image_of_others_gets_the_digest_of_its_tag(checkout: Path, registry: FakeRegistry) -> None:
+    postgres = registry.add("library/postgres", "18.1-bookworm")
     python = registry.add("library/python", "3.11.15-slim-bookworm")
     ollama = registry.add("ollama/ollama", "0.18.2")
     before = [(checkout / name).read_text() for name in FILES]
     done = pin(checkout)
     assert done.returncode == 0, done.stderr
-    dockerfile, compose = ((checkout / name).read_text() for name in FILES)
+    dockerfile, compose, replicas = ((checkout / name).read_text() for name in FILES)
     assert dockerfile == before[0].replace("-slim-bookworm", f"-slim-bookworm@{python}")
     assert compose == before[1].replace(f"sha256:{'0' * 64}", ollama)
+    assert replicas == before[2].replace("-bookworm", f"-bookworm@{postgres}")
     assert (checkout / FILES[1]).stat().st_mode & 0o777 == 0o640
-    assert sorted(registry.scopes) == ["repository:library/python:pull", "repository:ollama/ollama:pull"]
+    names = ("library/postgres", "library/python", "ollama/ollama")
+    assert sorted(registry.scopes) == [f"repository:{name}:pull" for name in names]
     # Once more: the digests are those of the tags.
     assert pin(checkout).returncode == 0
     assert (checkout / FILES[0]).read_text() == dockerfile
@@ -145,6 +162,7 @@ def test_a_tag_that_is_no_whole_version_is_refused_with_its_line(checkout: Path)
         ("ollama/ollama:0.18.2", "https://registry-1.docker.io/v2/ollama/ollama/manifests/0.18.2"),
         ("docker.io/ollama/ollama:0.18.2", "https://registry-1.docker.io/v2/ollama/ollama/manifests/0.18.2"),
         ("ghcr.io/a/b/c:v1.2.3", "https://ghcr.io/v2/a/b/c/manifests/v1.2.3"),
+        ("postgres:18.1-bookworm", "https://registry-1.docker.io/v2/library/postgres/manifests/18.1-bookworm"),
         ("localhost:5000/a:1.2.3", "http://localhost:5000/v2/a/manifests/1.2.3"),
     ],
 )
@@ -152,7 +170,9 @@ def test_a_reference_is_read_as_docker_reads_it(written: str, address: str) -> N
     assert parsed(written, "Dockerfile:1").address == address
 
 
-@pytest.mark.parametrize("written", ["python", "python:3.11", "localhost:5000/python", "python:latest", ":1.2.3"])
+@pytest.mark.parametrize(
+    "written", ["python", "python:3.11", "postgres:18", "localhost:5000/python", "python:latest", ":1.2.3"]
+)
 def test_a_reference_without_a_whole_version_is_an_error(written: str) -> None:
     with pytest.raises(PinError, match="Dockerfile:7"):
         parsed(written, "Dockerfile:7")
@@ -166,5 +186,5 @@ def test_the_images_of_this_checkout_have_exact_versions_and_can_be_pinned() -> 
         found = {image.written: digest for image in images(text, name)}
         results[name] = pinned(text, found)
         assert found and results[name].count(digest) >= len(found)
-    compose = yaml.safe_load(results["docker-compose.yml"])
-    assert compose["services"]["ollama"]["image"].endswith(f"@{digest}")
+    for name, service in ((FILES[1], "ollama"), (FILES[2], "db"), (FILES[2], "proxy")):
+        assert yaml.safe_load(results[name])["services"][service]["image"].endswith(f"@{digest}")

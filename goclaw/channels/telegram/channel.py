@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from telegram import Bot, BotCommand
 from telegram.error import BadRequest, TelegramError
@@ -23,7 +23,7 @@ from goclaw.channels.telegram.polling import Poller
 from goclaw.channels.telegram.rate_limits import RateLimiter
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, PollingRequest, TooLarge
 from goclaw.channels.telegram.sender import Sender
-from goclaw.channels.telegram.state_files import ChatMigrations, LiveMessageIds
+from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations, LiveMessageIds
 from goclaw.channels.telegram.update_handler import Identity, UpdateHandler
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.channels.telegram.webhook import Webhook, agreed_secret, is_kept, kept_secret
@@ -33,7 +33,7 @@ from goclaw.core.events import Attachment, Delivery, GatewayPort, Receipt
 from goclaw.core.plugins import load
 from goclaw.core.records import record
 from goclaw.core.redact import remember
-from goclaw.errors import ConfigError, DeliveryError
+from goclaw.errors import ConfigError, DeliveryError, StateError
 
 if TYPE_CHECKING:
     from goclaw.channels.telegram.shared_channel import SharedListening
@@ -229,7 +229,18 @@ async def open_channel(config: Config, ports: ChannelPorts) -> AsyncIterator[Cha
             return ChannelState(folder, shared.ids, shared.moved, albums, secret, shared)
         return ChannelState(folder, LiveMessageIds(ids), ChatMigrations(moved), albums, secret)
 
-    yield TelegramChannel(config.telegram, token, await asyncio.to_thread(remembered), ports)
+    memory = await asyncio.to_thread(remembered)
+    if ports.facts and not ports.sharing:
+        await _recall(memory.migrations, ports.facts)
+    yield TelegramChannel(config.telegram, token, memory, ports)
+
+
+async def _recall(migrations: ChatMigrations, facts: Callable[[str], Awaitable[Mapping[str, Any]]]) -> None:
+    """Take in the migrations of when several processes shared the database: a copy of it, or a backup, brings them."""
+    try:
+        await migrations.learn(await facts(MOVED_FROM))
+    except StateError as error:
+        log.warning("telegram: groups that moved while Postgres had the database are not known: %s", error)
 
 
 async def _secret(config: Config, ports: ChannelPorts) -> str:

@@ -113,7 +113,7 @@ class SharedListening:
         health.stand_by()
         try:
             await self._sharing.lead(DUTY, listen)
-        except StateError:
+        except (StateError, ExceptionGroup):  # the duty is lost, or the poller could not have a message kept
             if webhook:
                 webhook.stand_by()
             elif had_duty:
@@ -125,7 +125,9 @@ class SharedListening:
 
         Ends when the store can be reached, or another process polls: that one can reach it.
         """
-        async with background(poller.run(intake.take), "polling without the store"):
+        # Each message that cannot be kept ends it, and those of other people come behind that one.
+        polling = keep_running("polling without the store", partial(poller.run, intake.take), self._clock)
+        async with background(polling, "polling without the store"):
             while not poller.conflicts and not await self._is_reachable():
                 await self._clock.sleep(LOOK_SECONDS)
 

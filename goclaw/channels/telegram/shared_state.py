@@ -9,15 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from goclaw.channels.sharing import ChannelSharing
-from goclaw.channels.telegram.state_files import ChatMigrations, LiveMessageIds
+from goclaw.channels.telegram.state_files import MOVED_FROM, ChatMigrations, LiveMessageIds
 from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core.records import BoundedDict
 from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
-MOVED_FROM = f"{CHANNEL} moved from"
-"""Fact: the id that a chat had before; the one that it has follows a colon."""
 MANY_CHATS = 10_000
 """Chats that are known to have migrated or not, at most; others are asked for again."""
 MANY_TURNS = 1_000
@@ -41,6 +39,10 @@ class SharedLiveMessageIds(LiveMessageIds):
         except StateError as error:
             log.warning("previews of another process stay beside their answers: %s", error)
             return
+        # Of what this one noted when it had the session last, another process may have handed some over.
+        for key in [key for key, noted in self._sessions.items() if noted == session]:
+            self._sessions.pop(key)
+            self._messages.pop(key, None)
         self._messages |= known
         for key in known:
             self._sessions[key] = session
@@ -95,11 +97,11 @@ class SharedChatMigrations(ChatMigrations):
         """
         await self._sharing.learn({f"{MOVED_FROM}:{new}": old for old, new in self._after.items()})
 
-    async def look(self, chat: int) -> None:
+    async def look(self, chat: int, *, is_message: bool = True) -> None:
         """Have it known whether a chat is one that migrated.
 
-        One look is enough: Telegram sends what is said in the new chat only after its message about the migration has
-        been acknowledged, and that is kept before.
+        One look at a message is enough: Telegram sends what is said in the new chat only after its message about the
+        migration has been acknowledged, and that is kept before. Of the bot's membership there it may tell earlier.
 
         Raises:
             DiskError: the store cannot be reached.
@@ -107,7 +109,8 @@ class SharedChatMigrations(ChatMigrations):
         while chat not in self._known and chat not in self._before:
             before = await self._sharing.fact(f"{MOVED_FROM}:{chat}")
             if not isinstance(before, int):
-                self._known[chat] = None
+                if is_message:
+                    self._known[chat] = None
                 return
             self._after[before], self._before[chat] = chat, before
             chat = before

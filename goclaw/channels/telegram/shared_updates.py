@@ -26,6 +26,7 @@ from goclaw.channels.telegram.media_groups import (
     is_long,
     is_plain,
 )
+from goclaw.channels.telegram.previews import draft_id
 from goclaw.channels.telegram.shared_state import SharedChatMigrations
 from goclaw.channels.telegram.update_handler import UpdateHandler, reading
 from goclaw.channels.telegram.updates import (
@@ -46,6 +47,8 @@ from goclaw.errors import StateError
 
 log = logging.getLogger(__name__)
 
+MEMBERSHIP = "my_chat_member"
+"""Kind of an update about the bot's own membership."""
 LOOK_SECONDS = 1.0
 """Seconds between two looks for groups that no process hands over."""
 LEFT_SECONDS = 2.5
@@ -82,7 +85,7 @@ class SharedUpdateHandler(UpdateHandler):
         if (chat := _chat_that_may_have_moved(update)) is not None:
             # One after the other: the first looks at a group ask the store, and its answers keep no order.
             async with self._looks.setdefault(chat, asyncio.Lock()):
-                await self.moved.look(chat)
+                await self.moved.look(chat, is_message=MEMBERSHIP not in update)
         await UpdateHandler.take(self, update)
 
     async def look_after(self) -> None:
@@ -175,6 +178,13 @@ class SharedUpdateHandler(UpdateHandler):
             acceptance = await self._accept(album_of(name, messages, await self._terms(*messages)))
             is_taken = acceptance is not None and acceptance.kind is not AcceptKind.IGNORED
             await self.sharing.handed_over(name, keep=is_taken)
+
+    async def _is_shown(self, draft: int, session: str) -> bool:
+        """Also by the process that works on the session."""
+        if self.live.turn_of_draft(draft):
+            return True
+        turn = (await self.gateway.now(session)).turn
+        return bool(turn) and draft_id(turn) == draft
 
     async def _edit(self, update: Json) -> None:
         with reading():

@@ -11,6 +11,7 @@ reports a migration once. Senders use `current`, names of sessions use `origin`.
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -18,6 +19,7 @@ from zlib import crc32
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from goclaw.channels.telegram.updates import CHANNEL
 from goclaw.core import files
 from goclaw.core.records import BoundedDict
 from goclaw.core.supervise import see_through
@@ -85,6 +87,8 @@ class JsonFile:
             files.flush(self._path.parent)
 
 
+MOVED_FROM = f"{CHANNEL} moved from"
+"""Fact, where several processes share a store: the id that a chat had before; the one that it has follows a colon."""
 MAX_TURNS = 200
 """Maximum turns remembered: far more than run at once, so that each is kept until its answer is delivered."""
 
@@ -194,6 +198,14 @@ class ChatMigrations:
             await self._file.write(self._after)
         except DiskError as error:
             log.warning("a restart forgets that group %d moved: %s", old, error)
+
+    async def learn(self, facts: Mapping[str, Any]) -> None:
+        """Remember what processes that shared the store have noted: former ids by those that the chats have."""
+        for new, old in facts.items():
+            try:
+                await self.remember(int(old), int(new))
+            except (TypeError, ValueError):
+                continue  # the database was edited
 
 
 def _without_cycles(found: dict[int, int]) -> dict[int, int]:

@@ -266,8 +266,12 @@ class UpdateHandler:
             inbound = stop_of(update, self._terms_without_name())
             draft = number(update["stopped_message_generation"]["draft_id"])
         # Not the next turn, when the displayed one has just ended.
-        if self.live.turn_of_draft(draft):
+        if inbound and await self._is_shown(draft, inbound.session):
             await self._accept(inbound)
+
+    async def _is_shown(self, draft: int, session: str) -> bool:
+        """Whether a draft shows a turn that has not ended."""
+        return bool(self.live.turn_of_draft(draft))
 
     async def _press(self, update: Json) -> None:
         """Let a button answer its question; what is no such press is answered, too, so that the button rests."""

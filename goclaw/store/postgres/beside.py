@@ -134,5 +134,5 @@ def _of_the_use(use: StoreUse) -> list[tuple[str, str]]:
         weak.append((words, "end the program that listens and stays in a transaction (`pg_stat_activity`)"))
     if use.all_connections > MANY_CONNECTIONS * use.max_connections:
         words = f"{use.all_connections} of {use.max_connections} connections of Postgres are taken"
-        weak.append((words, "raise `max_connections`, or put PgBouncer in session mode before it"))
+        weak.append((words, "raise `max_connections`: a gateway takes twelve at most"))
     return weak

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
-from goclaw.errors import StateError
+from goclaw.errors import StateError, StoreInUse
 
 DEFAULTS: Mapping[str, str] = {
     "connect_timeout": "5",
@@ -155,7 +155,8 @@ async def lock(connection: Connection, place: PostgresPlace, clock: Clock, *, al
     such a process may.
 
     Raises:
-        StateError: others hold it; the message has their names.
+        StoreInUse: others hold it, and `alone`; the message has their names.
+        StateError: one holds it alone.
     """
     deadline = clock.monotonic() + LOCK_SECONDS
     while not await single(connection, _LOCK_ALONE if alone else _LOCK_SHARED, place.schema):
@@ -167,7 +168,10 @@ async def lock(connection: Connection, place: PostgresPlace, clock: Clock, *, al
                 if row["application_name"] == name:
                     await connection.execute(_END, (row["pid"],))
         if others and clock.monotonic() >= deadline:
-            raise StateError((_ALONE if alone else _NOT_NOW).format(place=place.shown, others=", ".join(others)))
+            names = ", ".join(others)
+            if alone:
+                raise StoreInUse(_ALONE.format(place=place.shown, others=names), names)
+            raise StateError(_NOT_NOW.format(place=place.shown, others=names))
         await clock.sleep(LOOK_SECONDS)
 
 

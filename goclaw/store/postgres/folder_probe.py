@@ -14,12 +14,13 @@ from pathlib import Path
 
 import orjson
 import psycopg
+from sqlalchemy import text
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import Clock
 from goclaw.core.supervise import background, keep_running, see_through, set_within
 from goclaw.errors import StateError
-from goclaw.store.database import BoundStatement, Database
+from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.postgres.beside import exists
 from goclaw.store.postgres.connecting import Connection, application_name, connect
 from goclaw.store.postgres.database import PostgresDatabase
@@ -41,6 +42,14 @@ MAX_NAMES = 7_500
 """Bytes of their names there (`notices.MAX_BYTES`), and in an answer."""
 MAX_QUESTIONS = 20
 """Questions that wait for an answer; more are dropped, and their askers say that nothing was answered."""
+_CONNECTED = Statement(
+    text("""
+SELECT r.id FROM replicas r WHERE EXISTS (
+    SELECT 1 FROM pg_stat_activity a
+    WHERE a.datname = current_database() AND a.application_name LIKE 'goclaw ' || r.id || ' %'
+)""")
+)
+"""A gateway that was killed a moment ago has been seen, but has no connection, and does not answer."""
 _TOKEN = re.compile(r"[0-9a-f]{16}")
 
 Folders = Callable[[], Mapping[str, Path]]
@@ -201,7 +210,8 @@ def open_probe(database: Database, folders: Folders, clock: Clock) -> FolderProb
         raise TypeError(f"{database.name} is not shared by Postgres")
 
     async def others() -> Sequence[Replica]:
-        return (await database.use()).replicas
+        connected = {row["id"] for row in await database.read(_CONNECTED())}
+        return [each for each in (await database.use()).replicas if each.id in connected]
 
     return FolderProbe(database.notices, database.write, others, folders, clock, database.replica)
 
@@ -233,5 +243,7 @@ async def unseen_folders(place: PostgresPlace, folders: Folders, clock: Clock) -
 
 
 async def _gateways(connection: Connection) -> Sequence[Replica]:
+    connected = {row["id"] for row in await (await connection.execute(*bound(_CONNECTED()))).fetchall()}
     [server] = await (await connection.execute(*bound(SERVER()))).fetchall()
-    return use_of(await (await connection.execute(*bound(ALL()))).fetchall(), server).replicas
+    replicas = use_of(await (await connection.execute(*bound(ALL()))).fetchall(), server).replicas
+    return [each for each in replicas if each.id in connected]

@@ -12,11 +12,13 @@ from goclaw.channels.telegram.first_poll import begin
 from goclaw.config.schema import Config
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
+from goclaw.errors import DiskError, DiskFault
 from tests.acceptance.waiting import eventually
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import STALL, open_replica
 from tests.channels.telegram.support import passing
 from tests.fake_telegram.server import FakeTelegram
+from tests.postgres import fresh_place, running
 
 SECONDS = 20.0
 
@@ -97,3 +99,20 @@ async def test_no_process_on_postgres_polls_before_it_has_the_duty(tmp_path: Pat
         async with begin(config) as begun:
             assert begun is None
         assert telegram.calls == []
+
+
+async def test_while_the_store_is_away_each_person_is_told_why_they_wait(tmp_path: Path) -> None:
+    gateway = RecordingGateway()
+    away = DiskError("Postgres cannot be reached", DiskFault.UNREACHABLE)
+    with running() as server:
+        async with FakeTelegram() as telegram:
+            async with open_replica(fresh_place(server), telegram, tmp_path / "one", gateway) as one:
+                await eventually(lambda: one.channel.health().startswith("polling"), SECONDS)
+                gateway.errors = [away] * 100  # as the gateway does, which tells the sender before
+                server.stop()
+                for number, name in enumerate(("Ann", "Ben", "Cem"), 1):
+                    await telegram.world.say(f"from {name}", user=number)
+                    await eventually(lambda name=name: f"from {name}" in gateway.begun, SECONDS)  # type: ignore[misc]  # bound at once
+                server.start()
+                gateway.errors = []
+                await eventually(lambda: len({each.id for each in gateway.accepted}) == 3, SECONDS)

@@ -137,3 +137,25 @@ async def test_a_migration_that_cannot_be_kept_is_heard_of_again(
         async with process(place, tmp_path / "two") as two:
             await two.moved.look(-1005)
             assert two.moved.origin(-1005) == -5
+
+
+async def test_a_preview_that_another_process_handed_over_meanwhile_grows_no_further(
+    place: PostgresPlace, tmp_path: Path
+) -> None:
+    async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
+        await one.ids.remember("t1", 77)
+        await two.ids.take("session of t1")
+        assert await two.ids.hand_over("t1", "t1:interim") == 77
+        await one.ids.take("session of t1")
+        assert one.ids.message_of("t1") is None, "the next text would be edited into the interim one"
+        assert one.ids.message_of("t1:interim") == 77
+
+
+async def test_a_chat_that_was_heard_of_before_its_migration_is_known_after_it(
+    place: PostgresPlace, tmp_path: Path
+) -> None:
+    async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
+        await two.moved.look(-1005, is_message=False)
+        await one.moved.remember(-5, -1005)
+        await two.moved.look(-1005)
+        assert two.moved.origin(-1005) == -5

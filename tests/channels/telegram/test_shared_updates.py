@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from goclaw.channels.telegram.media_groups import LONG_TEXT, MAX_PARTS
+from goclaw.channels.telegram.previews import draft_id
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
+from goclaw.core.events import SessionNow
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.replicas import STALL, Replica, open_replica
@@ -44,9 +46,9 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(place: PostgresPlace, folder: Path) -> AsyncIterator[Pair]:
+async def pair(place: PostgresPlace, folder: Path, inbox: RecordingGateway | None = None) -> AsyncIterator[Pair]:
     """The processes; Telegram calls neither: the test does."""
-    gateway = RecordingGateway()
+    gateway = inbox or RecordingGateway()
     async with (
         FakeTelegram() as telegram,
         open_replica(place, telegram, folder / "one", gateway, calls=True) as one,
@@ -213,8 +215,29 @@ async def test_a_group_that_moved_goes_on_in_the_session_that_it_had_on_every_pr
         before = await both.telegram.world.say("@claw_bot one", user=5, chat=-5)
         moves = await both.telegram.world.migrate(-5, -100500)
         after = [await both.telegram.world.say(f"@claw_bot {word}", user=5, chat=-100500) for word in ("two", "three")]
+        # Telegram may tell of the bot's membership in the new group before it tells of the migration.
+        assert await both.two.post(await both.telegram.world.place("member", chat=-100500)) == 200
         for update in (before, *moves):
             assert await both.one.post(update) == 200
         await both.post(*after, first=1)
         await both.texts(3)
         assert {each.session for each in both.inbox.accepted} == {"telegram:-5"}
+
+
+class AtWork(RecordingGateway):
+    """A gateway whose conversations are at work on a turn, somewhere."""
+
+    async def now(self, session: str) -> SessionNow:
+        return SessionNow(turn=f"turn of {session}")
+
+
+@pytest.mark.promise("P-telegram-replicas")
+async def test_the_stop_button_of_a_draft_that_another_process_shows_stops_its_turn(
+    place: PostgresPlace, tmp_path: Path
+) -> None:
+    async with pair(place, tmp_path, AtWork()) as both:
+        for draft in (draft_id("a turn that has ended"), draft_id("turn of telegram:5")):
+            stopped = {"chat": {"id": 5, "type": "private"}, "draft_id": draft}
+            update = await both.telegram.world.update("stopped_message_generation", stopped)
+            assert await both.two.post(update) == 200
+        assert [(each.text, each.session) for each in both.inbox.accepted] == [("/stop", "telegram:5")]

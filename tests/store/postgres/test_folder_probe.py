@@ -88,6 +88,14 @@ async def test_a_gateway_that_does_not_answer_is_named(
         assert said == "the gateway two did not say within 1 s whether it sees the same folders"
 
 
+async def test_a_gateway_that_was_killed_a_moment_ago_is_not_asked(place: PostgresPlace, work: dict[str, Path]) -> None:
+    async with gateway(place, "one", work):
+        pass  # its row says that it was seen a moment ago, as after a crash that is followed by a start
+    async with gateway(place, "one", work) as again:
+        assert await again.unseen() == []
+        assert await unseen_folders(place, lambda: work, clock) == []
+
+
 async def test_without_gateways_there_is_nothing_to_ask(place: PostgresPlace, work: dict[str, Path]) -> None:
     assert await unseen_folders(place, lambda: work, clock) == []
     async with gateway(place, "one", work) as one:
