@@ -59,6 +59,9 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         return
     backend = await _backend(app, gateway)
     async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
+        if foundation.files is not None:
+            foundation.files.on_fetch(tokens.refresh)
+            tokens.together = partial(foundation.files.settle_file, foundation.config.tokens_path.name)
         if not tokens.any():
             log.warning(
                 "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
