@@ -3,11 +3,16 @@
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import httpx2
 import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult
 
 from goclaw.auth.tokens import add_token
 from goclaw.auth.users import add_user
@@ -109,3 +114,48 @@ async def test_the_transcript_that_a_client_reads_is_the_same_at_each_gateway(bo
         uri = {"uri": transcript_uri(ANN.key)}
         status, body, _ = await send(replica, token, "resources/read", uri, Mcp_Session_Id=session)
         assert status == 200 and "answer m1" in body, body
+
+
+async def test_a_question_that_one_gateway_has_put_is_answered_at_another_once(server: Server, folder: Path) -> None:
+    more: Any = {
+        "mcp": {"server": {"enabled": True, "port": 0, "elicitation": True}},
+        "policy": {"always_ask": ["read"]},
+    }
+    given: Any = {"approval": ElicitResult(action="accept")}
+    async with (
+        echo_model() as model,
+        replicas(fresh_place(server), folder, model.url, **more) as (one, two),
+        AsyncExitStack() as stack,
+    ):
+        add_user(one.app.foundation.config.users_path, ANN.key)
+        token = new_token(one)
+        for each in (one, two):
+            await eventually(lambda app=each.app: app.mcp_server.port and app.foundation.users.get(ANN.key))  # type: ignore[misc]  # bound at once
+        work = folder / "work"
+        work.mkdir(exist_ok=True)
+        (work / "note.txt").write_text("the note")
+        at_one, at_two = [await stack.enter_async_context(modern(each, token)) for each in (one, two)]
+        call: Any = ("read", {"path": "note.txt"})
+        asked = await at_one.session.call_tool(*call, allow_input_required=True)
+        state = getattr(asked, "request_state", None)
+        assert state, asked
+        answer: Any = {"input_responses": given, "request_state": state, "allow_input_required": True}
+        read = await at_two.session.call_tool(*call, **answer)
+        assert "the note" in str(getattr(read, "content", "")), read
+        again = await at_one.session.call_tool(*call, **answer)
+        assert getattr(again, "result_type", "") == "input_required", "a yes is good for one call"
+
+
+@asynccontextmanager
+async def modern(replica: Replica, token: str) -> AsyncIterator[Client]:
+    """A client of the newest protocol, with a person who can be asked."""
+
+    async def nobody(context: Any, params: Any) -> ElicitResult:
+        raise AssertionError("the test answers")
+
+    url = f"http://127.0.0.1:{replica.app.mcp_server.port}/mcp"
+    async with (
+        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=20) as http,
+        Client(streamable_http_client(url, http_client=http), mode="2026-07-28", elicitation_callback=nobody) as client,
+    ):
+        yield client
