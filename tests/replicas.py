@@ -9,7 +9,7 @@ The model is `tests.acceptance.model`. What one process does to another is real;
 paused here.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,13 +100,21 @@ def config_for(place: PostgresPlace, folder: Path, model_url: str, room: Room, *
 
 @asynccontextmanager
 async def replicas(
-    place: PostgresPlace, folder: Path, model_url: str, count: int = 2, **more: Any
+    place: PostgresPlace,
+    folder: Path,
+    model_url: str,
+    count: int = 2,
+    own: Callable[[], Mapping[str, Any]] = dict,
+    **more: Any,
 ) -> AsyncIterator[Sequence[Replica]]:
-    """Run so many daemons for as long as the block lasts. `more`: keys of their configuration."""
+    """Run so many daemons for as long as the block lasts.
+
+    `more`: keys of their configuration; `own`: returns further ones for each of them.
+    """
     async with AsyncExitStack() as stack:
         made = list[Replica]()
         for number in range(count):
             room = Room()
-            config = config_for(place, folder / str(number), model_url, room, **more)
+            config = config_for(place, folder / str(number), model_url, room, **more, **own())
             made.append(Replica(await stack.enter_async_context(open_app(config)), room))
         yield made

@@ -4,6 +4,7 @@ A port that is taken ends nothing: it is logged, shown in the status, and retrie
 """
 
 import asyncio
+import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -37,6 +38,7 @@ from goclaw.mcp.declared import together
 from goclaw.servers.mcp.backend import Changed, McpBackend, McpPart
 from goclaw.servers.mcp.declarations import declarations
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
+from goclaw.store.schema import MATERIAL_KEY
 from goclaw.store.transcripts import Transcripts
 
 log = logging.getLogger(__name__)
@@ -59,6 +61,9 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
         return
     backend = await _backend(app, gateway)
     async with open_tokens(foundation.config.tokens_path, foundation.clock) as tokens:
+        if foundation.files is not None:
+            foundation.files.on_fetch(tokens.refresh)
+            tokens.together = partial(foundation.files.settle_file, foundation.config.tokens_path.name)
         if not tokens.any():
             log.warning(
                 "there is no access token yet, so no MCP client can come in: `goclaw token add NAME --user KEY`"
@@ -76,7 +81,11 @@ async def serve_mcp(app: App, gateway: Gateway) -> None:
 
 
 async def _backend(app: App, gateway: Gateway) -> McpBackend:
-    foundation = app.foundation
+    foundation, facts = app.foundation, app.sessions.ports.settings
+    state_key = b""
+    if foundation.sharing:
+        seed = str(await facts.fact(MATERIAL_KEY)).encode()
+        state_key = hmac.digest(seed, b"what clients of MCP send back", "sha256")
     return McpBackend(
         config=foundation.config,
         clock=foundation.clock,
@@ -93,6 +102,8 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
         declared=together(await asyncio.to_thread(declarations)),
         published=[each.word for each in foundation.config.publications],
         external_runs=app.sessions.external_runs,
+        facts=facts if foundation.sharing else None,
+        state_key=state_key,
     )
 
 

@@ -262,6 +262,7 @@ async def _admission(stack: AsyncExitStack, app: App) -> "Admission":
     tokens = await stack.enter_async_context(open_tokens(config.tokens_path, foundation.clock))
     if foundation.files is not None:
         foundation.files.on_fetch(tokens.refresh)
+        tokens.together = partial(foundation.files.settle_file, config.tokens_path.name)
     if wants_tokens(config) and not tokens.any() and not is_loopback(config.http.host):
         log.warning("there is no access token yet, so no client can connect: `goclaw token add NAME --user KEY`")
     return Admission(tokens, foundation.clock, foundation.environment.audit, REMOTE_ENTRY)

@@ -7,12 +7,14 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from goclaw.app.parts import App
+from goclaw.app.parts import App, SharingPart
 from goclaw.auth.users import login_name
 from goclaw.auth.web_logins import OFF, LoginRequest, WebLogins
 from goclaw.config.listening import EVERYWHERE, in_url
 from goclaw.config.schema import Config
+from goclaw.core import catalog
 from goclaw.core.bus import Bus
+from goclaw.core.plugins import load
 from goclaw.core.supervise import background
 from goclaw.errors import StateError
 from goclaw.health.samples import Samples, resident_megabytes
@@ -28,7 +30,10 @@ def open_logins(app: App) -> WebLogins | None:
     foundation = app.foundation
     if not foundation.config.http.web:
         return None
-    return WebLogins(foundation.clock, foundation.environment.audit, partial(_tell, foundation.bus))
+    given = foundation.clock, foundation.environment.audit, partial(_tell, foundation.bus)
+    if foundation.sharing:
+        return load(catalog.SHARING, SharingPart).logins(app, *given)
+    return WebLogins(*given)
 
 
 async def cookies_of(config: Config) -> "Cookies | None":
@@ -73,7 +78,7 @@ async def page_link(app: App, logins: WebLogins | None, user: str) -> str:
         raise StateError(NOT_YET)
     if user and app.foundation.users.get(user) is None:
         raise StateError(f"{user} is not in users.json: `goclaw users add {user}` first")
-    code = logins.link(user or f"tui:{login_name()}", owner=not user)
+    code = await logins.link(user or f"tui:{login_name()}", owner=not user)
     return f"{logins.address}/#link={code}"
 
 

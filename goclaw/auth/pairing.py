@@ -187,20 +187,10 @@ class Pairing:
         return made
 
     async def _found(self, by: Actor, code: str) -> PairingRequest:
-        # The try counts before it is compared: several at once, in several processes, are as many as they are.
-        name, fact = f"{TRIES_FACT}:{by.key}", f"{TRIES_FACT}:{by.key}:{secrets.token_hex(8)}"
         now, tried = self.clock.now(), code.strip().upper().replace("-", "")
-        await self.facts.learn(fact, now + CODE_SECONDS)
-        count, until = 0, now
-        for part, over in (await self.facts.facts(name)).items():
-            if not now < over <= now + CODE_SECONDS:  # or the clock was set
-                await self.facts.unlearn(f"{name}:{part}")
-            else:
-                count, until = count + 1, over if until == now else min(until, over)
-        if count > TRIES:
-            await self.facts.unlearn(fact)
-            minutes = max(1, round((until - now) / 60))
-            raise PairingRefused(f"Too many wrong codes. Try again in {minutes} min.")
+        fact, seconds = await count_try(self.facts, f"{TRIES_FACT}:{by.key}", now)
+        if seconds:
+            raise PairingRefused(f"Too many wrong codes. Try again in {max(1, round(seconds / 60))} min.")
         found = None
         for each in (await self._open()).values():
             if hmac.compare_digest(each.code.encode(), tried.encode(errors="replace")):
@@ -242,6 +232,34 @@ class Pairing:
     def _note(self, by: Actor, asking: PairingRequest, action: str, result: str) -> None:
         rule = "config pairing.enabled" if action == "pairing.ask" else "command.admin"
         self.audit(AuditEntry(action, asking.key, by, rule=rule, result=result))
+
+
+async def count_try(facts: SharedFacts, name: str, now: float) -> tuple[str, float]:
+    """Count a try of a code, of which a person has `TRIES` wrong ones within `CODE_SECONDS`, over all processes.
+
+    It counts before the code is compared: several at once, in several processes, are as many as they are.
+
+    Args:
+        facts: what is stored.
+        name: the facts of the person's tries; a random number follows.
+        now: epoch seconds.
+
+    Returns:
+        The fact of this try, to be unlearned where the code is right; and the seconds until another one is looked at,
+        0 where this one is.
+    """
+    fact = f"{name}:{secrets.token_hex(8)}"
+    await facts.learn(fact, now + CODE_SECONDS)
+    count, until = 0, now
+    for part, over in (await facts.facts(name)).items():
+        if not now < over <= now + CODE_SECONDS:  # or the clock was set
+            await facts.unlearn(f"{name}:{part}")
+        else:
+            count, until = count + 1, over if until == now else min(until, over)
+    if count <= TRIES:
+        return fact, 0.0
+    await facts.unlearn(fact)
+    return fact, until - now
 
 
 def shown(asking: PairingRequest, now: float) -> str:

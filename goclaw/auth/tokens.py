@@ -13,12 +13,13 @@ import hashlib
 import hmac
 import json
 import logging
+import math
 import os
 import re
 import secrets
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from goclaw.core.clock import Clock
 from goclaw.core.files import FileLook, file_version, only_writer, replace_file, shown_path
 from goclaw.core.supervise import background
-from goclaw.errors import ConfigError
+from goclaw.errors import ConfigError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,8 @@ MAX_TOKENS = 1_000
 MAX_FILE_BYTES = 1_000_000
 LOOK_SECONDS = 0.8
 """Between two looks at the file, as for users.json."""
+CATCH_UP_SECONDS = 0.2
+"""Between two looks at what other processes have, because of tokens that are unknown here."""
 DEVICE = "web-"
 """Names of devices begin with it."""
 MAX_DEVICES = 20
@@ -83,6 +86,11 @@ class Tokens:
         """When each token ends, by its hash: those that devices were made with are among them."""
         self._seen: tuple[int, ...] = ()
         """Fingerprint of the version of the file last read."""
+        self.together: Callable[[], Awaitable[None]] | None = None
+        """Brings the file together with what other processes have, where several share it; may raise `StateError`."""
+        self._catching_up = asyncio.Lock()
+        self._caught_up = -math.inf
+        """When the file was brought together last, monotonic."""
         self.problem = ""
         """The reason why the file cannot be used: no client is admitted meanwhile."""
 
@@ -97,10 +105,12 @@ class Tokens:
     async def find_new(self, secret: str) -> str:
         """Find a token as `find`; read the file again for an unknown one, if it has changed since the last look.
 
-        So a new token works at once, and guessing costs no more than a look at a name.
+        So a new token works at once, and guessing costs no more than a look at a name. Where processes share the file,
+        another one may have made the token a moment ago: the browser that was let in there asks here next.
         """
         if found := self.find(secret):
             return found
+        await self._catch_up()
         if await asyncio.to_thread(file_version, self._path) != self._seen:
             await self.refresh()
         # Also where nothing has changed now: a simultaneous request may have read it meanwhile.
@@ -127,6 +137,24 @@ class Tokens:
         if known.user != token.user:
             return f"the token {name} belongs to another user now"
         return f"the token {name} has expired" if self._is_over(known) else ""
+
+    async def changed(self) -> None:
+        """Look at the file that this process has changed, and have other processes get it."""
+        await self.refresh()
+        if self.together:
+            with suppress(StateError):  # it is brought together later
+                await self.together()
+
+    async def _catch_up(self) -> None:
+        """Get what other processes have changed, not too often: anyone may ask with a token that is none."""
+        if self.together is None:
+            return
+        async with self._catching_up:
+            if self._clock.monotonic() - self._caught_up < CATCH_UP_SECONDS:
+                return
+            with suppress(StateError):  # then it is as unknown as any other
+                await self.together()
+            self._caught_up = self._clock.monotonic()
 
     async def refresh(self) -> None:
         """Look at the file now."""

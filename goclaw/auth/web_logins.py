@@ -2,7 +2,8 @@
 
 A code is shown to anyone who opens the page, and is worth nothing: the page's own secret, which no other has, is let in
 by it. So a person should approve only the code of a page in front of them, and is told which browser it is, and where.
-Nothing here is kept over a restart: a page asks for a new code.
+Nothing here is kept over a restart: a page asks for a new code. Of several processes on one store all know the same
+codes and links (`shared_web_logins`).
 """
 
 import asyncio
@@ -60,6 +61,8 @@ class LoginRequest:
     address: str
     is_here: bool
     """Whether the browser runs on the daemon's machine, as far as can be seen."""
+    key: str = ""
+    """Hash of the page's secret."""
 
     def __str__(self) -> str:
         return f"{self.browser} at {self.address}"
@@ -124,7 +127,7 @@ class WebLogins:
     _tries: BoundedDict[str, tuple[int, float]] = field(default_factory=lambda: BoundedDict(MAX_REMEMBERED))
     """Wrong codes by person: how many, and until when they count, monotonic."""
 
-    def ask(self, browser: str, address: str, network: str, *, is_here: bool) -> tuple[str, str]:
+    async def ask(self, browser: str, address: str, network: str, *, is_here: bool) -> tuple[str, str]:
         """Return a new code for people and a secret for the page.
 
         `network`: what counts as one caller.
@@ -136,14 +139,10 @@ class WebLogins:
         own = [key for key, each in self._asking.items() if each.network == network]
         for oldest in own[: max(0, len(own) - self.limits.per_address + 1)]:
             self._end(oldest)
-        if len(self._asking) >= self.limits.in_all:
-            log.warning("%d pages ask to be let in, so one at %s gets no code", len(self._asking), address)
-            raise LoginRefused("too many pages ask to be let in now; try again in some minutes")
-        code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
-        secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
-        request = LoginRequest(f"{code[:4]}-{code[4:]}", browser, address, is_here)
+        self._check_room(len(self._asking), address)
+        request, secret = new_request(browser, address, is_here=is_here)
         until = self.clock.monotonic() + REQUEST_SECONDS
-        self._asking[digest_of(secret)] = _Asking(request, network, until)
+        self._asking[request.key] = _Asking(request, network, until)
         self._tell(request)
         return request.code, secret
 
@@ -171,7 +170,7 @@ class WebLogins:
         self._end(key)
         return asking.let_in
 
-    def find(self, by: Actor, code: str) -> LoginRequest:
+    async def find(self, by: Actor, code: str) -> LoginRequest:
         """Return the page that shows this code.
 
         Raises:
@@ -184,8 +183,7 @@ class WebLogins:
         if until <= now:
             times, until = 0, now + CODE_SECONDS
         if times >= TRIES:
-            minutes = max(1, math.ceil((until - now) / 60))
-            raise LoginRefused(f"Too many wrong codes. Try again in {minutes} min.")
+            raise LoginRefused(too_many(until - now))
         self._forget()
         found = None
         for each in self._asking.values():
@@ -194,41 +192,48 @@ class WebLogins:
                 found = each.request
         if found is None:
             self._tries[by.key] = (times + 1, until)
-            self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
-            raise LoginRefused("No page shows this code now: it may be over (five minutes), used, or mistyped.")
+            raise self._no_page(by)
         return found
 
-    def approve(self, by: Actor, request: LoginRequest, *, owner: bool = False) -> None:
-        """Let in a page that was found, as the person who says so. `owner`: with the rights of the owner."""
+    async def approve(self, by: Actor, request: LoginRequest, *, owner: bool = False) -> None:
+        """Let in a page that was found, as the person who says so. `owner`: with the rights of the owner.
+
+        Raises:
+            LoginRefused: another person was quicker, or the page is gone meanwhile.
+        """
         asking = self._of(request)
-        asking.let_in = LetIn(by.key, owner, f"code, approved by {by.key} via {by.entry}")
+        asking.let_in = let_in_by(by, owner=owner)
         asking.wake()
         self._note(by, request, "web.approve", "ok")
 
-    def deny(self, by: Actor, request: LoginRequest) -> None:
-        """Turn away a page that was found."""
+    async def deny(self, by: Actor, request: LoginRequest) -> None:
+        """Turn away a page that was found.
+
+        Raises:
+            LoginRefused: as `approve`.
+        """
         asking = self._of(request)
         asking.is_over = True
         asking.wake()
         self._note(by, request, "web.deny", "ok")
 
-    def link(self, user: str, *, owner: bool) -> str:
+    async def link(self, user: str, *, owner: bool) -> str:
         """Return the code of a new link, which lets in one browser as this user. Only the owner may ask for one."""
         self._forget()
         while len(self._links) >= self.limits.links:
             del self._links[next(iter(self._links))]
         code = MARK + secrets.token_urlsafe(TOKEN_BYTES)
         self._links[digest_of(code)] = LetIn(user, owner, "link"), self.clock.monotonic() + LINK_SECONDS
-        self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))
+        self._note_link(user, owner=owner)
         return code
 
-    def look(self, code: str) -> LetIn | None:
+    async def look(self, code: str) -> LetIn | None:
         """Return whom a link would let in, which it still does then; None: it is unknown, used or too old."""
         self._forget()
         found = self._links.get(digest_of(code))
         return found[0] if found else None
 
-    def follow(self, code: str) -> LetIn | None:
+    async def follow(self, code: str) -> LetIn | None:
         """Return whom a link lets in, and use it up; None: it is unknown, used or too old."""
         self._forget()
         found = self._links.pop(digest_of(code), None)
@@ -264,8 +269,39 @@ class WebLogins:
         asking.is_over = True
         asking.wake()
 
+    def _check_room(self, asking: int, address: str) -> None:
+        """Refuse a further page where so many ask."""
+        if asking >= self.limits.in_all:
+            log.warning("%d pages ask to be let in, so one at %s gets no code", asking, address)
+            raise LoginRefused("too many pages ask to be let in now; try again in some minutes")
+
+    def _no_page(self, by: Actor) -> LoginRefused:
+        """Note a wrong code; returns its refusal."""
+        self.audit(AuditEntry("web.approve", "code", by, allowed=False, rule="no such code"))
+        return LoginRefused("No page shows this code now: it may be over (five minutes), used, or mistyped.")
+
+    def _note_link(self, user: str, *, owner: bool) -> None:
+        self.audit(AuditEntry("web.link", user, Actor(user, SOCKET, owner=owner), rule="owner of the state folder"))
+
     def _note(self, by: Actor, request: LoginRequest, action: Literal["web.approve", "web.deny"], result: str) -> None:
         self.audit(AuditEntry(action, str(request), by, rule="code of the page", result=result))
+
+
+def new_request(browser: str, address: str, *, is_here: bool) -> tuple[LoginRequest, str]:
+    """Return the request of a page, with a new code, and the page's new secret."""
+    code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
+    secret = MARK + secrets.token_urlsafe(TOKEN_BYTES)
+    return LoginRequest(f"{code[:4]}-{code[4:]}", browser, address, is_here, digest_of(secret)), secret
+
+
+def let_in_by(person: Actor, *, owner: bool) -> LetIn:
+    """Return as whom a page is let in by a person."""
+    return LetIn(person.key, owner, f"code, approved by {person.key} via {person.entry}")
+
+
+def too_many(seconds: float) -> str:
+    """Return the refusal of a person whose next code is looked at after so many seconds."""
+    return f"Too many wrong codes. Try again in {max(1, math.ceil(seconds / 60))} min."
 
 
 def is_a_person(actor: Actor) -> bool:

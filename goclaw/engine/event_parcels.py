@@ -65,6 +65,8 @@ class Parcel:
     address: Address | None = None
     """Where the running turn's answer goes."""
     text: str = ""
+    code: str = ""
+    """With `NOTICE`: see `Notice`."""
 
     @property
     def event(self) -> TurnEvent | None:
@@ -138,9 +140,11 @@ class ParcelQueue:
         more = {"lease": fence.session, "row": row, "now": now, "address": address}
         self._put(_Waiting(frozenset({to}), NOW, session, fence.epoch, more=more))
 
-    def tell_everyone(self, kind: str, session: str = "", event: TurnEvent | None = None, text: str = "") -> None:
+    def tell_everyone(
+        self, kind: str, session: str = "", event: TurnEvent | None = None, text: str = "", code: str = ""
+    ) -> None:
         """Send something to all other processes."""
-        self._put(_Waiting(frozenset({EVERYONE}), kind, session, event=event, more={"text": text}))
+        self._put(_Waiting(frozenset({EVERYONE}), kind, session, event=event, more={"text": text, "code": code}))
 
     def _put(self, waiting: _Waiting) -> None:
         self._characters += sum(map(len, waiting.texts)) or 100

@@ -96,14 +96,10 @@ class SharedBus(Bus):
             self._remote.queue.tell_everyone(BESIDE, event.session, event)
 
     def notice(self, text: str, *, code: str = "") -> None:
-        """Show a line to the admins in every session that is being watched, here and elsewhere.
-
-        One with a code is of this process alone: the page that asks is connected here, and so is let in here.
-        """
+        """Show a line to the admins in every session that is being watched, here and elsewhere."""
         for session in self._watched_here():
             super().publish(Notice(session, text, for_admins=True, code=code))
-        if not code:
-            self._remote.queue.tell_everyone(NOTICE, text=text)
+        self._remote.queue.tell_everyone(NOTICE, text=text, code=code)
 
     async def taken(self, fence: Fence) -> None:
         """Take it that this process owns a session from here on; to be called before anything is published for it.
@@ -282,7 +278,7 @@ class SharedBus(Bus):
             self._remote.remove(parcel.session, parcel.sender)
         elif parcel.kind == NOTICE:
             for session in self._watched_here():
-                self.show(Notice(session, parcel.text, for_admins=True))
+                self.show(Notice(session, parcel.text, for_admins=True, code=parcel.code))
         elif mirror is not None:
             mirror.hear(parcel)
         elif parcel.kind == BESIDE and isinstance(event := parcel.event, SessionForgotten):

@@ -19,6 +19,7 @@ FACTS = {
     "audit head": Locality.SHARED,
     "holder": Locality.LOCAL,
     "material_key": Locality.SHARED,
+    "mcp questions": Locality.SHARED,
     "owed deletions": Locality.SHARED,
     "pairing": Locality.SHARED,
     "pairing tries": Locality.SHARED,
@@ -32,14 +33,17 @@ FACTS = {
     "telegram moved from": Locality.SHARED,
     "token_scales": Locality.DERIVED,
     "version": Locality.SHARED,
+    "web links": Locality.SHARED,
+    "web login tries": Locality.SHARED,
+    "web logins": Locality.SHARED,
     "written": Locality.LOCAL,
 }
 """Every fact of the daemon, up to a ":" in its name; docs/architecture.md says which process changes it.
 
-`alerts`, `pairing`, `pairing tries`, `owed deletions`, `token_scales` and `audit head` have a row for each of their
-parts. `published` and `version` are changed by the process that has the duty, `holder` and `written` mean something to
-the process that wrote them last. `summary_health` is read at a start: of a model that all of them ask, the latest try
-of any says most.
+`alerts`, `pairing`, `pairing tries`, `owed deletions`, `token_scales`, `audit head`, `mcp questions` and those of the
+web page have a row for each of their parts. `published` and `version` are changed by the process that has the duty,
+`holder` and `written` mean something to the process that wrote them last. `summary_health` is read at a start: of a
+model that all of them ask, the latest try of any says most.
 """
 
 _SET = upsert_into(session_settings, ("session", "name"), "value")

@@ -61,6 +61,10 @@ class SharedFiles(SharedMedia, Protocol):
         """
         ...
 
+    async def settle_file(self, name: str) -> None:
+        """Bring one file together now; raises `StateError` where that cannot be done."""
+        ...
+
     async def settle(self) -> object:
         """Bring folder and database together, but for media: what changed since they were the same counts."""
         ...

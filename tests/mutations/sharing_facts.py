@@ -3,6 +3,7 @@
 from tests.mutations.bug import Bug, bug
 
 _FACTS = "tests/store/postgres/test_database_facts.py"
+_LOGINS = "tests/servers/web/test_login_replicas.py"
 _SHARED = "tests/store/postgres/test_state_files_shared.py"
 _STATE_FILES = "goclaw/store/postgres/state_files.py"
 _STORED = "goclaw/store/postgres/stored_files.py"
@@ -20,9 +21,33 @@ BUGS: list[Bug] = [
         "wrong pairing codes count when they have been compared",
         "class replicas: as many tries as are made at once",
         "goclaw/auth/pairing.py",
-        "        await self.facts.learn(fact, now + CODE_SECONDS)\n",
+        "    await facts.learn(fact, now + CODE_SECONDS)\n",
         "",
         f"{_FACTS}::test_wrong_codes_count_in_both_processes_together",
+    ),
+    bug(
+        "a code of the page lets in at each gateway",
+        "class replicas: two browsers with one secret are one person's",
+        "goclaw/auth/shared_web_logins.py",
+        "        if not await self._use_up(key):\n            raise LoginOver\n",
+        "        await self._use_up(key)\n",
+        f"{_LOGINS}::test_of_two_gateways_that_decide_at_once_one_does",
+    ),
+    bug(
+        "a link of the page lets in at each gateway",
+        "class replicas: a link is looked up, and used up too late",
+        "goclaw/auth/shared_web_logins.py",
+        'let_in if let_in and await self.facts.unlearn(f"{LINKS_FACT}:{digest_of(code)}") else None',
+        "let_in",
+        f"{_LOGINS}::test_a_link_of_one_gateway_lets_in_once_at_any",
+    ),
+    bug(
+        "the owner of any machine makes owners of pages on all",
+        "class replicas: a guest of another machine asks there",
+        "goclaw/auth/shared_web_logins.py",
+        'is_here = page["here"] == self.gateway',
+        'is_here = bool(page["here"])',
+        f"{_LOGINS}::test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another",
     ),
     bug(
         "rows are stamped by the clock of each machine",

@@ -22,7 +22,7 @@ from goclaw.store.approvals import ApprovalRule
 
 async def _approve(context: CommandContext) -> Reply:
     if (logins := context.ports.logins) and is_code(context.arguments):
-        return _page(context, logins, is_welcome=True)
+        return await _page(context, logins, is_welcome=True)
     question, _, more = context.arguments.partition(" ")
     if not question or more.strip().lower() not in ("", ALWAYS):
         return Reply("Which one? Send /approve ID with the ID from the question, or /approve ID always if offered.")
@@ -35,7 +35,7 @@ APPROVE = Command("approve", "Approve a tool call: /approve ID [always]", _appro
 
 async def _deny(context: CommandContext) -> Reply:
     if (logins := context.ports.logins) and is_code(context.arguments):
-        return _page(context, logins, is_welcome=False)
+        return await _page(context, logins, is_welcome=False)
     if not context.arguments:
         return Reply("Which one? Send /deny ID with the ID from the question.")
     return Reply(await context.gateway.decline(context.actor, context.arguments.lower()))
@@ -51,7 +51,7 @@ PAGE_FOR_OWNER = (
 )
 
 
-def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Reply:
+async def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Reply:
     """Let in a web page as the person who says so, or turn it away; the answer says which browser it is, and where."""
     actor, access = context.actor, context.ports.access
     if context.inbound.address.reply_to is not None or access.is_group(context.session):
@@ -59,15 +59,15 @@ def _page(context: CommandContext, logins: WebLogins, *, is_welcome: bool) -> Re
     if rule := access.missing(actor, "session.read", access.session_for(actor, own_session(actor.key))):
         return Reply(f"You may not use the web page: {rule}.")
     try:
-        asking = logins.find(actor, context.arguments)
+        asking = await logins.find(actor, context.arguments)
+        if not is_welcome:
+            await logins.deny(actor, asking)
+            return Reply(f"Turned away: {asking}.")
+        if access.is_owner(actor) and not asking.is_here:
+            return Reply(PAGE_FOR_OWNER)
+        await logins.approve(actor, asking, owner=access.is_owner(actor))
     except LoginRefused as refused:
         return Reply(str(refused))
-    if not is_welcome:
-        logins.deny(actor, asking)
-        return Reply(f"Turned away: {asking}.")
-    if access.is_owner(actor) and not asking.is_here:
-        return Reply(PAGE_FOR_OWNER)
-    logins.approve(actor, asking, owner=access.is_owner(actor))
     return Reply(
         f"Let in as {actor.key}: {asking}. If that is not the page in front of you, log it out at once: "
         "`Devices` on the web page lists it, and so does `goclaw token list`."

@@ -61,10 +61,10 @@ async def revoke_device(call: Call, asked: DeviceAsked) -> None:
     try:
         await asyncio.to_thread(revoke_token, call.ports.config.tokens_path, asked.name)
     except ConfigError as error:
-        await tokens.refresh()
+        await tokens.changed()
         if tokens.get(asked.name):
             raise unavailable("; ".join(error.problems)) from error
-    await tokens.refresh()
+    await tokens.changed()
     call.ports.audit(AuditEntry("web.revoke", asked.name, call.actor, call.request.remote or "", rule="own device"))
 
 

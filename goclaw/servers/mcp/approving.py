@@ -24,6 +24,7 @@ from pydantic import ValidationError
 
 from goclaw.approvals.question_messages import asking_text
 from goclaw.auth.audit import AuditEntry
+from goclaw.auth.tokens import digest_of
 from goclaw.core.events import Actor
 from goclaw.core.records import BoundedDict, record
 from goclaw.core.redact import mask
@@ -34,6 +35,8 @@ from goclaw.toolkit.consent import ApprovalRequest, Consent
 KEY = "approval"
 NO_FIELDS: dict[str, Any] = {"type": "object", "properties": {}}
 """The form of a question: accepting or declining it is the answer."""
+FACT = "mcp questions"
+"""Name of the stored facts: open questions, where several processes share the store; the hash of the token follows."""
 MAX_OPEN = 1_000
 """Questions that may be open between two calls; the oldest are dropped."""
 IN_THE_MIDDLE = (
@@ -70,15 +73,32 @@ class Approvals:
         """Return whether the actor may answer a question about a call of its own."""
         return self._backend.access.authorize(actor, "question.answer", actor.key).allowed
 
-    def open(self, asked: PendingApproval) -> str:
+    async def open(self, asked: PendingApproval) -> str:
         """Return a token for a new question."""
-        word = secrets.token_urlsafe(16)
-        self._open[word] = asked
+        word, facts = secrets.token_urlsafe(16), self._backend.facts
+        if facts is None:
+            self._open[word] = asked
+            return word
+        now, known = self._backend.clock.now(), await facts.facts(FACT)
+        latest_first = sorted(known, key=lambda part: -float(known[part]["until"]))
+        for number, part in enumerate(latest_first):
+            if number >= MAX_OPEN - 1 or float(known[part]["until"]) <= now:
+                await facts.unlearn(f"{FACT}:{part}")
+        until = now + 60 * self._backend.config.policy.approval_minutes
+        row = {"digest": asked.digest, "agreed": sorted(asked.agreed), "until": until}
+        await facts.learn(f"{FACT}:{digest_of(word)}", row)
         return word
 
-    def take(self, word: str) -> PendingApproval:
+    async def take(self, word: str) -> PendingApproval:
         """Remove and return the question of a token; empty if it is unknown or expired."""
-        return self._open.pop(word, PendingApproval())
+        if (facts := self._backend.facts) is None:
+            return self._open.pop(word, PendingApproval())
+        name = f"{FACT}:{digest_of(word)}"
+        row = await facts.fact(name) if word else None
+        # Removed once, by whichever gateway is first.
+        if row is None or not await facts.unlearn(name) or float(row["until"]) <= self._backend.clock.now():
+            return PendingApproval()
+        return PendingApproval(row["digest"], frozenset(row["agreed"]))
 
 
 class Approval:
@@ -112,7 +132,7 @@ class Approval:
         if not self._can_ask():
             raise ToolError(f"approval required: {wanted.reason}; {REMEDY}")
         if self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            answer = self._answer_to(wanted)
+            answer = await self._answer_to(wanted)
         else:
             answer = await self._asked(wanted, agent)
         self._record(wanted, answer)
@@ -152,14 +172,14 @@ class Approval:
             return "cancel"
         return found.action
 
-    def _answer_to(self, wanted: ApprovalRequest) -> str:
+    async def _answer_to(self, wanted: ApprovalRequest) -> str:
         """Return the person's answer as the client reports it.
 
         Raises:
             ToolError: it was not asked yet; `asks` has the question.
         """
         if self._answered is None:
-            self._answered = self._approvals.take(self._params.request_state or "")
+            self._answered = await self._approvals.take(self._params.request_state or "")
             self._agreed |= self._answered.agreed
         given = (self._params.input_responses or {}).get(KEY)
         if wanted.digest in self._agreed:
@@ -174,7 +194,7 @@ class Approval:
                     params=ElicitRequestFormParams(message=_question(wanted), requested_schema=NO_FIELDS)
                 )
             },
-            request_state=self._approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
+            request_state=await self._approvals.open(PendingApproval(wanted.digest, frozenset(self._agreed))),
         )
         raise ToolError(f"approval required: {wanted.reason}; the client was asked")
 

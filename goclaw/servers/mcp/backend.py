@@ -10,6 +10,7 @@ from goclaw.auth.access import Access, own_session
 from goclaw.auth.audit import AuditEntry
 from goclaw.auth.tokens import Tokens
 from goclaw.config.schema import Config
+from goclaw.config.state import SharedFacts
 from goclaw.core.clock import Clock
 from goclaw.core.events import Actor, Outline, SessionInfo, TranscriptRow
 from goclaw.core.messages import ToolResult
@@ -138,6 +139,10 @@ class McpBackend:
     published: Sequence[str] = ()
     """Tool sets published in registries, as a selection: clients find them there and call them here."""
     external_runs: ExternalRunsPort = field(default_factory=NoExternalRuns)
+    facts: SharedFacts | None = None
+    """Where open questions are kept of which other gateways may get the answer; None: there are no others."""
+    state_key: bytes = b""
+    """Seals what clients send back to any of them; empty: a key of this process."""
 
     def session(self, actor: Actor) -> str:
         """Return the session in which the actor's calls are made: the actor's own."""

@@ -99,7 +99,8 @@ class McpExport:
             on_get_prompt=self.get_prompt,
             on_completion=self.complete,
         )
-        security = RequestStateSecurity(keys=[os.urandom(32)], bind_principal=lambda ctx: self._who(ctx).actor.key)
+        key = self._backend.state_key or os.urandom(32)
+        security = RequestStateSecurity(keys=[key], bind_principal=lambda ctx: self._who(ctx).actor.key)
         if self._backend.declared.notifications:
             # Not in the constructor, which warns of features removed from the newer revision.
             server.add_request_handler("logging/setLevel", SetLevelRequestParams, self.set_level)

@@ -95,7 +95,7 @@ class Devices:
         except ConfigError as error:
             if self._ports.admission.tokens.get(name):
                 raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
-        await self._ports.admission.tokens.refresh()
+        await self._ports.admission.tokens.changed()
         self._note(action, name, actor, request, "own device", result="ok")
 
     def me(self, program: Program, secret: str) -> Mapping[str, Any]:
@@ -142,7 +142,7 @@ class Devices:
             )
         except ConfigError as error:
             raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "; ".join(error.problems)) from error
-        await self._ports.admission.tokens.refresh()
+        await self._ports.admission.tokens.changed()
         return made
 
     def _note(

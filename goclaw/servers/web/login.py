@@ -103,7 +103,7 @@ class Logins:
             raise bad_request("give `token` or `link`")
         network = network_of(request.remote or "")
         if body.link is not None:
-            let_in = self._logins.follow(body.link)
+            let_in = await self._logins.follow(body.link)
             if let_in is None:
                 raise self._ports.admission.refuse(network, LINK_OVER)
             return self._devices.answer(request, await self._devices.make(request, let_in))
@@ -118,7 +118,7 @@ class Logins:
 
     async def _link(self, request: web.Request) -> web.Response:
         body = await self._body_of(request, LinkBody)
-        let_in = self._logins.look(body.link)
+        let_in = await self._logins.look(body.link)
         if let_in is None:
             raise self._ports.admission.refuse(network_of(request.remote or ""), LINK_OVER)
         user = self._ports.users.get(let_in.user)
@@ -136,7 +136,7 @@ class Logins:
                 HTTPStatus.TOO_MANY_REQUESTS, "too many codes from this address; wait a minute", headers=again
             )
         try:
-            code, secret = self._logins.ask(
+            code, secret = await self._logins.ask(
                 browser_of(request), address, network, is_here=self._cookies.is_here(request)
             )
         except LoginRefused as refused:

@@ -158,6 +158,20 @@ class StateFiles:
         for trouble in troubles.values():
             raise trouble
 
+    async def settle_file(self, name: str) -> None:
+        """Bring one file together now, because what is done next depends on it.
+
+        Raises:
+            DiskError: the database cannot be reached.
+            StateError: the folder cannot be written, or what the database has is damaged.
+        """
+        async with self._one:
+            if name in self._same and await asyncio.to_thread(self._folder.hash_of, name) is None:
+                return  # it was removed, or all of the folder: `send_changes` tells which
+            done = await self._settle(name)
+            await self._keep_notes()
+        await self._tell_followers([done])
+
     async def agree(self, name: str, data: bytes) -> bytes:
         """Store a small file that only its owner may read, unless the database has one of this name: return that one.
 

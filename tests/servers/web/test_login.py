@@ -99,7 +99,7 @@ async def test_a_user_who_is_taken_out_is_out_and_comes_in_by_no_way(tmp_path: P
     world = web_world(tmp_path, users=(ANN,))
     async with world.running() as core, serving_pages(world, core) as pages:
         assert (await pages.browser().post("/web/login", {"token": pages.secret(BOB.key)})).status == 403
-        link = pages.logins.link(BOB.key, owner=False)
+        link = await pages.logins.link(BOB.key, owner=False)
         assert (await pages.browser().post("/web/login", {"link": link})).status == 403
         assert [name for name in read_tokens(world.config.tokens_path) if name.startswith("web-")] == []
 
@@ -133,15 +133,15 @@ async def test_wrong_tokens_and_links_are_counted_and_a_right_one_comes_in_all_t
 async def test_a_link_lets_in_once_and_within_a_minute(tmp_path: Path) -> None:
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
-        link = pages.logins.link(ANN.key, owner=False)
+        link = await pages.logins.link(ANN.key, owner=False)
         first = pages.browser()
         assert (await first.login(link=link))["person"] == ANN.key
         late = await pages.browser().post("/web/login", {"link": link})
         assert late.status == 401 and "used" in late.problem
-        link = pages.logins.link(ANN.key, owner=False)
+        link = await pages.logins.link(ANN.key, owner=False)
         world.clock.advance(LINK_SECONDS)
         assert (await pages.browser().post("/web/login", {"link": link})).status == 401
-        links = [pages.logins.link(ANN.key, owner=False)] * 2
+        links = [await pages.logins.link(ANN.key, owner=False)] * 2
         both = await asyncio.gather(*(pages.browser().post("/web/login", {"link": each}) for each in links))
         assert sorted(heard.status for heard in both) == [200, 401]
 
@@ -149,7 +149,7 @@ async def test_a_link_lets_in_once_and_within_a_minute(tmp_path: Path) -> None:
 async def test_a_link_says_whose_it_is_before_it_lets_in_and_is_not_used_up_by_that(tmp_path: Path) -> None:
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
-        link = pages.logins.link(ANN.key, owner=False)
+        link = await pages.logins.link(ANN.key, owner=False)
         browser = pages.browser()
         for _ in range(2):
             shown = await browser.post("/web/login/link", {"link": link})
@@ -165,13 +165,13 @@ async def test_only_the_owner_s_link_makes_an_owner_and_the_entry_of_a_listed_ke
     world = web_world(tmp_path)
     async with world.running() as core, serving_pages(world, core) as pages:
         owner = pages.browser()
-        me = await owner.login(link=pages.logins.link("tui:me", owner=True))
+        me = await owner.login(link=await pages.logins.link("tui:me", owner=True))
         assert (me["person"], me["admin"]) == ("tui:me", True)
         assert (await owner.get("/api/v1/users")).status == 200
         listed = pages.browser()
-        assert (await listed.login(link=pages.logins.link(ANN.key, owner=True)))["admin"] is False
+        assert (await listed.login(link=await pages.logins.link(ANN.key, owner=True)))["admin"] is False
         assert (await listed.get("/api/v1/users")).status == 403
-        other = await pages.browser().post("/web/login", {"link": pages.logins.link("tui:me", owner=False)})
+        other = await pages.browser().post("/web/login", {"link": await pages.logins.link("tui:me", owner=False)})
         assert other.status == 403
 
 
@@ -407,7 +407,7 @@ async def test_no_secret_is_in_the_log_or_the_audit_log(tmp_path: Path, caplog: 
         code, secret = await asked(browser)
         await by_ann(core, f"/approve {code}")
         await browser.post("/web/login/wait", {"secret": secret})
-        link = pages.logins.link(ANN.key, owner=False)
+        link = await pages.logins.link(ANN.key, owner=False)
         await browser.login(link=link)
         await browser.get(f"/?token={pages.secret()}")
         await browser.get(f"/web/{pages.secret()}")
