@@ -6,8 +6,8 @@ passed (`store.fencing`).
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from sqlalchemy import text
 
 from goclaw import __version__
 from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import background, keep_running, see_through
+from goclaw.core.supervise import background, cancellable, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
@@ -147,7 +147,7 @@ class PostgresOwnership:
 
         app = self._app()
         app.task(name=TASK, queue=QUEUE)(run_job)
-        async with app.open_async():
+        async with _open_pool(app):
             await app.run_worker_async(
                 queues=queues(self._database.settings),
                 name=self._database.replica,
@@ -282,6 +282,16 @@ async def _written(database: PostgresDatabase, statement: BoundStatement) -> Non
     await database.write(statement)
 
 
+@asynccontextmanager
+async def _open_pool(app: App) -> AsyncIterator[None]:
+    """Make procrastinate's connections; they are closed also where this is cut while they are made."""
+    try:
+        await cancellable(app.connector.open_async(), "connections of the work on sessions")
+        yield
+    finally:
+        await app.close_async()
+
+
 class _Jobs(JobManager):
     """procrastinate's statements, for a worker that outlives an outage of Postgres."""
 
@@ -290,6 +300,12 @@ class _Jobs(JobManager):
         super().__init__(connector)
         self._clock = clock
         self._takes = takes
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:
+        return await cancellable(super().prune_stalled_workers(seconds_since_heartbeat), "looking for stalled workers")
+
+    async def register_worker(self) -> int:
+        return await cancellable(super().register_worker(), "registering this worker")
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         if not self._takes():
