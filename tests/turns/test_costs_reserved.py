@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from goclaw.turns.costs import Costs, reservation_of
 from tests import house
 from tests.harness import Answer, World, before_the_next_look
 from tests.lanes import repeats
-from tests.postgres import Server, fresh_place, running
+from tests.postgres import Server, fresh_place
 from tests.sessions.agents import handing
 from tests.turns.spenders import CAP, CLOCK, PROMPT, Call, costs_of, request
 
@@ -86,12 +86,6 @@ _SEEN = "INSERT INTO replicas SELECT replica, 'x', '1', clock_timestamp(), clock
 def change(server: Server, place: PostgresPlace, statement: str) -> None:
     with psycopg.connect(server.url, options=f"-csearch_path={place.schema}", autocommit=True) as connection:
         connection.execute(statement.encode())
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
 
 
 @pytest.mark.promise("P-daily-budget")
