@@ -10,6 +10,7 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import settings
 
+from goclaw.config.values import PostgresPlace
 from goclaw.core import redact
 from goclaw.core.clock import SteppedClock
 from goclaw.net import LOOPBACK_ONLY
@@ -18,6 +19,7 @@ from goclaw.store.open import open_database
 from tests import on_postgres
 from tests.interrupts import let_children_be_interrupted
 from tests.parts import new_database
+from tests.postgres import Server, fresh_place, running
 
 let_children_be_interrupted()
 
@@ -126,3 +128,31 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     (tmp_path / "goclaw.db").write_bytes(new_database())
     async with open_database(tmp_path / "goclaw.db") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A Postgres of the newest major: one for each worker, for tests that do not stop it."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def stopped_server() -> Iterator[Server]:
+    """The Postgres of the tests that stop one."""
+    with running() as started:
+        yield started
+
+
+@pytest.fixture
+def own_server(stopped_server: Server) -> Server:
+    """A Postgres that runs, and that the test may stop; the next one to stop it has it started again."""
+    if not stopped_server.is_running:
+        stopped_server.start()
+    return stopped_server
+
+
+@pytest.fixture
+def place(server: Server) -> PostgresPlace:
+    """A schema that does not exist yet."""
+    return fresh_place(server)

@@ -5,6 +5,7 @@ Python is used. Postgres refuses to run as root: the tests of root run it as `no
 that user cannot read the wheel.
 """
 
+import copy
 import os
 import pwd
 import secrets
@@ -51,6 +52,7 @@ class Server:
     def __init__(self, folder: Path, major: int, settings: Sequence[str] = _SETTINGS) -> None:
         self.folder = folder
         self.major = major
+        self.database = "postgres"
         self._settings = settings
         self.port = free_port()
         self._bin = programs(major)
@@ -63,13 +65,18 @@ class Server:
     @property
     def url(self) -> str:
         """The address of its database."""
-        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{self.database}"
 
     @property
     def pid(self) -> int:
         """The process that all its others are children of."""
         assert self._process is not None, "it does not run"
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor has it ended by itself."""
+        return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
@@ -129,6 +136,18 @@ class Server:
 def fresh_place(server: Server) -> PostgresPlace:
     """A schema of the server that no test has used."""
     return PostgresPlace.of(f"{server.url}?schema=t_{secrets.token_hex(8)}")
+
+
+@contextmanager
+def fresh_database(server: Server) -> Iterator[Server]:
+    """The server with a database that no test has used; at the end that is gone, with all connections to it."""
+    made = copy.copy(server)
+    made.database = f"t_{secrets.token_hex(8)}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {made.database}".encode())
+    yield made
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {made.database} WITH (FORCE)".encode())
 
 
 def free_port() -> int:

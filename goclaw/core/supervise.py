@@ -32,20 +32,27 @@ def _fault_of_the_disk(error: Exception) -> DiskError | None:
 
 @asynccontextmanager
 async def background(work: Coroutine[Any, Any, T], name: str) -> AsyncIterator[asyncio.Task[T]]:
-    """Run `work` beside the block and end it with the block. What it failed of is raised there."""
+    """Run `work` beside the block and end it with the block. What it failed of is raised there.
+
+    Where the block is cancelled it is logged: raised, it would hide the cancellation, and the caller would go on.
+    """
     task = asyncio.create_task(work, name=name)
     try:
         yield task
-    finally:
+    except asyncio.CancelledError as error:
+        await _end(task, error)
+        raise
+    except BaseException:
         await _end(task)
+        raise
+    await _end(task)
 
 
-async def _end(task: "asyncio.Task[Any]") -> None:
+async def _end(task: "asyncio.Task[Any]", cut: asyncio.CancelledError | None = None) -> None:
     """Cancel a task and wait until it has ended. A cancellation of the caller meanwhile is passed on and then raised.
 
-    `await task` could not tell the two apart: the caller would never end.
+    `await task` could not tell the two apart: the caller would never end. `cut`: one of before.
     """
-    cut: asyncio.CancelledError | None = None
     task.cancel()
     while not task.done():
         try:
@@ -87,6 +94,17 @@ async def set_within(event: asyncio.Event, clock: Clock, seconds: float) -> bool
         return await ends_within(waiter, clock, seconds)
     finally:
         waiter.cancel()
+
+
+async def cancellable(work: Coroutine[Any, Any, T], name: str) -> T:
+    """Await a library's work that may lose a cancellation: the caller's is raised when the work has ended.
+
+    `asyncio.wait_for` of Python 3.11 returns as if nothing were when the result is there at the same moment
+    (python/cpython#86296); psycopg's pool waits with it.
+    """
+    async with background(work, name) as task:
+        await asyncio.wait({task})
+    return task.result()
 
 
 async def see_through(work: Coroutine[Any, Any, T], name: str) -> T:

@@ -13,6 +13,7 @@ from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.shared import Person, SharedDaemon, open_shared
 from tests.fake_telegram.server import FakeTelegram
+from tests.postgres import Server, fresh_database, running
 
 
 @pytest.fixture
@@ -53,6 +54,20 @@ async def bare(folder: Path) -> AsyncIterator[Installation]:
     yield made
     if made.process is not None:
         await made.kill()
+
+
+@pytest.fixture
+def server(server: Server) -> Iterator[Server]:
+    """A database of the worker's Postgres that no test has used; what still uses it at the end is cut off."""
+    with fresh_database(server) as made:
+        yield made
+
+
+@pytest.fixture
+def own_server() -> Iterator[Server]:
+    """A Postgres that the test may stop, where no other test had a database."""
+    with running() as started:
+        yield started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -288,3 +288,23 @@ async def installation(
             await made.kill()
     sent = [call.parameters for call in telegram.calls] if telegram else []
     await asyncio.to_thread(canaries.check, folder, sent, token=telegram.token if telegram else "")
+
+
+@asynccontextmanager
+async def replicas_on(
+    store: str,
+    folder: Path,
+    telegram: FakeTelegram,
+    model_url: str,
+    names: Sequence[str],
+    users: Mapping[str, Mapping[str, Any]],
+) -> AsyncIterator[list[Installation]]:
+    """Installations on one schema of Postgres, with a state folder each, one workspace and the same users."""
+    async with AsyncExitStack() as stack:
+        made = list[Installation]()
+        for name in names:
+            opening = installation(folder / name, telegram, model_url, store=store, workspace=str(folder / "work"))
+            home = await stack.enter_async_context(opening)
+            home.write_users(users)
+            made.append(home)
+        yield made

@@ -87,6 +87,8 @@ async def test_what_was_said_before_a_call_comes_once_through_a_kill_in_the_call
     await eventually(
         lambda: {chat: texts_in(telegram, chat)[:1] for chat in told} == {5: ["plan m1"], group: ["plan m2"]}
     )
+    # One that is killed before it knows that it was shown sends it again, and says so (P-repeat-marked).
+    await eventually(lambda: home.read("SELECT state FROM deliveries") == [("sent",), ("sent",)])
     await home.kill()
     for gate in second:
         gate.opened.set()

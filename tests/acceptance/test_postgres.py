@@ -3,7 +3,8 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, running
+from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite("starts a Postgres of its own, in every run")]
 
@@ -22,18 +23,28 @@ ANN = 5
 PHOTO = b"\x89PNG\r\n\x1a\n a picture, as far as its first bytes go"
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
-    """A Postgres that the test may stop."""
-    with running() as started:
-        yield started
+@asynccontextmanager
+async def open_home(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
+) -> AsyncIterator[Installation]:
+    """An installation on a Postgres, where Ann may do everything; no daemon runs yet."""
+    async with installation(folder, telegram, model.url, forks=True, store=server.url) as made:
+        made.write_users({f"telegram:{ANN}": {"name": "Ann"}})
+        yield made
 
 
 @pytest.fixture
 async def home(folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server) -> AsyncIterator[Installation]:
-    """An installation on it, where Ann may do everything; no daemon runs yet."""
-    async with installation(folder, telegram, model.url, forks=True, store=server.url) as made:
-        made.write_users({f"telegram:{ANN}": {"name": "Ann"}})
+    async with open_home(folder, telegram, model, server) as made:
+        yield made
+
+
+@pytest.fixture
+async def own_home(
+    folder: Path, telegram: FakeTelegram, model: EchoModel, own_server: Server
+) -> AsyncIterator[Installation]:
+    """On a Postgres that the test may stop."""
+    async with open_home(folder, telegram, model, own_server) as made:
         yield made
 
 
@@ -89,50 +100,50 @@ async def test_conversations_are_in_postgres_and_go_on_after_a_kill(
 
 @pytest.mark.promise("P-disk")
 async def test_while_postgres_is_away_people_are_told_and_every_message_is_answered_later(
-    home: Installation, telegram: FakeTelegram, server: Server
+    own_home: Installation, telegram: FakeTelegram, own_server: Server
 ) -> None:
-    await home.start(telegram)
+    await own_home.start(telegram)
     await answered(telegram, "m1 plain")
-    await asyncio.to_thread(server.stop, signal.SIGQUIT)
+    await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
     await telegram.world.say("m2 plain", user=ANN)
     await telegram.world.say("m3 plain", user=ANN)
     await eventually(lambda: any("My database cannot be reached" in said for said in texts(telegram)))
-    status = await home.run("status")
+    status = await own_home.run("status")
     assert status.code != 0
     assert "My database cannot be reached" in status.err
-    found = await home.run("doctor", "--offline")
+    found = await own_home.run("doctor", "--offline")
     assert "is Postgres running" in found.out
-    await asyncio.to_thread(server.start)
+    await asyncio.to_thread(own_server.start)
     await eventually(
         lambda: all(any(name in said and "(end)" in said for said in texts(telegram)) for name in ("m2", "m3"))
     )
     assert len(answers(telegram)) == 3, texts(telegram)
-    assert await home.stop() == 0
+    assert await own_home.stop() == 0
 
 
 @pytest.mark.promise("P-disk")
 async def test_turns_that_run_while_postgres_goes_and_comes_answer_once(
-    home: Installation, telegram: FakeTelegram, model: EchoModel, server: Server
+    own_home: Installation, telegram: FakeTelegram, model: EchoModel, own_server: Server
 ) -> None:
-    await home.start(telegram)
+    await own_home.start(telegram)
     gates = [model.gate(f"m{number} ", streamed=0) for number in range(1, 4)]
     for number in range(1, 4):
         await telegram.world.say(f"m{number} exec", user=ANN)
         gate = gates[number - 1]
         await gate.reached.wait()
-        await asyncio.to_thread(server.stop, signal.SIGQUIT)
+        await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
         gate.opened.set()
-        await asyncio.to_thread(server.start)
+        await asyncio.to_thread(own_server.start)
         await eventually(partial(have_come, telegram, number))
     assert all(f"m{number}" in said for number, said in enumerate(answers(telegram), 1)), answers(telegram)
-    results = rows(server, "SELECT turn, count(*) FROM messages WHERE role = 'tool_result' GROUP BY turn")
+    results = rows(own_server, "SELECT turn, count(*) FROM messages WHERE role = 'tool_result' GROUP BY turn")
     assert [count for _, count in results] == [1, 1, 1]
-    assert await home.stop() == 0
+    assert await own_home.stop() == 0
 
 
-async def test_a_start_without_postgres_ends_with_what_is_wrong(home: Installation, server: Server) -> None:
-    await asyncio.to_thread(server.stop)
-    done = await home.run("gateway")
+async def test_a_start_without_postgres_ends_with_what_is_wrong(own_home: Installation, own_server: Server) -> None:
+    await asyncio.to_thread(own_server.stop)
+    done = await own_home.run("gateway")
     assert done.code != 0
     assert "127.0.0.1" in done.err and "is Postgres running" in done.err
     assert "Traceback" not in done.err

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tests.acceptance.replica_ledger import ReplicaOutcome
 from tests.acceptance.replica_world import SIMPLE_CHATS, lives_of, replica_world
 from tests.acceptance.waiting import eventually
 from tests.parts import sql
-from tests.postgres import Server, running
+from tests.postgres import Server
 
 SEED, KILLS = "314", 12
 ANN = min(number for number in SIMPLE_CHATS if number > 0)
@@ -120,9 +119,3 @@ async def test_the_books_find_a_row_that_is_written_under_an_epoch_that_has_pass
         await database.write(sql(told, f=f"{held.epoch} s"), row)
         assert replica_ledger.old_epochs(server) == [f"messages of s: {held.epoch} s, not {again.epoch}"]
         assert replica_ledger.disorder(server) == ["s: m1 before m1"]
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started

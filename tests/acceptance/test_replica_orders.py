@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.acceptance.model import EchoModel
 from tests.acceptance.test_replicas import named, owner_of
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, free_port, running
+from tests.postgres import Server, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.promise("P-any-replica")]
 
@@ -48,12 +48,6 @@ class Program:
 
     async def say(self, name: str, text: str) -> Mapping[str, Any]:
         return await self.call(f"/sessions/{SESSION}/messages", id=name, text=text)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
 
 
 @pytest.fixture

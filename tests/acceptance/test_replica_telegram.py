@@ -1,8 +1,7 @@
 """Two daemons with one bot on one schema of Postgres: polled or called, killed or paused, none loses or doubles."""
 
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +9,13 @@ import aiohttp
 import pytest
 
 from goclaw.channels.telegram.webhook import HEADER
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel
 from tests.acceptance.test_webhook import free_port
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
-from tests.postgres import Server, running
+from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -28,24 +27,12 @@ POLLS = "polling"
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
 async def replicas(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> AsyncIterator[list[Installation]]:
     """Two installations with a state folder each and one workspace; no daemon runs yet."""
-    async with AsyncExitStack() as stack:
-        made = list[Installation]()
-        for name in ("one", "two"):
-            home = await stack.enter_async_context(
-                installation(folder / name, telegram, model.url, store=server.url, workspace=str(folder / "work"))
-            )
-            home.write_users({f"telegram:{ANN}": {"name": "Ann"}})
-            made.append(home)
+    users = {f"telegram:{ANN}": {"name": "Ann"}}
+    async with replicas_on(server.url, folder, telegram, model.url, ("one", "two"), users) as made:
         yield made
 
 

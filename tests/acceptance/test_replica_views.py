@@ -2,20 +2,20 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from goclaw.core.supervise import background
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel, answer_to
 from tests.acceptance.test_replicas import owner_of
 from tests.acceptance.views import View, Views
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, free_port, running
+from tests.postgres import Server, free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -25,32 +25,15 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
 async def replicas(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> AsyncIterator[list[Installation]]:
     """Three daemons with pages and programs."""
-    async with AsyncExitStack() as stack:
-        made = list[Installation]()
-        for name in ("one", "two", "three"):
-            http = {"port": free_port(), "api": True, "web": True, "clients": True, "openai": True}
-            home = await stack.enter_async_context(
-                installation(
-                    folder / name,
-                    telegram,
-                    model.url,
-                    store=server.url,
-                    workspace=str(folder / "work"),
-                    http=http,
-                )
-            )
-            home.write_users({SESSION: {"name": "Ann", "roles": ["admin"]}})
-            made.append(home)
+    users = {SESSION: {"name": "Ann", "roles": ["admin"]}}
+    async with replicas_on(server.url, folder, telegram, model.url, ("one", "two", "three"), users) as made:
+        for home in made:
+            home.config["http"] = {"port": free_port(), "api": True, "web": True, "clients": True, "openai": True}
+            home.write_config()
         yield made
 
 

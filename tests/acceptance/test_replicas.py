@@ -3,18 +3,17 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, running
+from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -24,24 +23,12 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
 async def replicas(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> AsyncIterator[list[Installation]]:
     """Two installations with a state folder each and one workspace; no daemon runs yet."""
-    async with AsyncExitStack() as stack:
-        made = list[Installation]()
-        for name in ("one", "two"):
-            home = await stack.enter_async_context(
-                installation(folder / name, telegram, model.url, store=server.url, workspace=str(folder / "work"))
-            )
-            home.write_users({f"telegram:{ANN}": {"name": "Ann"}, f"telegram:{BOB}": {"name": "Bob"}})
-            made.append(home)
+    users = {f"telegram:{ANN}": {"name": "Ann"}, f"telegram:{BOB}": {"name": "Bob"}}
+    async with replicas_on(server.url, folder, telegram, model.url, ("one", "two"), users) as made:
         yield made
 
 

@@ -2,19 +2,17 @@
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel
-from tests.acceptance.test_replicas import ANN, BOB, WAIT_SECONDS, answers, named, rows, server
+from tests.acceptance.test_replicas import ANN, BOB, WAIT_SECONDS, answers, named, rows
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.postgres import Server
 
-__all__ = ["server"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
@@ -23,21 +21,12 @@ async def kitchen_and_hall(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> AsyncIterator[list[Installation]]:
     """Two installations with a state folder and a workspace each; no daemon runs yet."""
-    async with AsyncExitStack() as stack:
-        made = list[Installation]()
-        for name in ("kitchen", "hall"):
-            replica = {"name": name, "workspaces": "own", "stall_seconds": 2}
-            opening = installation(
-                folder / name,
-                telegram,
-                model.url,
-                store=server.url,
-                workspace=str(folder / f"work-{name}"),
-                replica=replica,
-            )
-            home = await stack.enter_async_context(opening)
-            home.write_users({f"telegram:{ANN}": {"name": "Ann"}, f"telegram:{BOB}": {"name": "Bob"}})
-            made.append(home)
+    users = {f"telegram:{ANN}": {"name": "Ann"}, f"telegram:{BOB}": {"name": "Bob"}}
+    async with replicas_on(server.url, folder, telegram, model.url, ("kitchen", "hall"), users) as made:
+        for home in made:
+            home.config["replica"] = {"name": home.folder.name, "workspaces": "own", "stall_seconds": 2}
+            home.config["workspace"] = str(folder / f"work-{home.folder.name}")
+            home.write_config()
         yield made
 
 

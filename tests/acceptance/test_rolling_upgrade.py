@@ -3,8 +3,8 @@
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import psycopg
@@ -12,14 +12,14 @@ import pytest
 
 from goclaw import __version__
 from goclaw.store.postgres.schema import NEWEST
-from tests.acceptance.daemon import Installation, installation
+from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.ledger import Outcome, close_chat
 from tests.acceptance.model import EFFECTS, UNKNOWN, EchoModel
 from tests.acceptance.next_version import VERSION
 from tests.acceptance.people import Chat, Habits, People, ended
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, running
+from tests.postgres import Server
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,25 +37,15 @@ NEXT = "tests.acceptance.next_version"
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
 async def homes(
     folder: Path, telegram: FakeTelegram, model: EchoModel, server: Server
 ) -> AsyncIterator[list[Installation]]:
     """Places for four daemons with one workspace; the last two are of the next version."""
-    async with AsyncExitStack() as stack:
-        made = list[Installation]()
-        for name in ("old-1", "old-2", "new-1", "new-2"):
-            home = await stack.enter_async_context(
-                installation(folder / name, telegram, model.url, store=server.url, workspace=str(folder / "work"))
-            )
-            home.module = NEXT if name.startswith("new") else "goclaw"
-            home.write_users({f"telegram:{person}": {} for person in (*TALKERS, HELD)})
-            made.append(home)
+    users = {f"telegram:{person}": dict[str, str]() for person in (*TALKERS, HELD)}
+    names = ("old-1", "old-2", "new-1", "new-2")
+    async with replicas_on(server.url, folder, telegram, model.url, names, users) as made:
+        for home in made[2:]:
+            home.module = NEXT
         yield made
 
 

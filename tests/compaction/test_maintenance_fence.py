@@ -1,10 +1,7 @@
 """What is written beside the turns is refused where another process has taken the session meanwhile."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from goclaw.compaction.maintenance import MaintenanceQueue
 from goclaw.config.values import PostgresPlace
@@ -16,18 +13,6 @@ from goclaw.store.postgres.database import open_schema
 from tests.acceptance.waiting import clock
 from tests.harness import World
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
 
 
 class Late(MaintenanceQueue):

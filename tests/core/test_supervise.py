@@ -1,11 +1,12 @@
 """Tasks have a parent, and what fails is started again after a growing pause."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from goclaw.core.clock import RealClock, SteppedClock
-from goclaw.core.supervise import MAX_PAUSE, background, ends_within, goes_on, keep_running, see_through
+from goclaw.core.supervise import MAX_PAUSE, background, cancellable, ends_within, goes_on, keep_running, see_through
 from goclaw.errors import DiskError, DiskFault
 
 
@@ -150,7 +151,63 @@ async def test_what_a_background_task_fails_of_is_logged_when_its_caller_has_gon
     assert "writing failed, and whoever wanted it had gone: no room" in caplog.text
 
 
-async def cancelled(task: "asyncio.Task[object]") -> None:
+async def test_who_is_cancelled_is_when_a_background_task_fails_of_that(caplog: pytest.LogCaptureFixture) -> None:
+    """`keep_running` would take the failure for one of its part, and start that again."""
+    began, failures = asyncio.Event(), [OSError("no room")]
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if failures:
+                raise failures.pop()
+
+    async def block() -> None:
+        async with background(work(), "writing"):
+            began.set()
+            await asyncio.Event().wait()
+
+    async with (
+        asyncio.timeout(10),
+        background(keep_running("a part", block, RealClock()), "keeping it running") as task,
+    ):
+        await began.wait()
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        assert task.cancelled()
+    assert "writing failed, and whoever wanted it had gone: no room" in caplog.text
+
+
+async def test_a_cancellation_that_a_library_loses_is_raised_when_its_work_has_ended(nothing_is_lost: None) -> None:
+    ended = asyncio.Event()
+
+    async def loses() -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)
+            ended.set()
+        return "a result"
+
+    task = asyncio.ensure_future(cancellable(loses(), "a library's work"))
+    async with asyncio.timeout(10):
+        await cancelled(task)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert ended.is_set()
+
+
+async def test_what_can_be_cancelled_returns_its_result_and_raises_its_error() -> None:
+    async def fails() -> None:
+        raise OSError("no room")
+
+    assert await cancellable(asyncio.sleep(0, "a result"), "a library's work") == "a result"
+    with pytest.raises(OSError, match="no room"):
+        await cancellable(fails(), "a library's work")
+
+
+async def cancelled(task: "asyncio.Task[Any]") -> None:
     """Let a task begin, then cancel it."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -1,7 +1,7 @@
 """Readers of one process follow a session that another process owns: every word, in order, none twice."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
@@ -33,18 +33,7 @@ from goclaw.store.fencing import fenced
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.buses import Reader, cut_listener, processes
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
+from tests.postgres import Server, fresh_place
 
 
 @pytest.fixture(autouse=True)
@@ -221,17 +210,17 @@ async def test_after_a_break_of_the_connection_nothing_is_missing_and_nothing_do
             assert StreamRestarted not in map(type, reader.events)
 
 
-async def test_an_outage_of_postgres_is_made_up_for(server: Server, place: PostgresPlace) -> None:
-    async with processes(place) as (a, b):
+async def test_an_outage_of_postgres_is_made_up_for(own_server: Server) -> None:
+    async with processes(fresh_place(own_server)) as (a, b):
         await b.take()
         await b.begin()
         async with Reader(a).reading() as reader:
             b.stream("one ")
             await eventually(lambda: reader.text == "one ")
-            server.stop()
+            own_server.stop()
             b.stream("two ")
             await never(lambda: reader.text != "one ", 0.3)
-            server.start()
+            own_server.start()
             b.stream("three ")
             await eventually(lambda: reader.text == "one two three ", 40)
 

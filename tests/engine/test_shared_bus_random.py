@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -11,21 +10,9 @@ from goclaw.config.values import PostgresPlace
 from goclaw.engine import shared_bus
 from tests.acceptance.waiting import clock, eventually
 from tests.engine.buses import Process, Reader, cut_listener, processes
-from tests.postgres import Server, fresh_place, running
 
 STEPS = 60
 SEEDS = 6
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
 
 
 class Session:

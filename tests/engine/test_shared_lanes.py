@@ -14,11 +14,11 @@ from goclaw.engine.base import LaneState, Turn
 from goclaw.store.database import BoundStatement, StatementResult
 from tests.acceptance.waiting import clock, eventually
 from tests.engine.house import inbound
-from tests.engine.test_shared_sessions import place, replica, server, short_linger, texts
+from tests.engine.test_shared_sessions import replica, short_linger, texts
 from tests.lanes import repeats
 from tests.parts import sql
 
-__all__ = ["place", "server", "short_linger"]
+__all__ = ["short_linger"]
 
 
 async def test_a_message_that_arrives_at_its_owner_begins_at_once_in_one_transaction(place: PostgresPlace) -> None:
@@ -124,7 +124,7 @@ async def test_messages_at_random_places_are_answered_once_each_while_sessions_c
     place: PostgresPlace,
 ) -> None:
     """A look of an owner may fall between the parts of a submission, and a submission into the end of a lease."""
-    room, dice, count = Room(), random.Random(26), repeats(60, 600)
+    room, dice, count = Room(), random.Random(26), repeats(40, 600)
 
     async def short(turn: Turn) -> str:
         await clock.sleep(dice.random() * 0.01)

@@ -1,7 +1,6 @@
 """A process that was paused between the mark of a delivery and its sending asks once more whether it is its own."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,20 +15,8 @@ from goclaw.store.postgres.database import open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
 
 TOLD = Delivery("d", Address("memory", "s"), "an answer", session="s")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
 
 
 class Slow(MemoryChannel):

@@ -4,7 +4,7 @@ The processes are two engines of this one; what a pause of a process does to oth
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -29,23 +29,11 @@ from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.house import EVERYWHERE, inbound
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
 
 Act = Callable[[Turn], Awaitable[str]]
 LINGER = 0.3
 STALL = 3.0
 """Seconds: less than the product's, but more than a busy machine holds this process up."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
 
 
 @pytest.fixture(autouse=True)
@@ -392,10 +380,11 @@ async def test_a_refused_order_and_one_that_fails_are_told_in_words(
 async def test_an_order_whose_owner_is_gone_before_it_replied_is_carried_out_by_the_next_one(
     place: PostgresPlace,
 ) -> None:
-    async def hang(session: str, body: str) -> str:
-        return str(await asyncio.Event().wait())
+    gate, room = asyncio.Event(), Room()
 
-    room = Room()
+    async def hang(session: str, body: str) -> str:
+        return str(await gate.wait())
+
     async with replica(place, room) as one, replica(place, room) as two, replica(place, room) as three:
         for each in (two, three):
             each.ownership.take_no_more()
@@ -407,6 +396,7 @@ async def test_an_order_whose_owner_is_gone_before_it_replied_is_carried_out_by_
             await three.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
             assert await ends_within(asking, clock, 20)
             assert asking.result() == "s: x"
+        gate.set()  # else its end waits for it (`END_SECONDS`)
         assert (one.ordered, two.ordered) == (["x"], ["x"])
 
 

@@ -15,9 +15,9 @@ from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import BoundStatement, Row
 from tests.acceptance.waiting import clock, eventually, never
 from tests.engine.house import inbound
-from tests.engine.test_shared_sessions import place, replica, server, short_linger, texts
+from tests.engine.test_shared_sessions import replica, short_linger, texts
 
-__all__ = ["place", "server", "short_linger"]
+__all__ = ["short_linger"]
 
 
 class SlowService(MemoryChannel):

@@ -7,21 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.config.values import PostgresPlace
 from tests.acceptance.model import EchoModel, echo_model
-from tests.postgres import Server, fresh_place, running
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    """A schema that does not exist yet."""
-    return fresh_place(server)
 
 
 @pytest.fixture

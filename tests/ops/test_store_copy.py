@@ -5,7 +5,7 @@ import shutil
 import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -37,7 +37,7 @@ from tests.acceptance.daemon import ROOT
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
+from tests.postgres import Server
 from tests.store.saying import Story
 
 pytestmark = pytest.mark.sqlite("copies between both stores in every run")
@@ -45,17 +45,6 @@ pytestmark = pytest.mark.sqlite("copies between both stores in every run")
 JOB = insert_into(schedules, "name", "person", "body", "state", "made_at")
 LAST = "usage"
 """The table that is copied last: all others have come then."""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
-def place(server: Server) -> PostgresPlace:
-    return fresh_place(server)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Jobs of the tests, made by the person in the chat `here`."""
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -8,6 +9,8 @@ from goclaw.core.events import Address
 from goclaw.schedules.jobs import Job, StoredJob
 from goclaw.schedules.recurrence import AnyRecurrence, Interval, Once
 from tests.harness import HERE, PATIENCE, Core, World, before_the_next_look
+from tests.lanes import LONG
+from tests.on_postgres import URL
 
 Kind = Literal["message", "task"]
 HOUR = 3600.0
@@ -43,3 +46,13 @@ async def asleep(core: Core) -> None:
     async with asyncio.timeout(PATIENCE):
         while not (core.schedules.scheduler.is_asleep or core.database.dead.is_set()):
             await before_the_next_look()
+
+
+def kills(writes: int, beginning: int = 0) -> range:
+    """The writes before which a test kills: all of them, on SQLite and in the long lane.
+
+    On Postgres, where each costs a schema, the short lane tries every other one: from the first, or from the second
+    where `beginning` is 1.
+    """
+    step = 1 if LONG or URL not in os.environ else 2
+    return range(1 + beginning % step, writes + 1, step)

@@ -11,7 +11,7 @@ from goclaw.channels.base import Doubt
 from goclaw.core.events import Actor
 from goclaw.core.messages import AssistantMessage
 from tests.harness import HERE, Answer, Core, World
-from tests.schedules.jobs import HOUR, asleep, hourly, pass_time
+from tests.schedules.jobs import HOUR, asleep, hourly, kills, pass_time
 from tests.sessions.looking import unless_dead
 
 ANN = Actor("memory:ann", "memory")
@@ -44,7 +44,7 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_a_run(
     first.mkdir()
     writes = await live(World(first, answers), kind)
     assert writes >= 4
-    for number in range(1, writes + 1):
+    for number in kills(writes):
         folder = tmp_path / str(number)
         folder.mkdir()
         world, where = World(folder, answers), f"killed before write {number} of {writes}"
@@ -83,7 +83,7 @@ async def test_a_kill_at_any_write_neither_loses_nor_doubles_the_news_that_a_job
     first.mkdir()
     writes = await live_without_the_right(World(first, [], users=[User(ANN.key)]))
     assert writes >= 3
-    for number in range(1, writes + 1):
+    for number in kills(writes):
         folder = tmp_path / str(number)
         folder.mkdir()
         world, where = World(folder, [], users=[User(ANN.key)]), f"killed before write {number} of {writes}"

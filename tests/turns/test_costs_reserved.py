@@ -5,7 +5,7 @@ import itertools
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -88,12 +88,6 @@ _SEEN = "INSERT INTO replicas SELECT replica, 'x', '1', clock_timestamp(), clock
 def change(server: Server, place: PostgresPlace, statement: str) -> None:
     with psycopg.connect(server.url, options=f"-csearch_path={place.schema}", autocommit=True) as connection:
         connection.execute(statement.encode())
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
 
 
 @pytest.mark.promise("P-daily-budget")

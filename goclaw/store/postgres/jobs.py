@@ -15,6 +15,7 @@ from procrastinate.jobs import Job, Notification, Status
 from procrastinate.manager import JobManager, NotificationCallback
 
 from goclaw.core.clock import Backoff, Clock
+from goclaw.core.supervise import cancellable
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +37,14 @@ class Jobs(JobManager):
         self._takes = takes
         self._due_at = self._told_at = clock.monotonic()
         """When the next look for a job is due, and when Postgres told of one last."""
+
+    async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:
+        """Remove workers without a heartbeat."""
+        return await cancellable(super().prune_stalled_workers(seconds_since_heartbeat), "looking for stalled workers")
+
+    async def register_worker(self) -> int:
+        """Register this worker; return its id."""
+        return await cancellable(super().register_worker(), "registering this worker")
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """Take a job, if a look is due; the worker asks every `POLL_SECONDS`, and after each notice."""

@@ -6,8 +6,8 @@ passed (`store.fencing`).
 """
 
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import text
 
 from goclaw.core.clock import Backoff, Clock
-from goclaw.core.supervise import background, keep_running, see_through
+from goclaw.core.supervise import background, cancellable, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
@@ -136,7 +136,7 @@ class PostgresOwnership:
 
         app = self._app()
         app.task(name=TASK, queue=QUEUE)(run_job)
-        async with app.open_async():
+        async with _open_pool(app):
             await app.run_worker_async(
                 queues=queues(self._database.settings),
                 name=self._database.replica,
@@ -270,6 +270,16 @@ class PostgresOwnership:
 
 async def _written(database: PostgresDatabase, statement: BoundStatement) -> None:
     await database.write(statement)
+
+
+@asynccontextmanager
+async def _open_pool(app: App) -> AsyncIterator[None]:
+    """Make procrastinate's connections; they are closed also where this is cut while they are made."""
+    try:
+        await cancellable(app.connector.open_async(), "connections of the work on sessions")
+        yield
+    finally:
+        await app.close_async()
 
 
 def _open(database: Database, clock: Clock) -> Ownership:

@@ -22,7 +22,7 @@ from goclaw.core.records import record
 from goclaw.errors import StateError
 from goclaw.store.dialect import SETTLED_BY
 from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
-from goclaw.store.postgres.connecting import Connection
+from goclaw.store.postgres.connecting import Connection, single
 from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
 from goclaw.store.postgres.replicas import BEATS, REPLICAS, WANTED_QUIETLY
@@ -71,8 +71,14 @@ _CLOCK = RealClock()
 REWRITER = "holder"
 """Fact: a random name of the process that had the store to itself last. A gateway that lost its connection meanwhile
 would go on with what is in its memory of a store that a restore has exchanged."""
-_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
-_COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
+_HAS_FACTS = f"SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = '{daemon_facts.name}'"  # noqa: S608  # our own
+_FIRST_TABLE = "SELECT min(tablename::text) FROM pg_tables WHERE schemaname = %s"
+_COLUMNS = """
+SELECT c.relname, a.attname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+WHERE n.nspname = %s AND c.relname = ANY(%s) AND c.relkind IN ('r', 'p')
+"""
+"""Of tables by their names, for which there is an index: `information_schema` looks at all of the database."""
 _LEARN = """
 INSERT INTO daemon_facts (name, value) VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
@@ -136,16 +142,15 @@ async def _prepare(connection: Connection, schema: str, steps: Sequence[SchemaSt
     found = await connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,))
     if not await found.fetchone():
         await connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
-    tables = {name for (name,) in await (await connection.execute(_TABLES, (schema,))).fetchall()}
-    if not tables:
-        await _make(connection, steps)
-    elif daemon_facts.name in tables:
+    if await single(connection, _HAS_FACTS, schema):
         await _bring_up(connection, schema, steps)
-    else:
+    elif table := await single(connection, _FIRST_TABLE, schema):
         raise StateError(
-            f"the schema {schema} has tables that are not GoClaw's, such as {min(map(str, tables))}: "
+            f"the schema {schema} has tables that are not GoClaw's, such as {table}: "
             "name another one with `?schema=NAME` in `store`"
         )
+    else:
+        await _make(connection, steps)
     for statement in definitions_of_files():
         await connection.execute(statement.encode())
     if steps is STEPS and (missing := await _missing(connection, schema)):
@@ -196,10 +201,12 @@ async def _bring_jobs_up(connection: Connection, schema: str) -> None:
 
 async def _missing(connection: Connection, schema: str) -> str:
     """Name a table, or a column of one, that the schema lacks; empty when it has all."""
-    found = {(str(row[0]), str(row[1])) for row in await (await connection.execute(_COLUMNS, (schema,))).fetchall()}
-    wanted = ((str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns)
+    wanted = [(str(table.name), column.name) for table in metadata.sorted_tables for column in table.columns]
+    others = (*TABLES, *CHANNEL_TABLES)
+    rows = await connection.execute(_COLUMNS, (schema, sorted({name for name, _ in wanted}.union(others))))
+    found = {(str(row[0]), str(row[1])) for row in await rows.fetchall()}
     gone = [f"{name}.{column}" for name, column in wanted if (name, column) not in found]
-    gone += [name for name in (*TABLES, *CHANNEL_TABLES) if name not in {table for table, _ in found}]
+    gone += [name for name in others if name not in {table for table, _ in found}]
     return gone[0] if gone else ""
 
 

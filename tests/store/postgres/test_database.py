@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -29,7 +29,7 @@ from goclaw.store.sqlite import migrations
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
-from tests.postgres import Server, fresh_place, running
+from tests.postgres import Server, fresh_place
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 
@@ -49,13 +49,6 @@ async def opened(place: PostgresPlace, *, alone: bool = False) -> AsyncIterator[
 
 async def keys(found: PostgresDatabase) -> list[str]:
     return [row["key"] for row in await found.read(sql("SELECT key FROM sessions ORDER BY key"))]
-
-
-@pytest.fixture
-def own() -> Iterator[Server]:
-    """A server that the test may stop."""
-    with running() as server:
-        yield server
 
 
 def test_both_stores_have_the_same_tables() -> None:
@@ -254,19 +247,19 @@ async def files_of_texts(database: PostgresDatabase) -> list[int]:
 
 
 @pytest.mark.promise("P-disk")
-async def test_while_postgres_is_away_writes_fail_in_words_and_go_on_by_themselves(own: Server) -> None:
+async def test_while_postgres_is_away_writes_fail_in_words_and_go_on_by_themselves(own_server: Server) -> None:
     told = list[DiskError | None]()
-    async with opened(fresh_place(own)) as found:
+    async with opened(fresh_place(own_server)) as found:
         found.watcher = told.append
         await found.write(session("before"))
-        await asyncio.to_thread(own.stop, signal.SIGQUIT)
+        await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
         for _ in range(2):
             with pytest.raises(DiskError, match=r"cannot be written: .*is Postgres running") as refused:
                 await found.write(session("away"), durable=True)
             assert refused.value.fault is DiskFault.UNREACHABLE
             with pytest.raises(DiskError, match="cannot be read"):
                 await keys(found)
-        await asyncio.to_thread(own.start)
+        await asyncio.to_thread(own_server.start)
         await found.write(session("after"))
         assert await keys(found) == ["after", "before"]
     assert [trouble and trouble.fault for trouble in told] == [DiskFault.UNREACHABLE, None]
@@ -274,7 +267,7 @@ async def test_while_postgres_is_away_writes_fail_in_words_and_go_on_by_themselv
 
 @pytest.mark.promise("P-disk")
 async def test_what_was_acknowledged_survives_restarts_of_postgres_at_once_and_nothing_is_written_twice(
-    own: Server,
+    own_server: Server,
 ) -> None:
     """Writers go on while Postgres is killed again and again; each repeats what was refused."""
     acknowledged = list[str]()
@@ -294,13 +287,13 @@ async def test_what_was_acknowledged_survives_restarts_of_postgres_at_once_and_n
     def beyond(count: int) -> bool:
         return len(acknowledged) >= count
 
-    async with opened(fresh_place(own)) as found:
+    async with opened(fresh_place(own_server)) as found:
         done = asyncio.Event()
         writers = [asyncio.create_task(write_all(found, writer, done)) for writer in range(8)]
         for _ in range(5):
             await eventually(partial(beyond, len(acknowledged) + 100), 30)
-            await asyncio.to_thread(own.stop, signal.SIGQUIT)
-            await asyncio.to_thread(own.start)
+            await asyncio.to_thread(own_server.stop, signal.SIGQUIT)
+            await asyncio.to_thread(own_server.start)
         done.set()
         async with asyncio.timeout(60):
             await asyncio.gather(*writers)
@@ -310,7 +303,7 @@ async def test_what_was_acknowledged_survives_restarts_of_postgres_at_once_and_n
 
 
 async def test_a_commit_in_which_the_connection_is_lost_is_looked_up(
-    own: Server, monkeypatch: pytest.MonkeyPatch
+    own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Cut(psycopg.AsyncConnection[connecting.PostgresRow]):
         """Loses the answer to a COMMIT, or the COMMIT itself."""
@@ -327,7 +320,7 @@ async def test_a_commit_in_which_the_connection_is_lost_is_looked_up(
             return await super().execute(query, *arguments, **options)  # type: ignore[call-overload]  # as the driver calls it
 
     monkeypatch.setattr(connecting, "AsyncConnection", Cut)
-    async with opened(fresh_place(own)) as found:
+    async with opened(fresh_place(own_server)) as found:
         Cut.loses = "answer"
         assert (await found.write(session("kept")))[0].rowcount == 1
         Cut.loses = "commit"
@@ -353,8 +346,8 @@ async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
     assert told == []
 
 
-async def test_a_process_whose_schema_another_one_had_to_itself_meanwhile_writes_no_more(own: Server) -> None:
-    place = fresh_place(own)
+async def test_a_process_whose_schema_another_one_had_to_itself_meanwhile_writes_no_more(own_server: Server) -> None:
+    place = fresh_place(own_server)
     async with opened(place) as found:
         await found.write(session("a"))
         await cut_off(found)
@@ -376,11 +369,11 @@ async def cut_off(found: PostgresDatabase) -> None:
     await found._writer.close()
 
 
-async def test_a_postgres_that_does_not_answer_is_cut_off(own: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_postgres_that_does_not_answer_is_cut_off(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "STALL_SECONDS", 0.3)
-    async with opened(fresh_place(own)) as found:
+    async with opened(fresh_place(own_server)) as found:
         await found.write(session("a"))
-        with psycopg.connect(own.url, options=f"-csearch_path={found._place.schema}") as other:
+        with psycopg.connect(own_server.url, options=f"-csearch_path={found._place.schema}") as other:
             other.execute("LOCK TABLE sessions")
             with pytest.raises(DiskError) as refused:
                 await found.write(session("b"))

@@ -1,6 +1,7 @@
 """Leases of sessions: one process works on a session that is wanted, and another one when that is gone."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -352,3 +353,46 @@ async def test_a_process_that_goes_on_after_it_counted_as_dead_keeps_the_connect
                 with pytest.raises(psycopg.OperationalError):
                     await before.execute("SELECT 1")
                 await since.execute("SELECT 1")
+
+
+class _Said(logging.Handler):
+    """Calls back at a message of psycopg's pool."""
+
+    def __init__(self, words: str, call: Callable[[], object]) -> None:
+        super().__init__()
+        self._words = words
+        self._call = call
+        self.was_said = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.was_said and self._words in record.getMessage():
+            self.was_said = True
+            self._call()
+
+
+@pytest.mark.parametrize("words", ["waiting for pool", "adding new connection to the pool"], ids=["before", "at"])
+async def test_a_process_that_is_ended_when_its_connections_are_made_ends_with_all_of_them(
+    place: PostgresPlace, server: Server, words: str
+) -> None:
+    """In the second case Python 3.11 lost the cancellation, and the process never ended."""
+    pool, loop = logging.getLogger("psycopg.pool"), asyncio.get_running_loop()
+    async with open_schema(place, clock) as database:
+        made = Process(database, PostgresOwnership(database, clock, STALL))
+        running = asyncio.create_task(made.ownership.run(made.work))
+        said, level = _Said(words, lambda: loop.call_soon(running.cancel)), pool.level
+        pool.addHandler(said)
+        pool.setLevel(logging.INFO)
+        try:
+            await asyncio.wait({running}, timeout=10)
+            assert said.was_said and running.cancelled()
+        finally:
+            pool.removeHandler(said)
+            pool.setLevel(level)
+            running.cancel()
+            await asyncio.wait({running}, timeout=10)
+        name = database.application_name
+    left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    assert left == []
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s"
+        await eventually(lambda: not connection.execute(query, (name,)).fetchall())

@@ -99,6 +99,16 @@ async def test_jobs_of_a_newer_procrastinate_are_refused_untouched(place: Postgr
     assert stored_fact(place, MIGRATION) == "99.00.00_01_pre_something"
 
 
+async def test_a_schema_that_lost_a_column_is_refused(place: PostgresPlace, server: Server) -> None:
+    async with open_database(place):
+        pass
+    with psycopg.connect(server.url, autocommit=True, options=f"-csearch_path={place.schema}") as connection:
+        connection.execute("ALTER TABLE deliveries DROP COLUMN progress")
+    with pytest.raises(StateError, match=r"has no deliveries\.progress: something has changed it"):
+        async with open_database(place):
+            pytest.fail("opened")
+
+
 async def test_a_schema_that_lost_a_table_about_processes_is_refused(place: PostgresPlace, server: Server) -> None:
     async with open_database(place):
         pass
