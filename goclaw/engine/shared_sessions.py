@@ -126,6 +126,7 @@ class SharedSessions:
         """Have sessions worked on that were left behind, again and again: at the start those of one process alone."""
         while True:
             await self._journal.forget_loose()
+            await self._ownership.orders.sweep()
             begun = [row["session"] for row in await self._database.read(OPEN_SESSIONS())]
             sessions = {*begun, *await self._outbox.open_sessions()}
             for session in sorted(sessions):

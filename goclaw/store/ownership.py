@@ -77,6 +77,10 @@ class Orders(Protocol):
         """Send the reply to the process that gave an order; a refusal is raised there as a StateError."""
         ...
 
+    async def sweep(self) -> None:
+        """Delete orders whose time is over: their askers have died."""
+        ...
+
 
 class Ownership(Protocol):
     """Leases of sessions."""

@@ -1,14 +1,12 @@
 """Orders from one process to the one that works on a session: a row each, and two notices.
 
-The notice of a reply has the reply itself where it is short. The asker deletes the row, also when its time is over:
-what was not begun by then is not begun any more. Its time runs on the database's clock.
+The asker deletes the row with its reply, also when its time is over: what was not begun by then is not begun any more.
+Its time runs on the database's clock. Rows of askers that died are swept away.
 """
 
 import asyncio
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 from sqlalchemy import text
 
@@ -18,7 +16,7 @@ from goclaw.errors import NotAnswered, StateError
 from goclaw.store.database import Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import Order
-from goclaw.store.postgres.notices import MAX_BYTES, Notices
+from goclaw.store.postgres.notices import Notices
 
 GIVEN, ANSWERED = "orders", "replies"
 """Topics of the notices that a session was given an order, and that an order has its reply."""
@@ -32,7 +30,7 @@ CREATE INDEX orders_by_session ON orders (session, seq) WHERE reply IS NULL;
 CREATE INDEX inbox_open_by_session ON inbox (session, seq) WHERE state <> 'done';
 """
 """The index is for looks at one session only: the owner that takes a message in, and every other process."""
-_FORGET = Statement(text("DELETE FROM orders WHERE until < clock_timestamp() - interval '1 minute'"))
+_SWEEP = Statement(text("DELETE FROM orders WHERE until < clock_timestamp()"))
 _GIVE = Statement(
     text(
         "INSERT INTO orders (id, session, name, body, until) "
@@ -51,16 +49,6 @@ _TAKE_BACK = Statement(text("DELETE FROM orders WHERE id = :id RETURNING reply, 
 _WANT = Statement(text("SELECT want_session(:session)"))
 
 
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """An order of this process."""
-
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it may have its reply."""
-    reply: str | None = None
-    """The reply, where the notice has it."""
-
-
 class PostgresOrders:
     """Implements `store.ownership.Orders`."""
 
@@ -68,29 +56,24 @@ class PostgresOrders:
         self._database = database
         self._notices = notices
         self._clock = clock
-        self._asked: dict[str, _Asked] = {}
-        """By the id of an order of this process."""
+        self._asked: dict[str, asyncio.Event] = {}
+        """By the id of an order of this process: set when it may have its reply."""
         notices.hear(ANSWERED, self._answered, self._answered_perhaps)
 
     async def give(self, session: str, name: str, body: str, seconds: float) -> str:
         order, told = secrets.token_hex(8), self._notices.told
-        asked = self._asked[order] = _Asked()
+        news = self._asked[order] = asyncio.Event()
         until = self._clock.monotonic() + seconds
         try:
             # It is no work of a session that the asker may have: the epoch of that one says nothing about it.
             with fenced(None):
                 await self._database.write(
-                    _FORGET(),
                     _GIVE(id=order, session=session, name=name, body=body, seconds=seconds),
                     told(GIVEN, session),
                     _WANT(session=session),
                 )
-                while await set_within(asked.news, self._clock, until - self._clock.monotonic()):
-                    asked.news.clear()
-                    if (reply := asked.reply) is not None:
-                        # What is left is of no use, and swept away with others if it cannot be deleted now.
-                        asyncio.ensure_future(self._database.write(_TAKE_BACK(id=order))).add_done_callback(_ended)
-                        return reply
+                while await set_within(news, self._clock, until - self._clock.monotonic()):
+                    news.clear()
                     if (reply := await self._taken(_TAKE_REPLY, order)) is not None:
                         return reply
                 if (reply := await self._taken(_TAKE_BACK, order)) is not None:
@@ -119,22 +102,15 @@ class PostgresOrders:
 
     async def answer(self, order: Order, reply: str, *, is_refusal: bool = False) -> None:
         answer = _ANSWER(id=order.id, reply=reply, is_refusal=is_refusal)
-        whole = f"{order.id} {reply}"
-        fits = not is_refusal and "\0" not in reply and len(whole.encode()) <= MAX_BYTES
-        await self._database.write(answer, self._notices.told(ANSWERED, whole if fits else order.id))
+        await self._database.write(answer, self._notices.told(ANSWERED, order.id))
 
-    def _answered(self, notice: str) -> None:
-        order, has_reply, reply = notice.partition(" ")
+    async def sweep(self) -> None:
+        await self._database.write(_SWEEP())
+
+    def _answered(self, order: str) -> None:
         if asked := self._asked.get(order):
-            asked.reply = reply if has_reply else None
-            asked.news.set()
+            asked.set()
 
     def _answered_perhaps(self) -> None:
         for asked in self._asked.values():
-            asked.news.set()
-
-
-def _ended(deletion: "asyncio.Future[Any]") -> None:
-    """Take note of a deletion, whatever became of it."""
-    if not deletion.cancelled():
-        deletion.exception()
+            asked.set()
