@@ -6,6 +6,7 @@ _GATEWAY = "goclaw/gateway/shared_gateway.py"
 _GATEWAYS = "tests/gateway/test_shared_gateway.py"
 _LANES = "goclaw/engine/shared_lanes.py"
 _LANES_TESTS = "tests/engine/test_shared_lanes.py"
+_SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -75,5 +76,21 @@ BUGS: list[Bug] = [
         "WHERE session = :session AND reply IS NULL ORDER BY seq",
         "tests/store/postgres/test_orders.py"
         "::test_an_order_whose_time_is_over_is_not_read_any_more_though_its_asker_is_gone",
+    ),
+    bug(
+        "a gateway that is told to end while its connections are made never does",
+        "python/cpython#86296: wait_for of Python 3.11 loses a cancellation",
+        _SUPERVISION,
+        "    async with background(work, name) as task:\n        await asyncio.wait({task})\n    return task.result()",
+        "    return await work",
+        f"{_SUPERVISION_TESTS}::test_a_cancellation_that_a_library_loses_is_raised_when_its_work_has_ended",
+    ),
+    bug(
+        "a part that is told to end and fails of that is started again",
+        "class replicas: a gateway does not end while Postgres goes away",
+        _SUPERVISION,
+        "await _end(task, error)",
+        "await _end(task)",
+        f"{_SUPERVISION_TESTS}::test_who_is_cancelled_is_when_a_background_task_fails_of_that",
     ),
 ]
