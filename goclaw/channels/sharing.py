@@ -14,7 +14,7 @@ class ChannelSharing(Protocol):
     """Called with each session that this process takes, before it works on it."""
 
     def holds(self, session: str) -> bool:
-        """Whether this process works on a session, as far as it knows."""
+        """Whether this process works on a session, and no other can have taken it over while this one was paused."""
         ...
 
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -131,6 +131,10 @@ class Ownership(Protocol):
         """Whether this process works on a session, as far as it knows: one that was paused may be wrong."""
         ...
 
+    def is_sure_of(self, session: str) -> bool:
+        """Whether this process works on a session, and no other can have taken it over: it was not paused since."""
+        ...
+
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do what one process at a time does, as soon as no other one does it; until cancelled, or `run` returns.
 

@@ -78,7 +78,7 @@ class LiveViews:
         self._limiter = limiter
         self._message_ids = message_ids
         self._clock = clock
-        self._previews = Previews(bot, limiter, message_ids, clock)
+        self._previews = Previews(bot, limiter, message_ids, clock, holds)
         self._views: OrderedDict[str, TurnView] = OrderedDict()
         self._busy: dict[str, str] = {}
         """The turn that runs in a session."""
@@ -290,9 +290,6 @@ class LiveViews:
         while not view.ended.is_set():
             await self._either(view.changed, self._previews.kept_for(view))
             view.changed.clear()
-            if self._holds is not None and not self._holds(view.session):
-                view.end()  # another process shows it from here on
-                return
             if pause := self._previews.pause(view):
                 view.changed.set()
                 await self._either(view.ended, pause)

@@ -8,7 +8,7 @@ the text of that moment, and never holds up an answer.
 import asyncio
 import logging
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,8 +196,17 @@ MANY_CHATS = 1_000
 class Previews:
     """The previews of one bot."""
 
-    def __init__(self, bot: Bot, limiter: RateLimiter, message_ids: LiveMessageIds, clock: Clock) -> None:
+    def __init__(
+        self,
+        bot: Bot,
+        limiter: RateLimiter,
+        message_ids: LiveMessageIds,
+        clock: Clock,
+        holds: Callable[[str], bool] | None = None,
+    ) -> None:
+        """`holds`: as for `live.LiveViews`."""
         self._bot = bot
+        self._holds = holds
         self._limiter = limiter
         self._message_ids = message_ids
         self._clock = clock
@@ -227,7 +236,7 @@ class Previews:
             return
         draft = self._drafted(view)
         chunk = await self._content(view, draft=draft)
-        if chunk is None or view.ended.is_set() or (chunk == view.shown and self.kept_for(view) != 0.0):
+        if chunk is None or not self._is_current(view) or (chunk == view.shown and self.kept_for(view) != 0.0):
             return
         try:
             if draft:
@@ -244,6 +253,12 @@ class Previews:
             view.shown, view.shown_at = chunk, self._clock.monotonic()
             return
         view.changed.set()
+
+    def _is_current(self, view: TurnView) -> bool:
+        """Whether a view is to be shown still. To be asked behind each wait: the process may have been paused in it."""
+        if self._holds is not None and not self._holds(view.session):
+            view.end()  # another process shows the turn from here on
+        return not view.ended.is_set()
 
     async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
@@ -313,8 +328,11 @@ class Previews:
         try:
             if view.message_id is not None:
                 await edit_text(self._bot, view.target.chat, view.message_id, chunk)
-            else:
-                view.message_id = await self._begin(view, chunk)
+                return True
+            await self._message_ids.intend(view.turn, chunk.text)
+            if not self._is_current(view):
+                return False
+            view.message_id = await self._begin(view, chunk)
         finally:
             if view.abandoned and view.message_id is not None:
                 # It would stand beside the answer, which could not wait for it any longer.
@@ -323,7 +341,6 @@ class Previews:
 
     async def _begin(self, view: TurnView, chunk: RenderedMessage) -> int:
         """Send the message that will grow; returns its id."""
-        await self._message_ids.intend(view.turn, chunk.text)
         try:
             sent = await send_text(self._bot, view.target, chunk)
         except Unanswered:

@@ -96,7 +96,7 @@ class PostgresChannels:
         database.notices.hear(TOPIC, self._hear, _missed)
 
     def holds(self, session: str) -> bool:
-        return self._ownership.holds(session)
+        return self._ownership.is_sure_of(session)
 
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         await self._ownership.lead(duty, run)

@@ -6,7 +6,7 @@ a notice are for what may have been missed: a job whose row was locked when it w
 
 import logging
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import psycopg
 from procrastinate.connector import BaseAsyncConnector
@@ -30,11 +30,25 @@ RECONNECT_SECONDS = 4.0
 class Jobs(JobManager):
     """The jobs of one worker."""
 
-    def __init__(self, connector: BaseAsyncConnector, clock: Clock, takes: Callable[[], bool]) -> None:
-        """`takes`: whether jobs are taken now."""
+    def __init__(
+        self,
+        connector: BaseAsyncConnector,
+        clock: Clock,
+        takes: Callable[[], bool],
+        was_seen: Callable[[float], Awaitable[None]],
+    ) -> None:
+        """Begin to look at once.
+
+        Args:
+            connector: procrastinate's connections.
+            clock: the time.
+            takes: returns whether jobs are taken now.
+            was_seen: is told when a heartbeat was sent that the others see from now on (`Clock.awake_or_not`).
+        """
         super().__init__(connector)
         self._clock = clock
         self._takes = takes
+        self._was_seen = was_seen
         self._due_at = self._told_at = clock.monotonic()
         """When the next look for a job is due, and when Postgres told of one last."""
 
@@ -44,7 +58,10 @@ class Jobs(JobManager):
 
     async def register_worker(self) -> int:
         """Register this worker; return its id."""
-        return await cancellable(super().register_worker(), "registering this worker")
+        sent_at = self._clock.awake_or_not()
+        worker = await cancellable(super().register_worker(), "registering this worker")
+        await self._was_seen(sent_at)
+        return worker
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """Take a job, if a look is due; the worker asks every `POLL_SECONDS`, and after each notice."""
@@ -71,10 +88,13 @@ class Jobs(JobManager):
 
     async def update_heartbeat(self, worker_id: int) -> None:
         """Send a heartbeat if Postgres can be reached."""
+        sent_at = self._clock.awake_or_not()
         try:
             await super().update_heartbeat(worker_id)
         except ConnectorException as error:
             log.debug("no heartbeat can be sent: %s", error.__cause__)
+        else:
+            await self._was_seen(sent_at)
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Try until Postgres has taken it: one that is done and there would keep its session from everyone."""

@@ -6,6 +6,7 @@ passed (`store.fencing`).
 """
 
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -60,6 +61,9 @@ _WITHDRAW = Statement(text("DELETE FROM procrastinate_jobs WHERE queueing_lock =
 _IS_OWNED = Statement(
     text("SELECT EXISTS (SELECT 1 FROM procrastinate_jobs WHERE lock = :session AND status = 'doing')")
 )
+_EPOCHS = Statement(
+    text("SELECT session, epoch FROM session_owners WHERE session = ANY(CAST(:sessions AS text[])) ORDER BY session")
+)
 _FORGET_OWNER = Statement(
     text(
         "DELETE FROM session_owners WHERE session = :session AND epoch = :epoch "
@@ -82,6 +86,8 @@ class PostgresOwnership:
         self.orders: Orders = PostgresOrders(database, database.notices, clock)
         self._leases: dict[str, Lease] = {}
         self._takes = True
+        self._seen_at = -math.inf
+        """When the last heartbeat was sent of those that are known to have arrived (`Clock.awake_or_not`)."""
         self._duties = Duties(database.place, database.application_name, clock, stall_seconds)
 
     def wanted(self, session: str) -> BoundStatement:
@@ -112,6 +118,25 @@ class PostgresOwnership:
     def holds(self, session: str) -> bool:
         lease = self._leases.get(session)
         return lease is not None and not lease.is_lost
+
+    def is_sure_of(self, session: str) -> bool:
+        return self.holds(session) and self._clock.awake_or_not() - self._seen_at < self._stall
+
+    async def _was_seen(self, sent_at: float) -> None:
+        """Take it that the others see a heartbeat; after a pause, look first what they have taken over meanwhile."""
+        leases = dict(self._leases)
+        if leases and sent_at - self._seen_at >= self._stall:
+            try:
+                rows = await self._database.read(_EPOCHS(sessions=list(leases)))
+            except StateError as error:
+                log.debug("it cannot be seen what was taken over: %s", error)
+                return
+            epochs = {row["session"]: row["epoch"] for row in rows}
+            for lease in leases.values():
+                if epochs.get(lease.session) != lease.fence.epoch:
+                    lease.is_lost = True
+                    lease.news.set()
+        self._seen_at = sent_at
 
     async def _be_gone(self) -> None:
         """Say that this process ends: nothing it began is alive."""
@@ -168,7 +193,7 @@ class PostgresOwnership:
             reconnect_timeout=RECONNECT_SECONDS,
         )
         app = App(connector=connector)
-        app.job_manager = Jobs(connector, self._clock, lambda: self._takes)
+        app.job_manager = Jobs(connector, self._clock, lambda: self._takes, self._was_seen)
         return app
 
     async def _own(self, session: str, work: Work) -> None:

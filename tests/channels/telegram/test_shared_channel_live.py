@@ -1,9 +1,12 @@
 """What the owner of a session shows, and what its next owner finds of it."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from goclaw.channels.telegram import previews, state_files
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, TextStreamed, TurnStarted
 from goclaw.store.postgres.ownership import PostgresOwnership
@@ -18,13 +21,13 @@ SECONDS = 20.0
 
 @pytest.fixture
 def owners(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The processes that hold the session, as they know."""
+    """The processes that are sure to have the session."""
     found = set[str]()
 
-    def holds(self: PostgresOwnership, session: str) -> bool:
+    def is_sure_of(self: PostgresOwnership, session: str) -> bool:
         return session == SESSION and self._database.replica in found
 
-    monkeypatch.setattr(PostgresOwnership, "holds", holds)
+    monkeypatch.setattr(PostgresOwnership, "is_sure_of", is_sure_of)
     return found
 
 
@@ -74,3 +77,30 @@ async def test_a_process_that_is_not_the_owner_shows_nothing(
         owners.clear()
         await one.gateway.publish(TextStreamed(TURN, SESSION, " no more"))
         await never(lambda: texts(telegram) != ["mine"], 3.5)
+
+
+@pytest.mark.promise("P-telegram-live")
+@pytest.mark.parametrize("target", ["previews.rendered", "state_files.LiveMessageIds.intend"])
+async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more(
+    place: PostgresPlace, tmp_path: Path, owners: set[str], monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    # The last waits before a request: a process that is paused there goes on when another one has answered.
+    module, _, name = target.partition(".")
+    owner_of = previews if module == "previews" else state_files.LiveMessageIds
+    name = name.rpartition(".")[2]
+    waited, seen = getattr(owner_of, name), asyncio.Event()
+
+    async def paused(*arguments: Any) -> Any:
+        found = await waited(*arguments)
+        owners.clear()
+        seen.set()
+        return found
+
+    gateway = RecordingGateway()
+    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
+        owners.add(one.database.replica)
+        monkeypatch.setattr(owner_of, name, paused)
+        await begin(one, "what the next owner has answered")
+        async with asyncio.timeout(SECONDS):
+            await seen.wait()
+        await never(lambda: texts(telegram), 1.0)

@@ -119,6 +119,28 @@ async def test_its_owner_hears_what_any_process_brings_a_session(place: Postgres
         await eventually(lambda: owner.done == ["s", "s"])
 
 
+async def test_a_process_that_was_paused_is_sure_of_no_session_before_it_has_seen_what_was_taken_over(
+    place: PostgresPlace,
+) -> None:
+    async with process(place) as owner, process(place) as other:
+        other.ownership.take_no_more()
+        leases = {}
+        for session in ("kept", "taken"):
+            owner.gates[session] = asyncio.Event()
+            await owner.want(session)
+            leases[session] = await eventually(lambda session=session: owner.leases.get(session))  # type: ignore[misc]  # bound at once
+            assert owner.ownership.is_sure_of(session) and not other.ownership.is_sure_of(session)
+        owner.ownership._seen_at -= STALL + 1  # as after a pause
+        await other.database.take("taken")
+        assert not owner.ownership.is_sure_of("kept") and owner.ownership.holds("kept")
+        await eventually(lambda: leases["taken"].is_lost)  # at the next heartbeat, without a write of its own
+        await eventually(lambda: owner.ownership.is_sure_of("kept"))
+        assert not leases["kept"].is_lost and not owner.ownership.is_sure_of("taken")
+        for gate in owner.gates.values():
+            gate.set()
+        await eventually(lambda: (owner.done, owner.lost) == (["kept"], ["taken"]))
+
+
 async def test_what_an_owner_takes_back_is_not_looked_at_once_more(place: PostgresPlace, server: Server) -> None:
     async with process(place) as owner:
         owner.gates["s"] = asyncio.Event()
