@@ -258,6 +258,8 @@ class ReplicaWorld:
             process.send_signal(signal.SIGSTOP)
             await clock.sleep(seconds)
             process.send_signal(signal.SIGCONT)
+            if life.early:  # the connection that it was making may have timed out
+                each.disturbed = clock.monotonic()
             return
         each.disturbed = clock.monotonic()
         if life.trouble == RESTART:

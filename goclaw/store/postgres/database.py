@@ -40,7 +40,7 @@ from goclaw.store.postgres.connecting import (
     lock,
     single,
 )
-from goclaw.store.postgres.faults import OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
+from goclaw.store.postgres.faults import OPENED, OWN_FAULT, fault_of, in_our_words, is_own_fault, store_error
 from goclaw.store.postgres.notices import Notices
 from goclaw.store.postgres.replicas import ALL, SERVER, join, use_of
 from goclaw.store.postgres.schema import REWRITER, fact, learn, prepare
@@ -117,7 +117,7 @@ class PostgresDatabase(Database):
                 await learn(self._writer, REWRITER, self._replica)
             self._rewriter = await fact(self._writer, REWRITER)
         except psycopg.Error as error:
-            raise StateError(str(store_error(error, self._place.shown, "opened"))) from error
+            raise StateError(str(store_error(error, self._place.shown, OPENED))) from error
 
     async def close(self) -> None:
         """Close the connections."""
@@ -156,7 +156,7 @@ class PostgresDatabase(Database):
             async with await connect(self._place, self._name) as connection:
                 await join(connection, self._replica, self._name, settings, self._clock)
         except (psycopg.Error, OSError) as error:
-            raise store_error(error, self._place.shown, "written") from error
+            raise StateError(str(store_error(error, self._place.shown, OPENED))) from error
         self._settings = settings
 
     async def use(self) -> StoreUse:

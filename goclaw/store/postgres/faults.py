@@ -35,11 +35,15 @@ _OF_CODE: Mapping[str, DiskFault] = {
     "28P01": DiskFault.REFUSED,  # invalid_password
 }
 _REMEDIES: Mapping[DiskFault, str] = {
-    DiskFault.UNREACHABLE: "is Postgres running, and can this machine reach it? It goes on by itself",
-    DiskFault.STORE_FULL: "make room on the disk of Postgres; it goes on by itself",
-    DiskFault.REFUSED: "look at the role's rights, at locks and at whether it is a standby; it goes on by itself",
+    DiskFault.UNREACHABLE: "is Postgres running, and can this machine reach it?",
+    DiskFault.STORE_FULL: "make room on the disk of Postgres",
+    DiskFault.REFUSED: "look at the role's rights, at locks and at whether it is a standby",
     DiskFault.GONE: "restore it, or `goclaw restart` to begin with empty tables",
 }
+
+
+OPENED = "opened"
+"""What a start does: one that fails does not go on by itself."""
 
 
 def is_own_fault(error: BaseException) -> bool:
@@ -63,7 +67,13 @@ def fault_of(error: psycopg.Error) -> DiskFault:
 
 
 def store_error(error: psycopg.Error | OSError, shown: str, doing: str) -> DiskError:
-    """Return the error as a `DiskError`: what could not be done to the database `shown`, why, and what helps."""
+    """Return the error as a `DiskError`: what could not be done to the database `shown`, why, and what helps.
+
+    `doing`: `OPENED`, "read" or "written".
+    """
     fault = fault_of(error) if isinstance(error, psycopg.Error) else DiskFault.UNREACHABLE
     why = (error.diag.message_primary if isinstance(error, psycopg.Error) else "") or " ".join(str(error).split())
-    return DiskError(f"{shown} cannot be {doing}: {why}; {_REMEDIES[fault]}", fault)
+    remedy = _REMEDIES[fault]
+    if doing != OPENED and fault is not DiskFault.GONE:
+        remedy += " It goes on by itself" if remedy.endswith("?") else "; it goes on by itself"
+    return DiskError(f"{shown} cannot be {doing}: {why}; {remedy}", fault)
