@@ -8,7 +8,7 @@ from dataclasses import dataclass
 LINE = re.compile(r"^\[(?P<pid>\d+)\] (?P<name>.*?) \| LOG:  (?:statement|execute [^:]*): ?(?P<text>.*)$")
 IDLING = re.compile(
     r"^$|^SELECT 1$|procrastinate_(?:fetch_job|update_heartbeat|prune_stalled|register_worker)|INSERT INTO replicas"
-    r"|FROM beat\(|pg_try_advisory_lock"
+    r"|FROM look_for_the_dead\(|pg_try_advisory_lock"
 )
 """What a process does again and again, whether there are messages or not."""
 ENDS = ("COMMIT", "ROLLBACK")

@@ -155,13 +155,21 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
 
 
 async def keep_running(name: str, run: Callable[[], Awaitable[None]], clock: Clock) -> None:
-    """Run until `run` returns; start it again after a growing pause when it fails."""
+    """Run until `run` returns; start it again after a growing pause when it fails.
+
+    It ends where the task is cancelled, also if `run` fails of that: a library's clean-up may raise another error.
+    """
+    task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task else 0
     backoff = Backoff(FIRST_PAUSE, MAX_PAUSE)
     while True:
         began = clock.monotonic()
         try:
             await run()
         except Exception as error:
+            if task and task.cancelling() > cancelled_before:
+                log.warning("%s failed while it was ended: %s", name, error)
+                raise asyncio.CancelledError from error
             if clock.monotonic() - began > MAX_PAUSE:
                 backoff.reset()
             fault = _fault_of_the_disk(error)

@@ -8,8 +8,10 @@ delivery without a session is of its chat, which is owned like a session; one th
 
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from sqlalchemy import bindparam, func, literal, or_, select
 
@@ -28,8 +30,7 @@ from goclaw.store.schema import deliveries
 log = logging.getLogger(__name__)
 
 PAUSED_SECONDS = 1.0
-"""Seconds since the fence was asked after which it is asked again right before a part is sent: after a pause of that
-length another process may soon have the session, or has it."""
+"""Seconds since the fence was asked after which it is asked again: the process was paused meanwhile."""
 OWNER = "owner"
 """Key in a row's body: the session that has promised the delivery, where nothing else says that."""
 RECALL_SECONDS = 0.5
@@ -134,21 +135,17 @@ class SharedOutbox(Outbox):
 
     def _queue(self, started: Sequence[DeliveryProgress]) -> None:
         for progress in started:
-            progress.clearance = self._clearance()
+            progress.clearance = partial(self._clear, progress.fence)
         super()._queue(started)
 
-    def _clearance(self) -> Callable[[], Awaitable[None]]:
-        """Return what has the fence of the current task checked where that was too long ago, this process's pauses
-        included. It may be called again and again."""
-        checked = self._clock.awake_or_not()
-
-        async def check() -> None:
-            nonlocal checked
-            while (now := self._clock.awake_or_not()) - checked > PAUSED_SECONDS:
-                await self._database.write()
-                checked = now
-
-        return check
+    async def _clear(self, fence: Fence | None) -> None:
+        """Have the fence of the current task asked again, unless it is sure; the process may be paused in each wait."""
+        asked = -math.inf
+        while fence and not self.ownership.is_sure_of(fence.session, fence.epoch):
+            if self._clock.awake_or_not() - asked < PAUSED_SECONDS:
+                return
+            asked = self._clock.awake_or_not()
+            await self._database.write()
 
     async def _promise(self, delivery: Delivery, others: Sequence[BoundStatement]) -> bool:
         fence, created = HELD.get(), False

@@ -131,8 +131,8 @@ class Ownership(Protocol):
         """Whether this process works on a session, as far as it knows: one that was paused may be wrong."""
         ...
 
-    def is_sure_of(self, session: str) -> bool:
-        """Whether this process works on a session, and no other can have taken it over: it was not paused since."""
+    def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
+        """Whether this process works on a session (under `epoch`), and no other has taken it, or will in a moment."""
         ...
 
     async def lead(self, duty: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -72,6 +72,27 @@ async def test_cancelling_ends_it(clock: SteppedClock) -> None:
         await task
 
 
+async def test_what_fails_of_its_cancellation_is_not_started_again(
+    clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = asyncio.Event()
+
+    async def run() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise RuntimeError("broken while it was ended") from None  # as a library's clean-up does
+
+    task = asyncio.ensure_future(keep_running("part", run, clock))
+    async with asyncio.timeout(10):
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert "part failed while it was ended: broken while it was ended" in caplog.text
+
+
 async def test_a_background_task_ends_with_its_block() -> None:
     ended = asyncio.Event()
 

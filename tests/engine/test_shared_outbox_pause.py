@@ -9,10 +9,12 @@ from goclaw.channels.memory import MemoryChannel, Room
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Delivery, Receipt
-from goclaw.engine.shared_outbox import PAUSED_SECONDS, SharedOutbox, open_shared_outbox
-from goclaw.store.fencing import fenced
+from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.store.database import BoundStatement, StatementResult
+from goclaw.store.fencing import Fence, fenced
+from goclaw.store.ownership import Lease
 from goclaw.store.postgres.database import open_schema
-from goclaw.store.postgres.ownership import PostgresOwnership
+from goclaw.store.postgres.ownership import STALL_SECONDS, PostgresOwnership
 from tests.acceptance.waiting import clock
 from tests.parts import sql
 
@@ -33,8 +35,13 @@ class Slow(MemoryChannel):
         return await super().deliver(delivery, handover)
 
 
-async def begun(outbox: SharedOutbox, channel: Slow) -> None:
-    assert await outbox.promise(TOLD)
+async def begun(outbox: SharedOutbox, channel: Slow, fence: Fence) -> None:
+    """Have a delivery promised under the lease of a process that was just seen, and begun."""
+    ownership = outbox.ownership
+    assert isinstance(ownership, PostgresOwnership)
+    ownership._leases["s"], ownership._seen_at = Lease(fence), ownership._clock.awake_or_not()
+    with fenced(fence):
+        assert await outbox.promise(TOLD)
     await channel.began.wait()
 
 
@@ -44,27 +51,49 @@ async def test_after_a_pause_only_what_is_still_its_own_is_sent(place: PostgresP
     room, at = Room(), SteppedClock()
     channel = Slow(room)
     async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
-        ownership = PostgresOwnership(one, clock)
+        ownership = PostgresOwnership(one, at)
         async with open_shared_outbox(one, {"memory": channel}, at, ownership) as outbox:
-            with fenced(await one.take("s")):
-                await begun(outbox, channel)
+            await begun(outbox, channel, await one.take("s"))
             states = await two.read(sql("SELECT state FROM deliveries"))
             assert [row["state"] for row in states] == ["sending"], "it was marked before"
             if is_taken:
                 await two.take("s")
-            at.advance(PAUSED_SECONDS + 1)
+            at.advance(STALL_SECONDS)
             channel.goes_on.set()
             assert await outbox.flush(10)
     assert [heard.delivery.id for heard in room.all] == ([] if is_taken else ["d"])
+
+
+@pytest.mark.promise("P-answered-once")
+async def test_what_was_promised_right_before_a_pause_is_not_sent_after_it(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room, at = Room(), SteppedClock()
+    channel = Slow(room)
+    channel.goes_on.set()
+    async with open_schema(place, clock) as one, open_schema(place, clock) as two, asyncio.timeout(30):
+        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+            write, fence = one.write, await one.take("s")
+
+            async def paused(*statements: BoundStatement, durable: bool = False) -> list[StatementResult]:
+                done = await write(*statements, durable=durable)
+                monkeypatch.undo()
+                at.advance(STALL_SECONDS)  # it is committed, and the process learns of that later
+                await two.take("s")
+                return done
+
+            monkeypatch.setattr(one, "write", paused)
+            await begun(outbox, channel, fence)
+            assert await outbox.flush(10)
+    assert room.all == []
 
 
 async def test_without_a_pause_it_is_not_asked_again(place: PostgresPlace) -> None:
     room, at = Room(), SteppedClock()
     channel = Slow(room)
     async with open_schema(place, clock) as one, asyncio.timeout(30):
-        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, clock)) as outbox:
-            with fenced(await one.take("s")):
-                await begun(outbox, channel)
+        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+            await begun(outbox, channel, await one.take("s"))
             before = one.counts["commits"]
             channel.goes_on.set()
             assert await outbox.flush(10)

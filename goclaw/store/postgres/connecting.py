@@ -36,7 +36,7 @@ _MAX_NAME = 63
 """Bytes of `application_name` that Postgres keeps."""
 SEARCH_PATH = b"SELECT set_config('search_path', %s, false)"
 _SETTINGS = """
-SELECT set_config('search_path', %s, false), set_config('lock_timeout', '5s', false),
+SELECT set_config('search_path', %s, false), set_config('lock_timeout', '8s', false),
   set_config('client_min_messages', 'error', false),
   CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END
 """

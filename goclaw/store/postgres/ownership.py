@@ -24,14 +24,14 @@ from goclaw.store.database import BoundStatement, Database, Statement
 from goclaw.store.fencing import fenced
 from goclaw.store.ownership import OF_CHAT, Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.store.postgres.channel_state import PostgresChannels
-from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters
+from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.duties import Duties
 from goclaw.store.postgres.faults import store_error
 from goclaw.store.postgres.jobs import POLL_SECONDS, RECONNECT_SECONDS, Jobs
 from goclaw.store.postgres.orders import GIVEN, PostgresOrders
 from goclaw.store.postgres.ownership_schema import NEWS, QUEUE, TASK
-from goclaw.store.postgres.replicas import PIN, ROW, TELL_OF_THE_ABSENT, queues, row_of
+from goclaw.store.postgres.replicas import JOIN, PIN, TELL_OF_THE_ABSENT, queues, row_of
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,9 @@ MAX_SESSIONS = 1_000
 """Sessions that one process works on at the same time, those included that it only waits beside."""
 END_SECONDS = 15.0
 """Seconds for the work on all sessions to end when the process does; then it is cut."""
+SURE = 0.75
+"""The part of the time after which a process counts as dead for which it is sure to live: what it begins to send by the
+end of that arrives before another process has its sessions."""
 EXPIRED_SECONDS = 0.01
 """Seconds behind the moment when a heartbeat becomes too old at which it is looked at: it is surely too old then."""
 UNFORESEEN_SECONDS = 1.0
@@ -71,7 +74,11 @@ _FORGET_OWNER = Statement(
     )
 )
 """Of a conversation that was forgotten, or of a chat's deliveries, nothing says who worked on it last."""
-_BEAT = f"SELECT seen_at, gone, next_death FROM beat({ROW}, %s)"  # noqa: S608  # our own words
+_SEE = f"""
+{JOIN} ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at
+RETURNING extract(epoch from clock_timestamp())::float8
+"""
+_LOOK = "SELECT gone, next_death FROM look_for_the_dead(%s)"
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
 
@@ -119,8 +126,11 @@ class PostgresOwnership:
         lease = self._leases.get(session)
         return lease is not None and not lease.is_lost
 
-    def is_sure_of(self, session: str) -> bool:
-        return self.holds(session) and self._clock.awake_or_not() - self._seen_at < self._stall
+    def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
+        lease = self._leases.get(session)
+        if lease is None or lease.is_lost or epoch not in (None, lease.fence.epoch):
+            return False
+        return self._clock.awake_or_not() - self._seen_at < self._stall * SURE
 
     async def _was_seen(self, sent_at: float) -> None:
         """Take it that the others see a heartbeat; after a pause, look first what they have taken over meanwhile."""
@@ -279,8 +289,8 @@ class PostgresOwnership:
                 await connection.execute(_FORGET)
                 while True:
                     asked = self._clock.awake_or_not()
-                    [(at, gone, next_death)] = await (await connection.execute(_BEAT, (*row, self._stall))).fetchall()
-                    self._database.clock.seen(at, asked)
+                    self._database.clock.seen(await single(connection, _SEE, *row), asked)
+                    [(gone, next_death)] = await (await connection.execute(_LOOK, (self._stall,))).fetchall()
                     for session in gone:
                         log.warning("a process that worked on a session is gone", extra={"session": session})
                     period = self._stall / HEARTBEATS / 2

@@ -79,23 +79,38 @@ BEGIN
 END $$;
 """  # noqa: S608  # our own words
 """The session's owner is told behind the commit (`ownership`); where there is none, procrastinate tells of the job."""
-BEATS = """
-CREATE FUNCTION beat(
-    by_replica VARCHAR, of_address VARCHAR, of_version VARCHAR, of_name VARCHAR, of_stall DOUBLE PRECISION,
-    of_workspaces VARCHAR, dead_seconds DOUBLE PRECISION
-) RETURNS TABLE (seen_at DOUBLE PRECISION, gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
+BEATS = f"""
+CREATE OR REPLACE FUNCTION want_sessions_of_the_dead(stall_seconds DOUBLE PRECISION)
+    RETURNS SETOF VARCHAR LANGUAGE plpgsql AS $$
+DECLARE
+    gone VARCHAR;
 BEGIN
-    INSERT INTO replicas (id, address, version, name, stall_seconds, workspaces, began_at, seen_at) VALUES (
-        by_replica, of_address, of_version, of_name, of_stall, of_workspaces, clock_timestamp(), clock_timestamp()
-    ) ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at;
-    gone := ARRAY(SELECT want_sessions_of_the_dead(dead_seconds));
-    PERFORM end_connections_of_the_dead(dead_seconds);
+    FOR gone IN
+        DELETE FROM procrastinate_jobs WHERE id IN (
+            SELECT job.id FROM procrastinate_jobs AS job
+            WHERE job.status = 'doing' AND (job.queue_name = '{QUEUE}' OR job.queue_name LIKE '{OF_NAME}%')
+                AND NOT EXISTS (
+                    SELECT 1 FROM procrastinate_workers AS worker
+                    WHERE worker.id = job.worker_id
+                        AND worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
+                )
+            FOR UPDATE OF job SKIP LOCKED
+        ) RETURNING lock
+    LOOP
+        PERFORM want_session(gone);
+        RETURN NEXT gone;
+    END LOOP;
+END $$;
+CREATE FUNCTION look_for_the_dead(stall_seconds DOUBLE PRECISION)
+    RETURNS TABLE (gone VARCHAR[], next_death DOUBLE PRECISION) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM end_connections_of_the_dead(stall_seconds);
+    gone := ARRAY(SELECT want_sessions_of_the_dead(stall_seconds));
     next_death := (
-        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + dead_seconds
+        SELECT coalesce(min(extract(epoch FROM worker.last_heartbeat - clock_timestamp())), 0) + stall_seconds
         FROM procrastinate_workers AS worker
-        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => dead_seconds)
+        WHERE worker.last_heartbeat > clock_timestamp() - make_interval(secs => stall_seconds)
     );
-    seen_at := extract(epoch FROM clock_timestamp());
     RETURN NEXT;
 END $$;
 CREATE FUNCTION tell_of_free_lock() RETURNS TRIGGER LANGUAGE plpgsql AS $$
@@ -107,9 +122,10 @@ BEGIN
 END $$;
 CREATE TRIGGER tell_of_free_lock AFTER DELETE ON procrastinate_jobs
     FOR EACH ROW WHEN (OLD.status = 'doing') EXECUTE FUNCTION tell_of_free_lock();
-"""
-"""A beat: be seen, have the sessions of the dead worked on, and learn in how many seconds the next heartbeat becomes
-too old, all in one transaction. The notice of a lock that has become free is one of procrastinate's own kind
+"""  # noqa: S608  # our own words
+"""A look for the dead first ends their connections, and skips jobs that are locked: one that was paused within a
+transaction would hold up those that look, and with them their being seen. It says in how many seconds the next
+heartbeat becomes too old. The notice of a lock that has become free is one of procrastinate's own kind
 (`procrastinate_notify_queue_job_inserted_v1`): a job may wait for it, which was told of before."""
 PIN = Statement(text("SELECT pin_session(:session, :name)"))
 TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
@@ -122,12 +138,10 @@ WHERE r.id <> %s AND EXISTS (
 ) ORDER BY r.began_at
 """
 """By their connections: a gateway that was killed is not among them, though it was seen a moment ago."""
-ROW = "%s, %s, %s, %s, %s, %s"
-"""The values that `row_of` returns."""
-_JOIN = f"""
+JOIN = """
 INSERT INTO replicas (id, address, version, name, stall_seconds, workspaces, began_at, seen_at)
-VALUES ({ROW}, clock_timestamp(), clock_timestamp())
-"""  # noqa: S608  # our own words
+VALUES (%s, %s, %s, %s, %s, %s, clock_timestamp(), clock_timestamp())
+"""
 _UNPIN = f"""
 WITH freed AS (UPDATE session_owners SET pinned = NULL, told_at = NULL WHERE pinned IS NOT NULL)
 UPDATE procrastinate_jobs SET queue_name = '{QUEUE}' WHERE queue_name LIKE '{OF_NAME}%'
@@ -171,7 +185,7 @@ async def join(connection: Connection, replica: str, address: str, settings: Rep
             others = await (await connection.execute(_OTHERS, (replica,))).fetchall()
             problem = next(_contradictions(settings, others), None)
             if problem is None:
-                await connection.execute(_JOIN, row_of(replica, address, settings))
+                await connection.execute(JOIN, row_of(replica, address, settings))
                 if settings.workspaces == "shared":
                     await connection.execute(_UNPIN.encode())
                 return
@@ -181,7 +195,7 @@ async def join(connection: Connection, replica: str, address: str, settings: Rep
 
 
 def row_of(replica: str, address: str, settings: ReplicaSettings) -> tuple[object, ...]:
-    """Return what a gateway says of itself: id, address, version, name, stall_seconds and workspaces."""
+    """Return the values of `JOIN`."""
     name = settings.name or machine()
     return replica, address, __version__, name, settings.stall_seconds, settings.workspaces
 

@@ -1,7 +1,9 @@
 """Jobs of sessions are taken on a notice; a look without one is seldom."""
 
 import asyncio
+from typing import Any
 
+import psycopg
 import pytest
 
 from goclaw.config.values import PostgresPlace
@@ -9,7 +11,7 @@ from goclaw.store.postgres import jobs, ownership
 from goclaw.store.postgres.database import open_schema
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
-from tests.postgres import LOGGED, fresh_place, running
+from tests.postgres import LOGGED, Server, fresh_place, running
 from tests.statement_log import sent
 from tests.store.postgres.test_ownership import process
 
@@ -74,22 +76,42 @@ async def test_a_process_without_work_sends_few_statements_between_two_beats() -
                 return [each.text for each in sent(server.log()[begin:])]
 
             def beats(begin: int) -> int:
-                return sum("FROM beat(" in text for text in since(begin))
+                return sum("FROM look_for_the_dead(" in text for text in since(begin))
 
             await eventually(lambda: beats(0) >= 8)  # what follows a notice is over
             begin = len(server.log())
             await eventually(lambda: beats(begin) >= 12)
             statements = since(begin)
-    # A beat comes every 0.375 s here; a look for a job and a heartbeat, of four statements each, once a second.
+    # A beat of two statements comes every 0.375 s here; a look for a job and a heartbeat, of four each, once a second.
     assert sum("procrastinate_fetch_job" in text for text in statements) <= 7, statements
-    assert len(statements) <= 12 + 2 * 4 * 7 + 4, statements
+    assert len(statements) <= 2 * 12 + 2 * 4 * 7 + 4, statements
 
 
-async def test_a_beat_says_when_the_next_process_counts_as_dead(place: PostgresPlace) -> None:
+async def test_a_look_for_the_dead_says_when_the_next_process_counts_as_dead(place: PostgresPlace) -> None:
     async with open_schema(place, clock) as database:
-        beat = "SELECT next_death FROM beat('me', '', '', '', 5, 'shared', 5)"
-        assert float((await database.read(sql(beat)))[0][0]) == 5.0, "there is no process"
+        look = "SELECT next_death FROM look_for_the_dead(5)"
+        assert float((await database.read(sql(look)))[0][0]) == 5.0, "there is no process"
         silent = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '%s s')"
         for seconds in (60, 1, 3):
             await database.write(sql(silent % seconds))
-        assert 0.0 < float((await database.read(sql(beat)))[0][0]) <= 2.0
+        assert 0.0 < float((await database.read(sql(look)))[0][0]) <= 2.0
+
+
+async def test_a_process_that_is_paused_within_a_transaction_does_not_hold_up_those_that_look_for_the_dead(
+    place: PostgresPlace, server: Server
+) -> None:
+    def paused() -> psycopg.Connection[Any]:
+        return psycopg.connect(server.url, options=f"-csearch_path={place.schema}")
+
+    async with open_schema(place, clock) as database:
+        for lock, status in (("a", "doing"), ("b", "doing")):
+            job = (
+                "INSERT INTO procrastinate_jobs (queue_name, task_name, lock, status) VALUES ('sessions', 'work', :k, "
+            )
+            await database.write(sql(f"{job} '{status}')", k=lock))
+        with paused() as connection:
+            connection.execute("SELECT 1 FROM procrastinate_jobs WHERE lock = 'a' FOR UPDATE")
+            look = "SELECT gone FROM look_for_the_dead(1)"
+            async with asyncio.timeout(4):  # a lock is waited for for 8 s
+                assert (await database.write(sql(look)))[0].rows[0][0] == ["b"]
+        assert (await database.write(sql(look)))[0].rows[0][0] == ["a"]
