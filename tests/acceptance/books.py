@@ -62,7 +62,8 @@ class Seen:
     @property
     def is_begun(self) -> bool:
         """Whether it is a preview: the head of an answer without lines and without an end, or what a tool does."""
-        begun = self.text.startswith("answer") and not self.text.endswith(END) and not _LINE.search(self.text)
+        begins = self.text.startswith("answer") or "answer".startswith(self.text)
+        begun = begins and not self.text.endswith(END) and not _LINE.search(self.text)
         return begun or self.text.startswith(TOOL_LINES)
 
     @property

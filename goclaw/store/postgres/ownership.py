@@ -5,6 +5,7 @@ is dead sends no heartbeat: after `STALL_SECONDS` the others take its sessions. 
 passed (`store.fencing`).
 """
 
+import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -137,8 +138,9 @@ class PostgresOwnership:
         leases = dict(self._leases)
         if leases and sent_at - self._seen_at >= self._stall:
             try:
-                rows = await self._database.read(_EPOCHS(sessions=list(leases)))
-            except StateError as error:
+                async with asyncio.timeout(self._stall / HEARTBEATS):  # then the next heartbeat is due
+                    rows = await self._database.read(_EPOCHS(sessions=list(leases)))
+            except (StateError, TimeoutError) as error:
                 log.debug("it cannot be seen what was taken over: %s", error)
                 return
             epochs = {row["session"]: row["epoch"] for row in rows}
