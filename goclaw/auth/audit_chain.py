@@ -76,9 +76,12 @@ class Blanking:
         return bool(self.before and at and at < moment(self.before)) or self._was_forgotten(line, at)
 
     def _was_forgotten(self, line: bytes, at: str) -> bool:
-        where = _WHERE.search(line) if self.forgotten else None
-        until = self.forgotten.get(orjson.loads(where[1])) if where else None
-        return until is not None and at <= moment(until)
+        if not self.forgotten or not (where := _WHERE.search(line)):
+            return False
+        with suppress(orjson.JSONDecodeError):  # of a damaged line
+            until = self.forgotten.get(orjson.loads(where[1]))
+            return until is not None and at <= moment(until)
+        return False
 
 
 BlankAudit = Callable[[Blanking], Awaitable[bool]]

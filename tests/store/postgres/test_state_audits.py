@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goclaw.auth.audit import Audit, AuditEntry
-from goclaw.auth.audit_chain import Blanking, ChainedFiles, moment
+from goclaw.auth.audit_chain import Blanking, ChainedFiles
 from goclaw.auth.audit_verify import verify_audit
 from goclaw.config.values import PostgresPlace
 from goclaw.errors import DiskError, DiskFault
@@ -238,9 +238,3 @@ async def test_words_that_came_into_the_database_beside_a_deletion_leave_it_with
         assert "canary" in await stored(one)
         await one.files.prune_audits(0.0)
         assert "canary" not in await stored(one)
-
-
-def test_lines_since_a_session_was_forgotten_are_not_wanted() -> None:
-    wanted = Blanking(forgotten={SESSION: 5.0})
-    for where, at, expected in ((SESSION, 4.9, True), (SESSION, 5.0, True), (SESSION, 5.1, False), ("tui:a", 1, False)):
-        assert wanted.wants(f'{{"at":"{moment(at)}","where":"{where}"}}'.encode()) == expected
