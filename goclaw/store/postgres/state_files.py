@@ -364,9 +364,9 @@ class StateFiles:
         if there == before or (there is None and here != before):
             await self._send_or_remove(name, here, there)
             return "sent"
-        if here != before and await self._goes_on(name, entry):
-            return "sent"
         is_newer = begins and await asyncio.to_thread(self._folder.is_newer, name, entry)
+        if (is_newer or here != before) and await self._goes_on(name, entry):
+            return "sent"
         if here in (None, before) and not is_newer:
             await self._fetch(name, here, entry)
             return "fetched"

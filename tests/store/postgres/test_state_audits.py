@@ -238,3 +238,25 @@ async def test_words_that_came_into_the_database_beside_a_deletion_leave_it_with
         assert "canary" in await stored(one)
         await one.files.prune_audits(0.0)
         assert "canary" not in await stored(one)
+
+
+@pytest.mark.promise("P-audit")
+async def test_a_log_goes_on_in_a_database_that_was_restored_with_the_beginning_of_it(
+    place: PostgresPlace, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(60):
+        async with gateway(place, tmp_path / "one") as one:
+            await audited(one, audit_of(one), "a")
+            name = f"logs/audit-{one.files.chain}.jsonl"
+            files = StoredFiles(one.database)
+            older = (await files.all())[name]
+            data = await files.data(name, older)
+        async with gateway(place, tmp_path / "one") as one:
+            await audited(one, audit_of(one), "b", "c")
+        async with gateway(place, tmp_path / "other") as other:
+            files = StoredFiles(other.database)
+            await files.put(name, (await files.all())[name].sha256, older, data)
+        async with gateway(place, tmp_path / "one") as one:
+            assert f"logs/audit-{one.files.chain}.jsonl" == name and "another gateway goes on" not in caplog.text
+            assert_whole(one, 3)
+            assert await stored(one) == own(one.folder)
