@@ -15,6 +15,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -39,6 +40,7 @@ _BLOCK = 64 << 10
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _NUMBER = re.compile(rb'\{"n":([1-9][0-9]{0,17}),')
+_WHERE = re.compile(rb'"where":("(?:[^"\\]|\\.)*")')
 _AT = re.compile(rb'"at":"([^"]*)"')
 _HAS_WORDS = re.compile(rb'"(?:detail|result|object)":')
 
@@ -54,18 +56,32 @@ class Head:
 
 @record
 class Blanking:
-    """The lines whose words are to go: those of some sessions, and those from before a moment."""
+    """The lines whose words are to go: of some sessions, from before a moment, and with some numbers."""
 
     sessions: frozenset[str] = frozenset()
     before: float = 0.0
+    forgotten: Mapping[str, float] = field(default_factory=dict)
+    """Sessions, each up to a moment: lines since then stay."""
+    numbers: frozenset[int] = frozenset()
 
     def wants(self, line: bytes) -> bool:
         """Whether a line, whole or torn, is one of them."""
         # Quotation marks inside of values are escaped, so these are fields.
         if any(orjson.dumps({"where": session})[1:-1] in line for session in self.sessions):
             return True
+        if self.numbers and number_of(line) in self.numbers:
+            return True
         found = _AT.search(line)
-        return bool(self.before and found and found[1].decode(errors="replace") < moment(self.before))
+        at = found[1].decode(errors="replace") if found else ""
+        return bool(self.before and at and at < moment(self.before)) or self._was_forgotten(line, at)
+
+    def _was_forgotten(self, line: bytes, at: str) -> bool:
+        if not self.forgotten or not (where := _WHERE.search(line)):
+            return False
+        with suppress(orjson.JSONDecodeError):  # of a damaged line
+            until = self.forgotten.get(orjson.loads(where[1]))
+            return until is not None and at <= moment(until)
+        return False
 
 
 BlankAudit = Callable[[Blanking], Awaitable[bool]]
@@ -191,11 +207,10 @@ class ChainedFiles:
 
     def blank(self, wanted: Blanking) -> int:
         """Blank the words of lines, and return of how many."""
-        with locked(self._path):
-            changed = sum(self._blank(file, wanted) for file in (*older_files(self._path), self._path))
-            if changed:
-                self._seen = (0, 0, 0)
-            return changed
+        changed = blank_files(self._path, wanted)
+        if changed:
+            self._seen = (0, 0, 0)
+        return changed
 
     def _append(self, entries: Sequence[Mapping[str, Any]]) -> list[bytes]:
         descriptor = os.open(self._path, _FLAGS, 0o600)
@@ -296,25 +311,55 @@ class ChainedFiles:
                     return entry is not None and Head(number_of(line), digest_of(entry)) == known
         return True
 
-    def _blank(self, file: Path, wanted: Blanking) -> int:
-        """Write a file anew without the words of the wanted lines, if it has some; returns of how many lines."""
-        new, changed = file.with_name("audit.tmp"), 0
-        # What a kill left: it would hold the words.
+
+def blank_files(path: Path, wanted: Blanking) -> int:
+    """Blank the words of lines in the newest file and those beside it; returns of how many. Blocks.
+
+    Raises:
+        OSError: the files cannot be written, or another process keeps them locked.
+    """
+    with locked(path):
+        return sum(_blank(file, wanted) for file in (*older_files(path), path))
+
+
+def lacking(path: Path, lines: Mapping[int, str]) -> tuple[set[int], int]:
+    """Compare lines of a chain, by number and hash, with the files. Blocks.
+
+    Returns:
+        The numbers of those that the files do not have, and the lowest number in the files; 0: they have no lines.
+
+    Raises:
+        OSError: the files cannot be read, or another process keeps them locked.
+    """
+    left, lowest = set(lines), 0
+    with locked(path, shared=True):
+        for line in (line for file in (*older_files(path), path) if file.exists() for line in lines_of(file)):
+            if number := number_of(line):
+                lowest = min(lowest or number, number)
+                if number in left and (entry := entry_of(line)) is not None and digest_of(entry) == lines[number]:
+                    left.discard(number)
+    return left, lowest
+
+
+def _blank(file: Path, wanted: Blanking) -> int:
+    """Write a file anew without the words of the wanted lines, if it has some; returns of how many lines."""
+    new, changed = file.with_name("audit.tmp"), 0
+    # What a kill left: it would hold the words.
+    new.unlink(missing_ok=True)
+    if not file.exists() or not any(_is_to_blank(line, wanted) for line in lines_of(file)):
+        return 0
+    try:
+        with os.fdopen(os.open(new, _LOCK_FLAGS | os.O_EXCL, 0o600), "wb") as written:
+            for line in lines_of(file):
+                less = _without_words(line) if _is_to_blank(line, wanted) else line
+                changed += less != line
+                written.write(less)
+            written.flush()
+            os.fsync(written.fileno())
+        new.replace(file)
+    finally:
         new.unlink(missing_ok=True)
-        if not file.exists() or not any(_is_to_blank(line, wanted) for line in lines_of(file)):
-            return 0
-        try:
-            with os.fdopen(os.open(new, _LOCK_FLAGS | os.O_EXCL, 0o600), "wb") as written:
-                for line in lines_of(file):
-                    less = _without_words(line) if _is_to_blank(line, wanted) else line
-                    changed += less != line
-                    written.write(less)
-                written.flush()
-                os.fsync(written.fileno())
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
-        return changed
+    return changed
 
 
 def without_words(data: bytes, wanted: Blanking) -> bytes:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from goclaw.auth.audit import FACT, Audit, AuditEntry, audit_path, open_audit, read_audit
-from goclaw.auth.audit_chain import Blanking, ChainedFiles, Head, digest_of
+from goclaw.auth.audit_chain import Blanking, ChainedFiles, Head, digest_of, lacking, moment
 from goclaw.auth.audit_verify import Verified, verify_audit
 from goclaw.config.policies import AuditSettings
 from goclaw.config.schema import Config
@@ -234,3 +234,25 @@ async def test_a_blanking_that_was_killed_leaves_no_words_beside(config: Config)
     async with open_audit(config, SteppedClock()) as audit:
         assert await audit.blank(Blanking(frozenset({"telegram:6"})))
     assert not left.exists()
+
+
+@pytest.mark.promise("P-forgotten")
+def test_lines_since_a_session_was_forgotten_are_kept() -> None:
+    wanted = Blanking(forgotten={"telegram:5": 5.0, 'tui:"a\\': 5.0})
+
+    def wants(where: str, at: float) -> bool:
+        return wanted.wants(orjson.dumps({"at": moment(at), "where": where, "detail": '"where":"telegram:5"'}))
+
+    assert wants("telegram:5", 4.999) and wants("telegram:5", 5.0) and wants('tui:"a\\', 1.0)
+    assert not wants("telegram:5", 5.001) and not wants("telegram:55", 1.0) and not wants("", 1.0)
+    assert not wanted.wants(b'{"at":"1970","where":"\\u1","detail"'), "a damaged line"
+
+
+async def test_lines_are_found_in_whichever_file_they_are_by_now(tmp_path: Path) -> None:
+    files = ChainedFiles(tmp_path / "audit.jsonl", 300, 2)
+    lines = [line for number in range(12) for line in files.append([{"at": moment(number), "action": "a"}])]
+    entries = [orjson.loads(line) for line in lines]
+    known = {entry["n"]: digest_of(entry) for entry in entries}
+    left, lowest = lacking(tmp_path / "audit.jsonl", known)
+    assert lowest > 1 and left == set(range(1, lowest)), "the oldest file has gone"
+    assert lacking(tmp_path / "audit.jsonl", {12: known[11], 13: known[12]}) == ({12, 13}, lowest)

@@ -94,8 +94,8 @@ BUGS: list[Bug] = [
         "a change on another gateway is fetched at a start alone",
         "class files: a token that was revoked goes on",
         _STATE_FILES,
-        "[await _trouble_of(self.fetch_changes), ",
-        "[",
+        "for part in (self.fetch_changes, self.send_changes):",
+        "for part in (self.send_changes,):",
         f"{_SHARED}::test_who_is_added_or_removed_by_one_gateway_is_in_the_other_within_a_second",
     ),
     bug(
@@ -113,6 +113,24 @@ BUGS: list[Bug] = [
         "            less = await asyncio.to_thread(without_words, data, wanted)",
         "            less = data",
         f"{_SHARED}::test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_those_that_are_gone",
+    ),
+    bug(
+        "a gateway that was away sends what was forgotten meanwhile",
+        "class privacy: /forget beside a gateway that was killed",
+        "goclaw/store/postgres/state_audits.py",
+        "            if forgotten := await self._settings.facts(FORGOTTEN):",
+        "            if forgotten := dict[str, float]():",
+        "tests/store/postgres/test_state_audits.py::"
+        "test_what_a_killed_gateway_had_not_sent_does_not_come_back_once_it_is_forgotten",
+    ),
+    bug(
+        "a log that was rotated counts as another gateway's",
+        "class files: one audit log becomes two, and the words of the first stay",
+        "goclaw/store/postgres/state_audits.py",
+        "        await asyncio.to_thread(self._folder.blank, Blanking(numbers=blanked))\n        return True",
+        "        return False",
+        "tests/store/postgres/test_state_audits.py::"
+        "test_a_log_that_is_rotated_while_another_gateway_blanks_it_stays_one_chain_without_the_words",
     ),
     bug(
         "a name from the database leads out of the state folder",

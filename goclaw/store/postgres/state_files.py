@@ -25,8 +25,8 @@ from goclaw.core.supervise import background, keep_running, set_within
 from goclaw.errors import DiskError, DiskFault, StateError
 from goclaw.store.database import BoundStatement, ConstraintViolated, Database
 from goclaw.store.postgres.database import PostgresDatabase
-from goclaw.store.postgres.state_audits import blank_audits, prune_audits
-from goclaw.store.postgres.state_folder import AUDIT, StateFolder, audit_of, key_of, of_media
+from goclaw.store.postgres.state_audits import FORGOTTEN, StateAudits
+from goclaw.store.postgres.state_folder import AUDIT, StateFolder, key_of, of_media
 from goclaw.store.postgres.state_media import StateMedia, whole
 from goclaw.store.postgres.state_merge import is_audit, is_mergeable, merged
 from goclaw.store.postgres.stored_files import StoredFile, StoredFiles, has_grown, stored_file
@@ -70,6 +70,7 @@ class StateFiles:
         self._before: dict[str, bytes] = {}
         """Contents of files as of then, for those of which two versions can be merged."""
         self._media = StateMedia(self._stored, self._folder, clock, self._telling, self._change)
+        self._audits = StateAudits(database, self._stored, self._folder, clock, self._telling)
         self._pieces: dict[str, tuple[int, int]] = {}
         """Bytes and pieces of the files that were sent, for those to which something is added at their end."""
         self._one = asyncio.Lock()
@@ -102,6 +103,7 @@ class StateFiles:
             self._same, self._media.keys, chain = await asyncio.to_thread(self._folder.read_notes)
             # The notes of an older GoClaw have no name: one gateway used the database, and its log had none.
             self._folder.chain = chain if chain is not None else "" if AUDIT in self._same else secrets.token_hex(4)
+            await self._audits.blank_forgotten()
             stored = await self._stored.all()
             await self._media.take(self._media.keys, stored)
             theirs = {name: each.sha256 for name, each in stored.items() if self._is_followed(name)}
@@ -124,6 +126,7 @@ class StateFiles:
             StateError: the folder has been emptied.
         """
         async with self._one:
+            await self._audits.blank_forgotten()
             changed, gone = await asyncio.to_thread(self._folder.changes, dict(self._same))
             done, troubles = await self._settle_all([*changed, *gone])
             await self._keep_notes()
@@ -145,6 +148,7 @@ class StateFiles:
             heard, self._heard = self._heard, set()
             missed, self._has_missed = self._has_missed, False
             try:
+                await self._audits.blank_forgotten()
                 names = await self._changed_elsewhere() if missed else heard
                 for key in filter(None, map(key_of, names)):
                     await self._media.fetch_removal(key)
@@ -152,7 +156,7 @@ class StateFiles:
                 self._heard |= troubles.keys()
                 await self._keep_notes()
             except BaseException:
-                self._has_missed = True
+                self._has_missed = self._audits.is_due = True
                 raise
         await self._tell_followers(done)
         for trouble in troubles.values():
@@ -200,8 +204,12 @@ class StateFiles:
     async def _follow_changes(self) -> None:
         is_troubled = False
         while True:
-            troubles = [await _trouble_of(self.fetch_changes), await _trouble_of(self.send_changes)]
-            trouble = next(filter(None, troubles), None)
+            trouble: Exception | None = None
+            for part in (self.fetch_changes, self.send_changes):
+                try:
+                    await part()
+                except (StateError, OSError) as error:
+                    trouble = trouble or error
             if trouble is not None:
                 if not is_troubled:
                     log.warning("folder and database do not have the same files yet: %s", trouble)
@@ -261,50 +269,29 @@ class StateFiles:
     async def drop(self, keys: Iterable[str], until: float) -> None:
         await self._media.drop(keys, until)
 
+    async def fetch_audits(self) -> None:
+        await self._audits.fetch()
+
+    async def blank_audits(self, wanted: Blanking) -> int:
+        return await self._audits.blank(wanted)
+
+    async def prune_audits(self, before: float) -> Sequence[str]:
+        return await self._audits.prune(before)
+
     async def settle_media(self) -> None:
         """Get all media that the folder lacks, and send those that the database lacks; raises as `settle` does."""
         await self._media.settle()
-
-    async def fetch_audits(self) -> None:
-        """Get the audit logs of other folders, each under its own name.
-
-        Raises:
-            DiskError: the database cannot be reached, or the folder not be written.
-            StateError: what the database has is damaged.
-        """
-        for name, entry in (await self._stored.all()).items():
-            if is_audit(name) and not self._folder.is_ours(name):
-                data, beside = await self._stored.data(name, entry), name.replace(AUDIT, audit_of("first"), 1)
-                await asyncio.to_thread(self._folder.write, beside, data, entry)
-
-    async def blank_audits(self, wanted: Blanking) -> int:
-        """Blank the words of lines in the audit logs of other folders; returns how many files that changed.
-
-        The process that goes on with one of them fetches it.
-
-        Raises:
-            DiskError: the database cannot be reached.
-            StateError: what the database has is damaged.
-        """
-        return await blank_audits(self._stored, self._folder.is_ours, wanted, self._telling)
-
-    async def prune_audits(self, before: float) -> Sequence[str]:
-        """Remove the audit logs of other folders to which nothing was added since a moment; returns their names.
-
-        Raises:
-            DiskError: the database cannot be reached.
-        """
-        return await prune_audits(self._stored, self._folder.is_ours, before)
 
     def _change(self) -> None:
         self._is_noted = False
 
     def _hear(self, name: str) -> None:
         self._heard.add(name)
+        self._audits.is_due |= name == FORGOTTEN
         self._news.set()
 
     def _miss(self) -> None:
-        self._has_missed = True
+        self._has_missed = self._audits.is_due = True
         self._news.set()
 
     async def _tell_followers(self, done: Iterable[str]) -> None:
@@ -337,10 +324,13 @@ class StateFiles:
         """
         done, troubles = list[str](), dict[str, Exception]()
         for name in names:
+            if is_audit(name) and not self._folder.is_ours(name):
+                continue  # the log has another name since this began
             try:
                 done.append(await self._settle(name, begins=begins))
             except (StateError, OSError) as error:
                 if isinstance(error, DiskError) and error.fault is DiskFault.UNREACHABLE:
+                    self._audits.is_due = True
                     raise
                 troubles[name] = error
         return done, troubles
@@ -369,12 +359,14 @@ class StateFiles:
         if here == there == before and not begins:
             return ""
         if here == there:
-            self._note(name, here, await self._read_if_mergeable(name))
+            self._note(name, here, await asyncio.to_thread(self._folder.base_of, name))
             return ""
         if there == before or (there is None and here != before):
             await self._send_or_remove(name, here, there)
             return "sent"
         is_newer = begins and await asyncio.to_thread(self._folder.is_newer, name, entry)
+        if (is_newer or here != before) and await self._goes_on(name, entry):
+            return "sent"
         if here in (None, before) and not is_newer:
             await self._fetch(name, here, entry)
             return "fetched"
@@ -405,6 +397,15 @@ class StateFiles:
         self._note(name, entry.sha256, theirs)
         if hashlib.sha256(both).hexdigest() != entry.sha256:
             await self._send(name)
+        return True
+
+    async def _goes_on(self, name: str, entry: StoredFile | None) -> bool:
+        """Store a file of the audit log in the place of one whose lines the folder has, in this file or another one."""
+        if entry is None or not is_audit(name):
+            return False
+        if not await self._audits.adopt(name, await self._stored.data(name, entry)):
+            return False
+        await self._send_or_remove(name, await asyncio.to_thread(self._folder.hash_of, name), entry.sha256)
         return True
 
     async def _begin_chain(self) -> None:
@@ -457,12 +458,6 @@ class StateFiles:
             raise _Moved
         self._note(name, entry.sha256 if entry else None, data)
 
-    async def _read_if_mergeable(self, name: str) -> bytes | None:
-        if is_mergeable(name):
-            with suppress(FileNotFoundError):
-                return (await asyncio.to_thread(self._folder.read, name))[0]
-        return None
-
     def _note(self, name: str, sha256: str | None, data: bytes | None = None) -> None:
         """Note that folder and database have the same."""
         self._pieces.pop(name, None)
@@ -483,15 +478,6 @@ class StateFiles:
             except StateError:
                 self._is_noted = False
                 raise
-
-
-async def _trouble_of(part: Callable[[], Awaitable[object]]) -> Exception | None:
-    """Do a part of the work; return why it could not be done."""
-    try:
-        await part()
-    except (StateError, OSError) as error:
-        return error
-    return None
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from itertools import count
@@ -15,13 +16,13 @@ from pathlib import Path
 
 import orjson
 
-from goclaw.auth.audit_chain import locked
+from goclaw.auth.audit_chain import Blanking, blank_files, lacking, locked
 from goclaw.config.state import IN_STORE, MEDIA, SET_ASIDE, SHARED_FILES, Locality, locality_of, state_path_of
 from goclaw.core.clock import Clock
 from goclaw.core.files import file_version, only_writer, replace_file
 from goclaw.errors import StateError
 from goclaw.health.resources import disk_error
-from goclaw.store.postgres.state_merge import is_audit
+from goclaw.store.postgres.state_merge import is_audit, is_mergeable
 from goclaw.store.postgres.stored_files import StoredFile, is_plain, stored_file
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,12 @@ class StateFolder:
             self._seen[name] = (version, self._seen.get(name, ((),))[0] == version, entry.sha256)
         return data, entry
 
+    def base_of(self, name: str) -> bytes | None:
+        """Return a file if versions that are made from it can be merged; None: it has gone, or they cannot."""
+        with suppress(FileNotFoundError):
+            return self.read(name)[0] if is_mergeable(name) else None
+        return None
+
     def write(self, name: str, data: bytes, entry: StoredFile) -> None:
         """Put a file in its place.
 
@@ -140,6 +147,36 @@ class StateFolder:
             return self.read(name)[1].sha256
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             return None
+
+    def blank(self, wanted: Blanking) -> None:
+        """Blank the words of lines in this folder's audit log, if it has one.
+
+        Raises:
+            DiskError: it cannot be written.
+        """
+        path = self.path / AUDIT
+        try:
+            if path.parent.is_dir():
+                blank_files(path, wanted)
+        except OSError as error:
+            raise disk_error(error, path, "written") from error
+
+    def has_lines(self, lines: Mapping[int, str], *, dropped: bool) -> bool:
+        """Whether this folder's audit log goes on from lines, in whichever of its files they are by now.
+
+        Args:
+            lines: hashes by number.
+            dropped: whether it may be that all of them stood before those that are kept.
+
+        Raises:
+            DiskError: it cannot be read.
+        """
+        path = self.path / AUDIT
+        try:
+            left, lowest = lacking(path, lines) if path.parent.is_dir() else (set(lines), 0)
+        except OSError as error:
+            raise disk_error(error, path, "read") from error
+        return all(number < lowest for number in left) and (dropped or len(left) < len(lines))
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove files; there are none of that name: fine."""

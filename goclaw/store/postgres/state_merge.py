@@ -1,13 +1,11 @@
 """Two versions of a file that were made at the same time from one: merged where its form allows that.
 
 A JSON object is merged key by key, however deep: users.json and the access tokens, to which two administrators add at
-once. The audit log is merged line by line: elsewhere only the words of its lines are blanked.
+once. Of the audit log see `state_audits`.
 """
 
 import json
 from typing import Any
-
-from goclaw.auth.audit_chain import digest_of, entry_of, number_of
 
 _GONE = object()
 """In place of the value of a key that is missing."""
@@ -31,8 +29,6 @@ def merged(name: str, before: bytes | None, ours: bytes, theirs: bytes) -> bytes
         ours: this process's.
         theirs: the database's.
     """
-    if is_audit(name):
-        return _merged_lines(ours, theirs)
     if before is None or not is_mergeable(name):
         return None
     try:
@@ -60,20 +56,3 @@ def _merged(before: Any, ours: Any, theirs: Any) -> Any:
     keys = [*ours, *(key for key in theirs if key not in ours)]
     found = {key: _merged(base.get(key, _GONE), ours.get(key, _GONE), theirs.get(key, _GONE)) for key in keys}
     return {key: value for key, value in found.items() if value is not _GONE}
-
-
-def _merged_lines(ours: bytes, theirs: bytes) -> bytes | None:
-    """Return the lines of theirs, of which words may have been blanked, and what ours has behind them.
-
-    None: ours do not go on from theirs, whose lines are others. The hash of a line says nothing of its words.
-    """
-    known = theirs.splitlines(keepends=True)
-    mine = ours.splitlines(keepends=True)
-    if len(mine) < len(known) or any(_digest(a) != _digest(b) for a, b in zip(mine, known, strict=False)):
-        return None
-    return b"".join([*known, *mine[len(known) :]])
-
-
-def _digest(line: bytes) -> str | bytes:
-    entry = entry_of(line) if number_of(line) else None
-    return digest_of(entry) if entry is not None else line

@@ -4,7 +4,7 @@ import asyncio
 import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,13 +65,13 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(place: PostgresPlace, folder: Path) -> AsyncIterator[Gateway]:
+async def gateway(place: PostgresPlace, folder: Path, *, hears: bool = True) -> AsyncIterator[Gateway]:
     await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
     async with (
         open_schema(place, clock) as database,
         open_state_files(database, folder, clock) as files,
         open_users(folder / USERS, clock) as users,
-        background(database.notices.run(), "notices"),
+        background(database.notices.run(), "notices") if hears else nullcontext(),
     ):
         files.on_fetch(users.refresh)
         yield Gateway(folder, database, files, users)
