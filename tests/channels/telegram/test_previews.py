@@ -285,6 +285,20 @@ async def test_an_answer_that_a_lost_preview_may_say_already_is_marked() -> None
 
 
 @pytest.mark.promise("P-repeat-marked")
+async def test_an_answer_that_a_lost_preview_may_say_above_the_line_of_a_tool_is_marked() -> None:
+    async with playing(GROUP) as (play, stage):
+        stage.telegram.fail("sendMessage", cut="after", chat=-100)
+        await play.begin()
+        await play.use("exec", {"command": "make"})
+        await play.stream("all of it")
+        await play.past_the_quick_answers()
+        await stage.telegram.wait_sent(-100)
+        await play.answer("all of it")
+        again = "(sent again: the first try may have arrived)\n\nall of it"
+        assert stage.texts(-100) == ["all of it\n\n⚙ exec: make", again]
+
+
+@pytest.mark.promise("P-repeat-marked")
 async def test_after_a_restart_an_answer_that_a_preview_may_say_already_is_marked(tmp_path: Path) -> None:
     clock, gate = SteppedClock(), asyncio.Event()
     async with FakeTelegram() as telegram:
