@@ -90,6 +90,20 @@ def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test has masked is no secret to the next: a text that is streamed waits where one could begin."""
+    keep_secrets_apart(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def shared_by_the_module() -> Iterator[None]:
+    """The same two for a fixture that all tests of a module share."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv(LOOPBACK_ONLY, "1")
+        keep_secrets_apart(monkeypatch)
+        yield
+
+
+def keep_secrets_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what is masked from here on be no secret once the fixture ends."""
     monkeypatch.setattr(redact, "_known", set(redact._known))
     for name in ("_plain", "_runs", "_run", "_pattern", "_names", "_wrapped", "_bare", "_bare_secrets", "_bare_run"):
         monkeypatch.setattr(redact, name, getattr(redact, name))

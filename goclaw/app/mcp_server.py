@@ -7,7 +7,7 @@ import asyncio
 import hmac
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ from goclaw.mcp.declared import together
 from goclaw.servers.mcp.backend import Changed, McpBackend, McpPart
 from goclaw.servers.mcp.declarations import declarations
 from goclaw.servers.mcp.uris import STATUS, transcript_uri
+from goclaw.store.reading import TranscriptFeed
 from goclaw.store.schema import MATERIAL_KEY
 from goclaw.store.transcripts import Transcripts
 
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0
 """Seconds between two checks for changes without events."""
+LOOK_ELSEWHERE_SECONDS = 1.0
+"""Seconds between two looks for messages that other processes have stored, while there is a subscriber."""
 AGAIN_SECONDS = 30.0
 """Seconds until a port that was taken is tried again."""
 
@@ -95,7 +98,12 @@ async def _backend(app: App, gateway: Gateway) -> McpBackend:
         workspace=foundation.environment.workspace,
         audit=foundation.environment.audit,
         conversations=DaemonConversations(
-            foundation.bus, gateway, Transcripts(foundation.database), foundation.clock, partial(_standing, app)
+            foundation.bus,
+            gateway,
+            Transcripts(foundation.database),
+            foundation.clock,
+            partial(_standing, app),
+            TranscriptFeed(foundation.database) if foundation.sharing else None,
         ),
         people=foundation.users.all,
         version=__version__,
@@ -125,14 +133,27 @@ class DaemonConversations:
     """Implements `Conversations` on the running daemon."""
 
     def __init__(
-        self, bus: Bus, gateway: Gateway, transcripts: Transcripts, clock: Clock, standing: Callable[[], object]
+        self,
+        bus: Bus,
+        gateway: Gateway,
+        transcripts: Transcripts,
+        clock: Clock,
+        standing: Callable[[], object],
+        feed: TranscriptFeed | None,
     ) -> None:
-        """`standing`: returns the part of the status that changes without events; compared with its earlier value."""
+        """Make it of the daemon's parts.
+
+        Args:
+            bus, gateway, transcripts, clock: the daemon's.
+            standing: returns the part of the status that changes without events; compared with its earlier value.
+            feed: has what other processes store, of which there are no events; None: there are no others.
+        """
         self._bus = bus
         self._gateway = gateway
         self._transcripts = transcripts
         self._clock = clock
         self._standing = standing
+        self._feed = feed
 
     async def sessions(self) -> Sequence[SessionInfo]:
         return [info for info in await self._transcripts.sessions() if AGENT_MARK not in info.key]
@@ -150,41 +171,88 @@ class DaemonConversations:
     @asynccontextmanager
     async def changes(self, wanted: Callable[[], bool]) -> AsyncIterator[AsyncIterator[Changed]]:
         standing = self._standing()  # before the first wait: what begins meanwhile is a change
-        known = {info.key for info in await self._transcripts.sessions()}
-        seen: asyncio.Queue[Changed | None] = asyncio.Queue()
-        async with self._bus.subscribe(None) as events:
-            async with (
-                background(_follow(events, known, seen), "conversations for MCP clients"),
-                background(self._look(seen, standing), "status for MCP clients"),
-            ):
-                yield _until_the_end(seen)
+        seen = _Seen({info.key: 0 for info in await self._transcripts.sessions()})
+        async with AsyncExitStack() as stack:
+            events = await stack.enter_async_context(self._bus.subscribe(None))
+            if self._feed is not None:
+                elsewhere = self._follow_elsewhere(self._feed, await self._feed.end(), seen, wanted)
+                await stack.enter_async_context(background(elsewhere, "conversations elsewhere for MCP clients"))
+            await stack.enter_async_context(background(seen.follow(events), "conversations for MCP clients"))
+            await stack.enter_async_context(background(self._look(seen, standing), "status for MCP clients"))
+            yield seen.changes()
 
-    async def _look(self, seen: "asyncio.Queue[Changed | None]", before: object) -> None:
+    async def _follow_elsewhere(
+        self, feed: TranscriptFeed, after: int, seen: "_Seen", wanted: Callable[[], bool]
+    ) -> None:
+        """Queue the transcripts that other processes add rows to, after row `after`; until cancelled."""
+        looked_at = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(LOOK_ELSEWHERE_SECONDS)
+            try:
+                if wanted():
+                    after = await seen.read(feed, after)
+                elif self._clock.monotonic() - looked_at >= LOOK_SECONDS:
+                    after, looked_at = await feed.end(), self._clock.monotonic()
+            except StateError as error:
+                log.debug("what others store cannot be read: %s", error)
+
+    async def _look(self, seen: "_Seen", before: object) -> None:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             now = self._standing()
             if now != before:
-                seen.put_nowait(Changed(STATUS, "updated"))
+                seen.queue.put_nowait(Changed(STATUS, "updated"))
             before = now
 
 
-async def _until_the_end(seen: "asyncio.Queue[Changed | None]") -> AsyncIterator[Changed]:
-    while (change := await seen.get()) is not None:
-        yield change
+class _Seen:
+    """The changes that one follower has still to be told of."""
 
+    def __init__(self, rows: dict[str, int]) -> None:
+        """`rows`: the sessions that it knows, each with the last row that it was told of; 0: of none."""
+        self.queue: asyncio.Queue[Changed | None] = asyncio.Queue()
+        self._rows = rows
+        self._deletions = 0
 
-async def _follow(events: AsyncIterator[TurnEvent], known: set[str], seen: "asyncio.Queue[Changed | None]") -> None:
-    """Queue the changes of readable resources from the events of turns, until the bus disconnects."""
-    async for event in events:
-        match event:
-            case MessageStored(session=session):
-                seen.put_nowait(Changed(transcript_uri(session), "updated" if session in known else "created"))
-                known.add(session)
-            case SessionForgotten(session=session):
-                known.discard(session)
-                seen.put_nowait(Changed(transcript_uri(session), "deleted"))
-            case TurnStarted() | TurnFinished():
-                seen.put_nowait(Changed(STATUS, "updated"))
-            case _:
-                pass
-    seen.put_nowait(None)
+    async def changes(self) -> AsyncIterator[Changed]:
+        """Yield them."""
+        while (change := await self.queue.get()) is not None:
+            yield change
+
+    async def follow(self, events: AsyncIterator[TurnEvent]) -> None:
+        """Queue the changes of readable resources from the events of turns, until the bus disconnects."""
+        async for event in events:
+            match event:
+                case MessageStored(session=session, row=row):
+                    self._stored(session, row)
+                case SessionForgotten(session=session):
+                    self._rows.pop(session, None)
+                    self._deletions += 1
+                    self.queue.put_nowait(Changed(transcript_uri(session), "deleted"))
+                case TurnStarted() | TurnFinished():
+                    self.queue.put_nowait(Changed(STATUS, "updated"))
+                case _:
+                    pass
+        self.queue.put_nowait(None)
+
+    async def read(self, feed: TranscriptFeed, after: int) -> int:
+        """Queue the sessions with rows after `after` of which there was no event; return the last row.
+
+        Raises:
+            StateError: the store cannot be read.
+        """
+        while True:
+            deletions = self._deletions
+            rows = await feed.after(after)
+            if deletions != self._deletions:
+                continue  # some may have been deleted meanwhile
+            if not rows:
+                return after
+            for session, row in {each.session: each.row for each in rows}.items():
+                if row > self._rows.get(session, 0):
+                    self._stored(session, row)
+            after = rows[-1].row
+
+    def _stored(self, session: str, row: int) -> None:
+        self.queue.put_nowait(Changed(transcript_uri(session), "updated" if session in self._rows else "created"))
+        self._rows[session] = max(row, self._rows.get(session, 0))

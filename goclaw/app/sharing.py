@@ -87,6 +87,7 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
     retries = app.sessions.summary_retries
     retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
+    app.sessions.external_runs.ownership = ownership
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(bus.open(app.sessions.inspection.now))
         await stack.enter_async_context(background(keep_running(SUMMARIES, retries.follow, clock), SUMMARIES))

@@ -19,7 +19,7 @@ from goclaw.auth.audit import AuditEntry
 from goclaw.auth.users import Users, add_user
 from goclaw.config.schema import PairingSettings
 from goclaw.config.state import SharedFacts
-from goclaw.core.clock import Clock
+from goclaw.core.clock import APART_SECONDS, Clock
 from goclaw.core.events import Actor, Address, Delivery, Inbound
 from goclaw.core.records import record
 from goclaw.core.redact import printable
@@ -252,7 +252,7 @@ async def count_try(facts: SharedFacts, name: str, now: float) -> tuple[str, flo
     await facts.learn(fact, now + CODE_SECONDS)
     count, until = 0, now
     for part, over in (await facts.facts(name)).items():
-        if not now < over <= now + CODE_SECONDS:  # or the clock was set
+        if not now < over <= now + CODE_SECONDS + APART_SECONDS:  # or the clock was set
             await facts.unlearn(f"{name}:{part}")
         else:
             count, until = count + 1, over if until == now else min(until, over)

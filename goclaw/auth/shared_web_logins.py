@@ -31,6 +31,7 @@ from goclaw.auth.web_logins import (
     too_many,
 )
 from goclaw.config.state import SharedFacts
+from goclaw.core.clock import APART_SECONDS
 from goclaw.core.events import Actor
 from goclaw.core.supervise import ends_within
 from goclaw.errors import StateError
@@ -53,7 +54,9 @@ class _Wait:
 
     news: asyncio.Future[None]
     since: float
-    """Epoch seconds."""
+    """Epoch seconds: tells it from others of the page at this process."""
+    is_told: bool = False
+    """Whether this process has heard its own word of it: other waits that it hears of from here on are later."""
     is_old: bool = False
     """Whether the page waits elsewhere, or anew: the answer is not for this wait."""
 
@@ -171,13 +174,16 @@ class SharedWebLogins(WebLogins):
             waiting.wake()
 
     def heard(self, words: str) -> None:
-        """Take in what a process has told (`told`), this one included."""
+        """Take in what a process has told (`told`), this one included; all hear it in one order."""
         what, key, gateway, *more = words.split(" ")
         if (waiting := self._waits.get(key)) is None:
             return
         if what == WAITS:
             # A wait before it may have a broken connection, and would take the answer. At this process it is known.
-            if gateway == self.gateway or (float(more[0]), gateway) < (waiting.since, self.gateway):
+            if gateway == self.gateway:
+                waiting.is_told = waiting.is_told or float(more[0]) == waiting.since
+                return
+            if not waiting.is_told:
                 return
             waiting.is_old = True
         waiting.wake()
@@ -247,4 +253,4 @@ def _digest(key: str, code: str) -> str:
 
 def _is_good(row: Mapping[str, Any], now: float, seconds: float) -> bool:
     """Whether a row that is good for so many seconds is not over; a later time comes from a clock that was set."""
-    return now < float(row["until"]) <= now + seconds
+    return now < float(row["until"]) <= now + seconds + APART_SECONDS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from goclaw.auth.audit_chain import BlankAudit, Blanking
 from goclaw.core.bus import Bus
-from goclaw.core.clock import Clock
+from goclaw.core.clock import APART_SECONDS, Clock
 from goclaw.core.events import SessionForgotten
 from goclaw.errors import StateError
 from goclaw.execution.tasks.base import Tasks
@@ -56,7 +56,9 @@ class Codes:
         if given is None or not await self._settings.unset(session, _code_of(person), given):
             return False
         left = given["until"] - self._clock.now()
-        return 0 < left <= CODE_SECONDS and secrets.compare_digest(given["code"].encode(), code.encode())
+        return 0 < left <= CODE_SECONDS + APART_SECONDS and secrets.compare_digest(
+            given["code"].encode(), code.encode()
+        )
 
 
 def _code_of(person: str) -> str:

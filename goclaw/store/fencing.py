@@ -25,11 +25,27 @@ HELD: ContextVar[Fence | None] = ContextVar("fence", default=None)
 """The fence of the current task; None: it works for no session, or for several. Read as it is: on every write's way."""
 
 
+BESIDE: ContextVar[Fence | None] = ContextVar("fence beside the owner", default=None)
+"""The fence of work for a session that this process need not own: an agent for a program. Nothing reads it but writes,
+which it checks where `HELD` has none: what is promised or published there is not the owner's."""
+
+
 @contextmanager
 def fenced(fence: Fence | None) -> Iterator[None]:
     """Have every transaction that is written in the block, and by tasks that begin in it, checked by this fence."""
-    token = HELD.set(fence)
+    token, beside = HELD.set(fence), BESIDE.set(None)
     try:
         yield
     finally:
+        BESIDE.reset(beside)
         HELD.reset(token)
+
+
+@contextmanager
+def fenced_beside(fence: Fence | None) -> Iterator[None]:
+    """Do the same for work beside the session's owner (`Ownership.beside`)."""
+    token = BESIDE.set(fence)
+    try:
+        yield
+    finally:
+        BESIDE.reset(token)

@@ -16,6 +16,8 @@ from goclaw.store.fencing import Fence
 
 OF_CHAT = "outbox:"
 """Beginning of the name that stands for a session where a delivery has none; its channel and chat follow."""
+OF_WORK_BESIDE = "beside:"
+"""Beginning of the name under which work for a session is fenced that any process does; the session follows."""
 
 
 @dataclass(slots=True)
@@ -112,6 +114,24 @@ class Ownership(Protocol):
 
         Cancelled, it takes no more, and ends when all `work` has; what is left of a session is taken by another process
         at once.
+        """
+        ...
+
+    async def beside(self, session: str) -> Fence:
+        """Return the fence for work for a session that need not be its owner's: one for all, until `end_beside`.
+
+        Raises:
+            StateError: the store cannot be reached.
+        """
+        ...
+
+    async def end_beside(self, session: str) -> None:
+        """Have what is written under the fences that `beside` has returned refused from here on, in every process.
+
+        When this returns, all that was written under them is committed or never will be.
+
+        Raises:
+            StateError: the store cannot be reached, or such a transaction does not end.
         """
         ...
 

@@ -105,6 +105,7 @@ _UNSETTLED = Statement(
     .where(messages.c.id > bindparam("after"), _GIVEN, messages.c.session != "", ~is_settled(messages.c.id))
     .limit(1)
 )
+_FEED_END = Statement(select(messages.c.id).where(is_settled(messages.c.id)).order_by(messages.c.id.desc()).limit(1))
 UNSETTLED_SECONDS = 0.5
 """Pause before the feed is read again while another transaction of the database holds rows back."""
 
@@ -253,6 +254,11 @@ class TranscriptFeed:
         if not rows and self._database.is_shared and await self._database.read(_UNSETTLED(after=row)):
             asyncio.get_running_loop().call_later(UNSETTLED_SECONDS, self.stored)
         return [_feed_row(each) for each in _within(FEED_SIZE, rows, lambda each: len(each["text"]))]
+
+    async def end(self) -> int:
+        """Return the number of a row after which `after` has all that is stored from now on; 0: of the first one."""
+        rows = await self._database.read(_FEED_END())
+        return int(rows[0][0]) if rows else 0
 
     async def extents(self) -> Mapping[str, tuple[int, int]]:
         """Return the sessions that there are, each with its first and its last row."""

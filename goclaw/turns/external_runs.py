@@ -8,7 +8,7 @@ daemon: the agents' messages until then are kept, and the call is not resumed.
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from structlog.contextvars import bound_contextvars
 
@@ -16,11 +16,12 @@ from goclaw.agent.kinds import AGENT_TOOL
 from goclaw.agent.limits import RunPolicy, TurnRules
 from goclaw.approvals.approvals import ExternalCaller
 from goclaw.config.agents import AgentSettings
-from goclaw.core.events import Inbound
+from goclaw.core.events import AGENT_TURN, Inbound
 from goclaw.core.messages import ToolResult
 from goclaw.core.supervise import background
-from goclaw.errors import ToolError
+from goclaw.errors import OwnershipLost, ToolError
 from goclaw.sessions.pausing import Pauses
+from goclaw.store.fencing import Fence, fenced_beside
 from goclaw.toolkit.agent_tasks import (
     SEND_MESSAGE,
     TEAM_CREATE,
@@ -34,6 +35,9 @@ from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agents import Agents
 from goclaw.turns.turn_context import TurnContext
+
+if TYPE_CHECKING:
+    from goclaw.store.ownership import Ownership
 
 T = TypeVar("T")
 
@@ -50,6 +54,8 @@ class ExternalRuns:
         self.agents = agents
         self.pauses = pauses
         self.rules = rules
+        self.ownership: Ownership | None = None
+        """Where other processes have such calls, too, and any of them may own their sessions."""
         self._open: set[ExternalRun] = set()
 
     @property
@@ -84,12 +90,20 @@ class ExternalRuns:
                 self._open.discard(run)
 
     async def end(self, session: str) -> None:
-        """End the agents that work for such calls in a session: it is about to be forgotten."""
+        """End the agents that work for such calls in a session: it is about to be forgotten.
+
+        Those at other processes write nothing from here on, and end as soon as they try.
+
+        Raises:
+            StateError: the store, which would have to refuse that, cannot be reached.
+        """
         work = {task for run in self._open if run.scope.session == session for task in run.work}
         for task in work:
             task.cancel()
         if work:
             await asyncio.wait(work)
+        if self.ownership is not None:
+            await self.ownership.end_beside(session)
 
     def refuse_too_many(self, session: str) -> None:
         """Refuse one more call while as many as may be are handed on: gateways may hand one on in a circle.
@@ -124,6 +138,7 @@ class ExternalRun:
         gate = runs.pauses.gate(self._turn, nullcontext)
         self._root = SharedRun(self._turn, gate, caller=caller)
         self._used = False
+        self._fence: Fence | None = None
 
     async def spawn(self, task: AgentTask, step: str, call_id: str) -> AgentReport:
         """Have an agent do a task."""
@@ -136,7 +151,7 @@ class ExternalRun:
         self._runs.refuse_too_many(self.scope.session)
         self.handing_on = True
         try:
-            self._used = True
+            await self._begin()
             forwarded = self._runs.context.forward(self._turn, self.scope, wanted, step, call_id, spawns=False)
             return await self._waited_for(forwarded)
         finally:
@@ -149,21 +164,41 @@ class ExternalRun:
 
     async def _agent_run(self) -> AgentRun:
         """Return the run that stands where the agent that answers a person stands in their turn."""
-        self._used = True
+        await self._begin()
         home = await self._runs.context.contexts.session(self.scope.session)
         return AgentRun(self._root, self._turn, home, RunPolicy(self._runs.rules), self._settings, agent="")
 
+    async def _begin(self) -> None:
+        """Begin to write for the session."""
+        if self._fence is None and self._runs.ownership is not None:
+            self._fence = await self._runs.ownership.beside(self.scope.session)
+        self._used = True
+
     async def _waited_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`; cancel it when the caller stops waiting, and mark the turn as stopping."""
-        async with background(work, f"agents for {self._turn.id}") as task:
-            self.work.add(task)
-            try:
-                await asyncio.wait({task})
-            except asyncio.CancelledError:
-                self._turn.stopping = True
-                raise
-            finally:
-                self.work.discard(task)
+        with fenced_beside(self._fence):
+            working = background(self._unless_forgotten(work), f"agents for {self._turn.id}")
+            async with working as task:
+                self.work.add(task)
+                try:
+                    await asyncio.wait({task})
+                except asyncio.CancelledError:
+                    self._turn.stopping = True
+                    raise
+                finally:
+                    self.work.discard(task)
         if task.cancelled():
             raise ToolError(FORGOTTEN)
         return task.result()
+
+    async def _unless_forgotten(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`; raise ToolError where another process has forgotten the session."""
+        try:
+            return await work
+        except OwnershipLost:
+            reservations = self._runs.context.costs.reservations
+            of_agents = f"{self._turn.id}{AGENT_TURN}"
+            for each in list(reservations.own.values()):
+                if each.turn == self._turn.id or each.turn.startswith(of_agents):
+                    reservations.release(each.id)
+            raise ToolError(FORGOTTEN) from None

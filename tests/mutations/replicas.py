@@ -6,9 +6,27 @@ _GATEWAY = "goclaw/gateway/shared_gateway.py"
 _GATEWAYS = "tests/gateway/test_shared_gateway.py"
 _LANES = "goclaw/engine/shared_lanes.py"
 _LANES_TESTS = "tests/engine/test_shared_lanes.py"
+_CLIENTS = "tests/app/test_mcp_server_replicas.py"
 _SUPERVISION, _SUPERVISION_TESTS = "goclaw/core/supervise.py", "tests/core/test_supervise.py"
 
 BUGS: list[Bug] = [
+    bug(
+        "an agent that works for an MCP client writes on in a conversation that another gateway has forgotten",
+        "class replicas: what was forgotten is there again",
+        "goclaw/turns/external_runs.py",
+        "            await self.ownership.end_beside(session)\n",
+        "            pass\n",
+        f"{_CLIENTS}"
+        "::test_what_is_forgotten_does_not_come_back_with_an_agent_that_works_for_a_client_of_another_gateway",
+    ),
+    bug(
+        "MCP clients hear only what their own gateway stores",
+        "class replicas: a client shows an old conversation for ever",
+        "goclaw/app/mcp_server.py",
+        "                if row > self._rows.get(session, 0):",
+        "                if row < self._rows.get(session, 0):",
+        f"{_CLIENTS}::test_a_subscriber_hears_of_what_another_gateway_stores_and_of_new_conversations_there",
+    ),
     bug(
         "a message that arrives at its owner is also taken up from the journal",
         "class replicas: answered twice, when a look falls between the commit and the lane",

@@ -30,7 +30,7 @@ from goclaw.store.database import (
     StatementResult,
     Transaction,
 )
-from goclaw.store.fencing import HELD, Fence
+from goclaw.store.fencing import BESIDE, HELD, Fence
 from goclaw.store.postgres.clock import DatabaseClock
 from goclaw.store.postgres.connecting import (
     Connection,
@@ -165,7 +165,7 @@ class PostgresDatabase(Database):
 
     def write(self, *statements: BoundStatement, durable: bool = False) -> Awaitable[list[StatementResult]]:
         done: asyncio.Future[list[StatementResult]] = asyncio.get_running_loop().create_future()
-        self._waiting.put_nowait(Transaction(statements, durable, done, HELD.get()))
+        self._waiting.put_nowait(Transaction(statements, durable, done, HELD.get() or BESIDE.get()))
         return done
 
     async def take(self, session: str) -> Fence:

@@ -22,8 +22,8 @@ from goclaw.core.clock import Backoff, Clock
 from goclaw.core.supervise import background, cancellable, keep_running, see_through
 from goclaw.errors import OwnershipLost, StateError
 from goclaw.store.database import BoundStatement, Database, Statement
-from goclaw.store.fencing import fenced
-from goclaw.store.ownership import OF_CHAT, Lease, Orders, Ownership, OwnershipPart, Work
+from goclaw.store.fencing import Fence, fenced
+from goclaw.store.ownership import OF_CHAT, OF_WORK_BESIDE, Lease, Orders, Ownership, OwnershipPart, Work
 from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.connecting import SEARCH_PATH, Connection, connect, parameters, single
 from goclaw.store.postgres.database import PostgresDatabase
@@ -80,6 +80,13 @@ _SEE = f"""
 RETURNING extract(epoch from clock_timestamp())::float8
 """
 _LOOK = "SELECT gone, next_death FROM look_for_the_dead(%s)"
+_BESIDE = Statement(
+    text(
+        "INSERT INTO session_owners AS known (session, epoch, replica, taken_at) "
+        "VALUES (:session, nextval('session_epochs'), :replica, clock_timestamp()) "
+        "ON CONFLICT (session) DO UPDATE SET replica = excluded.replica RETURNING epoch"
+    )
+)
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
 _FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
 
@@ -252,6 +259,15 @@ class PostgresOwnership:
             return False
         [pinned] = await self._database.write(PIN(session=session, name=settings.name))
         return bool(pinned.rows[0][0] != settings.name)
+
+    async def beside(self, session: str) -> Fence:
+        name = f"{OF_WORK_BESIDE}{session}"
+        [known] = await self._database.write(_BESIDE(session=name, replica=self._database.replica))
+        return Fence(name, int(known.rows[0][0]))
+
+    async def end_beside(self, session: str) -> None:
+        taken = await self._database.take(f"{OF_WORK_BESIDE}{session}")
+        await self._database.write(_FORGET_OWNER(session=taken.session, epoch=taken.epoch))
 
     async def left_waiting(self) -> list[tuple[str, str]]:
         [waiting] = await self._database.write(TELL_OF_THE_ABSENT())

@@ -10,17 +10,23 @@ from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
-from goclaw.auth.web_logins import WebLogins
+from goclaw.auth.web_logins import LoginLimits, WebLogins
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Actor
-from tests.acceptance.model import echo_model
-from tests.acceptance.waiting import eventually
-from tests.postgres import Server, free_port, fresh_place, running
+from goclaw.store.postgres.clock import DatabaseClock
+from tests.acceptance.model import EchoModel, echo_model
+from tests.acceptance.waiting import clock, eventually
+from tests.postgres import Server, free_port, fresh_place
 from tests.replicas import Replica, replicas
 from tests.servers.web.calling import SECRET, Browser, Heard
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.promise("P-web-login-anywhere")]
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.promise("P-web-login-anywhere"),
+]
 
 ANN = Actor("memory:ann", "memory")
 BOB = Actor("memory:bob", "memory")
@@ -29,17 +35,11 @@ PROXY = "claw.example.org"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as started:
-        yield started
-
-
-@pytest.fixture
 def place(server: Server) -> PostgresPlace:
     return fresh_place(server)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
     """A folder with a short path: the sockets below it may have 107 bytes."""
     made = Path(tempfile.mkdtemp(prefix="goclaw-"))
@@ -47,20 +47,37 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.fixture
-async def three(place: PostgresPlace, folder: Path) -> AsyncIterator[Sequence[Replica]]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def model(shared_by_the_module: None) -> AsyncIterator[EchoModel]:
+    async with echo_model() as serving:
+        yield serving
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateways(place: PostgresPlace, folder: Path, model: EchoModel) -> AsyncIterator[Sequence[Replica]]:
     """Three gateways with the page behind one proxy; Ann and Bob are known at each."""
     http = {"web": True, "public_url": f"https://{PROXY}", "trusted_proxies": ["127.0.0.1"]}
 
     def own() -> Mapping[str, Any]:
         return {"http": {**http, "port": free_port()}}
 
-    async with echo_model() as model, replicas(place, folder, model.url, 3, own) as made, asyncio.timeout(90):
+    async with replicas(place, folder / "three", model.url, 3, own) as made:
         people = {each.key: {"name": "A person", "roles": ["user"]} for each in (ANN, BOB)}
         made[0].app.foundation.config.users_path.write_text(json.dumps({"users": people}))
         for each in made:
             await eventually(lambda users=each.app.foundation.users: users.get(BOB.key))  # type: ignore[misc]  # bound at once
         yield made
+
+
+@pytest.fixture
+def three(gateways: Sequence[Replica], server: Server, place: PostgresPlace) -> Iterator[Sequence[Replica]]:
+    """They, without what the test before has left."""
+    with psycopg.connect(server.url, options=f"-csearch_path={place.schema}", autocommit=True) as connection:
+        connection.execute("DELETE FROM daemon_facts WHERE name LIKE 'web l%'")
+    kept = [(logins(each), logins(each).limits, logins(each).clock) for each in gateways]
+    yield gateways
+    for of, limits, its_clock in kept:
+        of.limits, of.clock = limits, its_clock
 
 
 def logins(replica: Replica) -> WebLogins:
@@ -96,9 +113,10 @@ async def said_by(person: Actor, replica: Replica, text: str) -> str:
 
 
 async def waiting(replica: Replica, page: Moving, secret: str) -> "asyncio.Task[Heard]":
-    """A page that waits at a gateway, since it does."""
+    """A page that waits at a gateway, since all were told that it does."""
     task = asyncio.create_task(page.to(replica).post("/web/login/wait", {"secret": secret}))
-    await eventually(lambda: logins(replica)._waits or task.done())  # type: ignore[attr-defined]  # shared ones
+    waits = logins(replica)._waits  # type: ignore[attr-defined]  # shared ones
+    await eventually(lambda: any(each.is_told for each in waits.values()) or task.done())
     return task
 
 
@@ -164,6 +182,30 @@ async def test_a_page_that_waits_at_another_gateway_now_gets_its_answer_there(th
     assert (await asyncio.wait_for(new, 10)).status == 410
 
 
+class Late(DatabaseClock):
+    """The clock of a gateway that was late to hear what time it is."""
+
+    def now(self) -> float:
+        return super().now() - 1.5
+
+
+async def test_clocks_of_gateways_that_are_a_moment_apart_change_nothing(three: Sequence[Replica]) -> None:
+    one, two, three_ = three
+    logins(two).clock = Late(clock)
+    page = browser()
+    code, secret = await asked(page.to(one))
+    await asked(browser().to(two))
+    old = await waiting(one, page, secret)
+    new = await waiting(two, page, secret)
+    assert (await asyncio.wait_for(old, 10)).status == 202, "the later wait counts, also by an earlier clock"
+    assert "Let in" in await said_by(ANN, two, f"/approve {code}")
+    assert (await asyncio.wait_for(new, 10)).status == 200
+    said = [await said_by(BOB, replica, "/approve 2222-2222") for replica in (one, three_, one, one, one, two)]
+    assert "Too many wrong codes" in said[-1]
+    link = await logins(one).link(ANN.key, owner=False)
+    assert (await browser().to(two).post("/web/login/link", {"link": link})).said["person"] == ANN.key
+
+
 async def test_wrong_codes_are_counted_over_all_gateways(three: Sequence[Replica]) -> None:
     code, _ = await asked(browser().to(three[0]))
     for number in range(5):
@@ -175,7 +217,7 @@ async def test_wrong_codes_are_counted_over_all_gateways(three: Sequence[Replica
 
 async def test_codes_are_bounded_over_all_gateways(three: Sequence[Replica]) -> None:
     for replica in three:
-        logins(replica).limits = type(logins(replica).limits)(per_address=2, in_all=3)
+        logins(replica).limits = LoginLimits(per_address=2, in_all=3)
     at = [browser(**{"X-Forwarded-For": f"192.0.2.{number}"}) for number in (1, 1, 1, 2, 3)]
     first, _ = await asked(at[0].to(three[0]))
     await asked(at[1].to(three[1]))
@@ -217,13 +259,12 @@ async def test_a_link_of_one_gateway_lets_in_once_at_any(
     assert sorted([heard.status for heard in await asyncio.gather(*tries)]) == [200, 401, 401]
 
 
-async def test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another(place: PostgresPlace, folder: Path) -> None:
+async def test_the_owner_of_one_machine_makes_no_owner_of_a_page_on_another(
+    server: Server, folder: Path, model: EchoModel
+) -> None:
     owner = Actor("tui:here", "socket", owner=True)
-    async with (
-        echo_model() as model,
-        replicas(place, folder, model.url, 2, lambda: {"http": {"port": free_port(), "web": True}}) as (one, two),
-        asyncio.timeout(90),
-    ):
+    place, own = fresh_place(server), lambda: {"http": {"port": free_port(), "web": True}}
+    async with replicas(place, folder / "two", model.url, 2, own) as (one, two), asyncio.timeout(90):
         page = Moving(port_of(one))
         code, secret = await asked(page)
         assert "not open on this machine" in (await two.say(f"/approve {code}", actor=owner, session="tui:here")).text

@@ -172,10 +172,12 @@ async def test_the_feed_waits_for_a_transaction_that_has_a_lower_number(place: P
             await found.write(*rows_of(UserMessage("early"), Origin("s", "t", "user", 2.0)))
             await feed.news()
             assert await feed.after(0) == []
+            assert await feed.end() == 0, "who begins there misses neither"
             await other.commit()
         async with asyncio.timeout(10):
             while not (seen := await feed.after(0)):
                 await feed.news()
+        assert await feed.end() == seen[-1].row
     assert [row.text for row in seen] == ["late", "early"]
 
 

@@ -16,6 +16,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.supervise import background
 from goclaw.engine.journal import Journal
 from goclaw.errors import OwnershipLost
+from goclaw.store.fencing import HELD, fenced, fenced_beside
 from goclaw.store.ownership import Lease, Work
 from goclaw.store.postgres.connecting import connect
 from goclaw.store.postgres.database import PostgresDatabase, open_schema
@@ -418,3 +419,47 @@ async def test_a_process_that_is_ended_when_its_connections_are_made_ends_with_a
     with psycopg.connect(server.url, autocommit=True) as connection:
         query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s"
         await eventually(lambda: not connection.execute(query, (name,)).fetchall())
+
+
+async def test_work_beside_the_owner_is_refused_in_every_process_once_that_is_ended(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with process(place) as one, process(place) as two:
+        both = {"one": (one, await one.ownership.beside("s")), "two": (two, await two.ownership.beside("s"))}
+        other = await two.ownership.beside("t")
+        for name, (each, fence) in both.items():
+            with fenced_beside(fence):
+                await each.database.write(sql(ADD, k=f"{name} before"))
+                assert HELD.get() is None, "it is not the owner's"
+        await one.ownership.end_beside("s")
+        for name, (each, fence) in both.items():
+            with fenced_beside(fence):
+                with pytest.raises(OwnershipLost):
+                    await each.database.write(sql(ADD, k=f"{name} after"))
+                with fenced(None):
+                    await each.database.write(sql(ADD, k=f"{name} unfenced"))
+        for again in (other, await two.ownership.beside("s")):
+            with fenced_beside(again):
+                await two.database.write(sql(ADD, k=again.session))
+        await one.ownership.end_beside("s")
+        assert jobs(server, place, "SELECT session FROM session_owners") == ["beside:t"]
+        written = jobs(server, place, "SELECT turn FROM steps")
+    kept = {f"{name} {when}" for name in both for when in ("before", "unfenced")}
+    assert set(written) == kept | {"beside:s", "beside:t"}
+
+
+async def test_the_end_of_work_beside_the_owner_waits_for_what_is_being_written(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with process(place) as one, process(place) as two:
+        fence = await two.ownership.beside("s")
+        async with two.database.paused() as writer:
+            async with writer.transaction():
+                await writer.execute("SELECT check_epoch(%s, %s)", (fence.session, fence.epoch))
+                ending = asyncio.ensure_future(one.ownership.end_beside("s"))
+                waiting = (
+                    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%take_session%'"
+                )
+                await eventually(lambda: jobs(server, place, waiting))
+                assert not ending.done()
+            await asyncio.wait_for(ending, 20)
