@@ -139,7 +139,7 @@ class DaemonConversations:
         transcripts: Transcripts,
         clock: Clock,
         standing: Callable[[], object],
-        feed: TranscriptFeed | None,
+        feed: TranscriptFeed | None = None,
     ) -> None:
         """Make it of the daemon's parts.
 

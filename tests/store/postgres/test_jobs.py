@@ -61,7 +61,7 @@ async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts
         await other.want("t")
         await eventually(lambda: other.done == ["t"])
         await other.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
-        await eventually(lambda: other.done == ["t", "s"])
+        await eventually(lambda: "s" in other.done)  # and "t" perhaps once more: all are dead at that moment
         owner.gates["s"].set()
         await eventually(lambda: owner.lost == ["s"])
 
