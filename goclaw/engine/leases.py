@@ -54,6 +54,11 @@ class Leases:
         held = self._held.get(session)
         return held if held and not held.lease.is_lost else None
 
+    def is_leaving(self, session: str) -> bool:
+        """Whether another process has taken over a session of which the state is still in the memory of this one."""
+        held = self._held.get(session)
+        return held is not None and held.lease.is_lost
+
     def all(self) -> list[Held]:
         """Return the sessions of this process."""
         return list(self._held.values())

@@ -86,6 +86,8 @@ class SharedGateway(Gateway):
         if (accepted := await self._here(session, lambda: Gateway._accept(self, inbound))) is not None:
             return accepted
         if way == "anywhere" or (way == "turn" and not await self._meets_something(session)):
+            if self.shared.leases.is_leaving(session):
+                self.shared.forget(session)  # a question that another process has closed is open here still
             return await super()._accept(inbound)
         try:
             return _ACCEPTANCE.from_json(await self.shared.ask(session, ACCEPT, _INBOUND.to_json(inbound)))

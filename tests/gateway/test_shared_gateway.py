@@ -11,6 +11,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.events import AcceptKind, Actor
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock, eventually
+from tests.parts import sql
 from tests.postgres import Server
 from tests.replicas import SESSION, Replica, replicas, texts
 
@@ -79,6 +80,24 @@ async def test_a_question_is_answered_in_words_or_by_a_press_from_elsewhere(
     await eventually(lambda: any("answer m2" in text for text in texts(owner)))
     assert "Already" in await other.gateway.choose(actor, second.id, 0)
     assert texts(other) == [], "only the owner sends"
+
+
+async def test_a_process_that_is_losing_a_session_takes_no_message_for_the_answer_to_a_question_of_before(
+    both: Sequence[Replica], model: EchoModel
+) -> None:
+    owner, other = both
+    await owner.say("m1 ask")
+    await eventually(lambda: owner.app.sessions.ports.questions.of(SESSION))
+    held = owner.lanes.leases.of(SESSION)
+    assert held is not None
+    other.takes_alone(owner)
+    await other.app.foundation.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
+    await eventually(lambda: other.app.sessions.ports.questions.of(SESSION))
+    assert (await other.say("red")).kind is AcceptKind.ANSWER
+    await eventually(lambda: any("answer m1" in text for text in texts(other)))
+    held.lease.is_lost = True  # it hears of that, and has not ended yet what it did
+    assert (await owner.say("m2 plain")).kind is AcceptKind.TURN
+    await eventually(lambda: any("answer m2" in text for text in texts(other)))
 
 
 async def test_an_approval_is_given_from_elsewhere_by_its_id(
