@@ -28,7 +28,6 @@ LEFT = "another process has taken the session over"
 WAIT_SECONDS = 60.0
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 @pytest.mark.promise("P-answered-once")
@@ -46,7 +45,6 @@ async def test_kills_pauses_cut_lines_and_restarts_of_postgres_lose_nothing_and_
     assert found.messages > KILLS and found.takeovers > KILLS
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.sqlite("has a Postgres of its own")
