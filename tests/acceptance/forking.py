@@ -63,7 +63,8 @@ class Forked:
 
     def send_signal(self, number: int) -> None:
         if not self._ended.done():
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
