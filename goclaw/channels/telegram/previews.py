@@ -329,8 +329,8 @@ class Previews:
             if view.message_id is not None:
                 await edit_text(self._bot, view.target.chat, view.message_id, chunk)
                 return True
-            await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
-            if not self._is_current(view):
+            is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
+            if not is_noted or not self._is_current(view):
                 return False
             view.message_id = await self._begin(view, chunk)
         finally:

@@ -62,12 +62,14 @@ class SharedLiveMessageIds(LiveMessageIds):
         self._messages[delivery] = grew
         return grew
 
-    async def _note(self, turn: str, message_id: int) -> None:
+    async def _note(self, turn: str, message_id: int) -> bool:
         self._messages[turn] = message_id
         try:
             await self._sharing.note_preview(CHANNEL, self._session(turn), turn, message_id)
         except StateError as error:
             log.warning("a preview is not remembered over a restart: %s", error)
+            return False
+        return True
 
     def _session(self, turn: str) -> str:
         if session := self.session_of(turn):

@@ -119,10 +119,21 @@ class LiveMessageIds:
         """Whether that message has this very text, if it is there."""
         return self._messages.get(turn) == _lost(text)
 
-    async def intend(self, turn: str, text: str = "") -> None:
-        """Note that a message with this text is about to be sent, or that the sent one cannot be relied on."""
-        if text or not self.is_lost(turn):
-            await self._note(turn, _lost(text) if text else LOST)
+    async def intend(self, turn: str, text: str = "") -> bool:
+        """Note that a message with this text is about to be sent, or that the sent one cannot be relied on.
+
+        False: that cannot be kept, so a crash would leave a message of which the next run of the daemon knows nothing.
+        """
+        if not text and self.is_lost(turn):
+            return True
+        before = self._messages.get(turn)
+        if await self._note(turn, _lost(text) if text else LOST):
+            return True
+        if text and before is not None:
+            self._messages[turn] = before
+        elif text:
+            self._messages.pop(turn, None)
+        return False
 
     async def remember(self, turn: str, message_id: int) -> None:
         """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""
@@ -148,12 +159,14 @@ class LiveMessageIds:
             return None
         return grew
 
-    async def _note(self, turn: str, message_id: int) -> None:
+    async def _note(self, turn: str, message_id: int) -> bool:
         self._messages[turn] = message_id
         try:
             await self._file.write(self._messages)
         except DiskError as error:
             log.warning("a preview is not remembered over a restart: %s", error)
+            return False
+        return True
 
 
 def _lost(text: str) -> int:

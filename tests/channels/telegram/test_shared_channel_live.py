@@ -9,6 +9,8 @@ import pytest
 from goclaw.channels.telegram import previews, state_files
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, TextStreamed, TurnStarted
+from goclaw.errors import DiskError, DiskFault
+from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import eventually, never
 from tests.channels.support import RecordingGateway
@@ -104,3 +106,26 @@ async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it
         async with asyncio.timeout(SECONDS):
             await seen.wait()
         await never(lambda: texts(telegram), 1.0)
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_what_could_not_be_remembered_is_not_shown_before_the_answer(
+    place: PostgresPlace, tmp_path: Path, owners: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = asyncio.Event()
+
+    async def away(*_: Any, **__: Any) -> None:
+        refused.set()
+        raise DiskError("Postgres cannot be reached", DiskFault.UNREACHABLE)
+
+    gateway = RecordingGateway()
+    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
+        owners.add(one.database.replica)
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresChannels, "note_preview", away)
+            await begin(one, "all of it")
+            async with asyncio.timeout(SECONDS):
+                await refused.wait()
+            await never(lambda: texts(telegram), 0.5)
+        await one.send("all of it", chat=CHAT, number="final", turn=TURN)
+        assert texts(telegram) == ["all of it"]
