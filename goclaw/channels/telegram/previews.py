@@ -236,7 +236,9 @@ class Previews:
             return
         draft = self._drafted(view)
         chunk = await self._content(view, draft=draft)
-        if chunk is None or not self._is_current(view) or (chunk == view.shown and self.kept_for(view) != 0.0):
+        if chunk is None or not self._is_ours(view) or view.ended.is_set():
+            return
+        if chunk == view.shown and self.kept_for(view) != 0.0:
             return
         try:
             if draft:
@@ -254,11 +256,12 @@ class Previews:
             return
         view.changed.set()
 
-    def _is_current(self, view: TurnView) -> bool:
-        """Whether a view is to be shown still. To be asked behind each wait: the process may have been paused in it."""
+    def _is_ours(self, view: TurnView) -> bool:
+        """Whether this process shows a turn. To be asked behind each wait: the process may have been paused in it."""
         if self._holds is not None and not self._holds(view.session):
-            view.end()  # another process shows the turn from here on
-        return not view.ended.is_set()
+            view.end()
+            return False
+        return True
 
     async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
@@ -330,7 +333,7 @@ class Previews:
                 await edit_text(self._bot, view.target.chat, view.message_id, chunk)
                 return True
             is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
-            if not is_noted or not self._is_current(view):
+            if not is_noted or not self._is_ours(view):
                 return False
             view.message_id = await self._begin(view, chunk)
         finally:

@@ -22,12 +22,12 @@ async def test_messages_of_one_poll_keep_their_order_though_the_store_answers_in
 ) -> None:
     look, looks = SharedChatMigrations.look, list[int]()
 
-    async def slow_at_first(self: SharedChatMigrations, chat: int) -> None:
+    async def slow_at_first(self: SharedChatMigrations, chat: int, *, is_message: bool = True) -> None:
         looks.append(chat)
         if len(looks) == 1:
             for _ in range(STEPS):
                 await asyncio.sleep(0)
-        await look(self, chat)
+        await look(self, chat, is_message=is_message)
 
     monkeypatch.setattr(SharedChatMigrations, "look", slow_at_first)
     gateway = RecordingGateway()
