@@ -149,7 +149,7 @@ def _order(seen: Sequence[Seen], names: Sequence[str]) -> list[int]:
         if message.is_begun:
             continue  # what a kill left of an answer, which came below
         places = [names.index(name) for name in message.answers if name in names]
-        if not (message.marked and order[-len(places) :] == places):
+        if order[-len(places) :] != places:  # the same once more, of which one is marked (`copies.doubled`)
             order += places
     return order
 

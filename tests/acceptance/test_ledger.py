@@ -29,6 +29,7 @@ def books_of(*texts: str) -> Outcome:
         (M1, M2),
         ("answer m1 m2 (end)",),
         (M1, f"{MARKS[0]}\n\n{M1}", M2),
+        (f"{MARKS[0]}\n\nanswer m1 m2 (end)", "answer m1 m2 (end)"),  # the first try was long on its way
         ("answer m2", M1, M2),  # a kill left the beginning of the second
         ("answer m2\n\n[stopped here]", M1, M2),
     ],
