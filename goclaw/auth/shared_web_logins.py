@@ -203,7 +203,7 @@ class SharedWebLogins(WebLogins):
         """Return the page with this hash of its secret, and the answer to it as `ANSWER`.
 
         Raises:
-            LoginOver: there is none, or its time is over.
+            LoginOver: it is unknown, or its time is over.
         """
         found = await self.facts.facts(_page_fact(key))
         if "" not in found or not _is_good(found[""], self.clock.now(), REQUEST_SECONDS):

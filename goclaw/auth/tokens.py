@@ -146,7 +146,7 @@ class Tokens:
                 await self.together()
 
     async def _catch_up(self) -> None:
-        """Get what other processes have changed, not too often: anyone may ask with a token that is none."""
+        """Get what other processes have changed, not too often: anyone may ask with an invalid token."""
         if self.together is None:
             return
         async with self._catching_up:

@@ -72,9 +72,8 @@ class LiveViews:
         clock: Clock,
         holds: Callable[[str], bool] | None = None,
     ) -> None:
-        """`holds`: whether this process works on a session, where several share a store: only that one shows it."""
+        """`holds`: see `Previews`."""
         self._bot = bot
-        self._holds = holds
         self._limiter = limiter
         self._message_ids = message_ids
         self._clock = clock
@@ -245,7 +244,7 @@ class LiveViews:
             tasks.create_task(self._previews.leave(view), name=f"preview {event.turn}")
 
     def _open(self, turn: str, session: str, address: Address) -> TurnView | None:
-        if self._holds is not None and not self._holds(session):
+        if not self._previews.is_ours(session):
             return None
         try:
             view = TurnView(turn, session, target_of(address), self._clock.monotonic())

@@ -204,7 +204,7 @@ class Previews:
         clock: Clock,
         holds: Callable[[str], bool] | None = None,
     ) -> None:
-        """`holds`: as for `live.LiveViews`."""
+        """`holds`: whether this process works on a session, where several share a store: only that one shows it."""
         self._bot = bot
         self._holds = holds
         self._limiter = limiter
@@ -236,7 +236,7 @@ class Previews:
             return
         draft = self._drafted(view)
         chunk = await self._content(view, draft=draft)
-        if chunk is None or not self._is_ours(view) or view.ended.is_set():
+        if chunk is None or not self._goes_on(view) or view.ended.is_set():
             return
         if chunk == view.shown and self.kept_for(view) != 0.0:
             return
@@ -256,12 +256,16 @@ class Previews:
             return
         view.changed.set()
 
-    def _is_ours(self, view: TurnView) -> bool:
+    def is_ours(self, session: str) -> bool:
+        """Whether this process shows the turns of a session."""
+        return self._holds is None or self._holds(session)
+
+    def _goes_on(self, view: TurnView) -> bool:
         """Whether this process shows a turn. To be asked behind each wait: the process may have been paused in it."""
-        if self._holds is not None and not self._holds(view.session):
+        is_ours = self.is_ours(view.session)
+        if not is_ours:
             view.end()
-            return False
-        return True
+        return is_ours
 
     async def leave(self, view: TurnView) -> None:
         """The turn was stopped, so no answer comes: what it wrote stays, its tool's line does not."""
@@ -333,7 +337,7 @@ class Previews:
                 await edit_text(self._bot, view.target.chat, view.message_id, chunk)
                 return True
             is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
-            if not is_noted or not self._is_ours(view):
+            if not is_noted or not self._goes_on(view):
                 return False
             view.message_id = await self._begin(view, chunk)
         finally:

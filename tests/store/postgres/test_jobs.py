@@ -1,6 +1,8 @@
 """Jobs of sessions are taken on a notice; a look without one is seldom."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -13,7 +15,7 @@ from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 from tests.postgres import LOGGED, Server, fresh_place, running
 from tests.statement_log import sent
-from tests.store.postgres.test_ownership import process
+from tests.store.postgres.test_ownership import Process, process
 
 
 @pytest.fixture
@@ -32,24 +34,9 @@ async def test_a_session_is_taken_on_a_notice_without_any_polling(place: Postgre
         await eventually(lambda: one.done == ["s", "s"])
 
 
-@pytest.mark.usefixtures("no_polling")
-async def test_a_session_that_waits_for_another_process_is_taken_when_that_has_let_go(place: PostgresPlace) -> None:
-    async with process(place) as owner, process(place) as other:
-        owner.gates["s"] = asyncio.Event()
-        other.ownership.take_no_more()
-        await owner.want("s")
-        await eventually(lambda: owner.leases.get("s"))
-        other.ownership._takes = True
-        owner.ownership.take_no_more()
-        await other.want("s")
-        await other.want("t")
-        await eventually(lambda: other.done == ["t"])  # it has looked, and the owner has the session still
-        owner.gates["s"].set()
-        await eventually(lambda: other.done == ["t", "s"])
-
-
-@pytest.mark.usefixtures("no_polling")
-async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts_as_dead(place: PostgresPlace) -> None:
+@asynccontextmanager
+async def one_waits_for_another(place: PostgresPlace) -> AsyncIterator[tuple[Process, Process]]:
+    """A process that works on "s" until its gate is opened, and one that has looked and waits for it."""
     async with process(place) as owner, process(place) as other:
         owner.gates["s"] = asyncio.Event()
         other.ownership.take_no_more()
@@ -60,6 +47,19 @@ async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts
         await other.want("s")
         await other.want("t")
         await eventually(lambda: other.done == ["t"])
+        yield owner, other
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_that_waits_for_another_process_is_taken_when_that_has_let_go(place: PostgresPlace) -> None:
+    async with one_waits_for_another(place) as (owner, other):
+        owner.gates["s"].set()
+        await eventually(lambda: other.done == ["t", "s"])
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts_as_dead(place: PostgresPlace) -> None:
+    async with one_waits_for_another(place) as (owner, other):
         await other.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
         await eventually(lambda: "s" in other.done)  # and "t" perhaps once more: all are dead at that moment
         owner.gates["s"].set()
