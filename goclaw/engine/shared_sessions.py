@@ -166,7 +166,8 @@ class SharedSessions:
             except StateError as error:
                 if not self._is_busy(held):
                     raise
-                log.warning("a session is looked at a moment later: %s", error, extra={"session": held.session})
+                # Of the outage the database tells, once; this comes for each session, again and again.
+                log.debug("a session is looked at a moment later: %s", error, extra={"session": held.session})
                 held.lease.has_orders = True
                 await self._clock.sleep(RETRY_SECONDS)
 

@@ -40,6 +40,8 @@ SELECT set_config('search_path', %s, false), set_config('lock_timeout', '8s', fa
   set_config('client_min_messages', 'error', false),
   CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END
 """
+"""A lock is waited for for longer than a paused process keeps one: until it counts as dead (four seconds, unless
+`replica.stall_seconds` says otherwise), and the next look for the dead ends its connections."""
 _KEY = "hashtextextended('goclaw:' || %s::text, 0)"
 _LOCK_ALONE = f"SELECT pg_try_advisory_lock({_KEY})"
 _LOCK_SHARED = f"SELECT pg_try_advisory_lock_shared({_KEY})"
