@@ -16,18 +16,32 @@ from tests.parts import sql
 from tests.postgres import LOGGED, Server, fresh_place, running
 from tests.statement_log import sent
 from tests.store.postgres.test_ownership import Process, process
+from tests.store.postgres.test_ownership import jobs as rows_of
+
+LISTENERS = (
+    "SELECT application_name FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'LISTEN \"procrastinate%'"
+)
+"""Processes that have begun to listen for jobs, and of which that connection has done nothing else."""
 
 
 @pytest.fixture
 def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the second look on there is none but after a notice."""
+    """Looks for a job: one at the start, and then one for each notice."""
     for module in (jobs, ownership):
         monkeypatch.setattr(module, "POLL_SECONDS", 600.0)
 
 
-@pytest.mark.usefixtures("no_polling")
-async def test_a_session_is_taken_on_a_notice_without_any_polling(place: PostgresPlace) -> None:
+@asynccontextmanager
+async def told(place: PostgresPlace, server: Server) -> AsyncIterator[Process]:
+    """A process that listens for jobs: its first look may have come before that, and no other one follows."""
     async with process(place) as one:
+        await eventually(lambda: one.database.application_name in rows_of(server, place, LISTENERS))
+        yield one
+
+
+@pytest.mark.usefixtures("no_polling")
+async def test_a_session_is_taken_on_a_notice_without_any_polling(place: PostgresPlace, server: Server) -> None:
+    async with told(place, server) as one:
         await one.want("s")
         await eventually(lambda: one.done == ["s"])
         await one.want("s")
@@ -35,9 +49,9 @@ async def test_a_session_is_taken_on_a_notice_without_any_polling(place: Postgre
 
 
 @asynccontextmanager
-async def one_waits_for_another(place: PostgresPlace) -> AsyncIterator[tuple[Process, Process]]:
+async def one_waits_for_another(place: PostgresPlace, server: Server) -> AsyncIterator[tuple[Process, Process]]:
     """A process that works on "s" until its gate is opened, and one that has looked and waits for it."""
-    async with process(place) as owner, process(place) as other:
+    async with told(place, server) as owner, told(place, server) as other:
         owner.gates["s"] = asyncio.Event()
         other.ownership.take_no_more()
         await owner.want("s")
@@ -51,15 +65,19 @@ async def one_waits_for_another(place: PostgresPlace) -> AsyncIterator[tuple[Pro
 
 
 @pytest.mark.usefixtures("no_polling")
-async def test_a_session_that_waits_for_another_process_is_taken_when_that_has_let_go(place: PostgresPlace) -> None:
-    async with one_waits_for_another(place) as (owner, other):
+async def test_a_session_that_waits_for_another_process_is_taken_when_that_has_let_go(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with one_waits_for_another(place, server) as (owner, other):
         owner.gates["s"].set()
         await eventually(lambda: other.done == ["t", "s"])
 
 
 @pytest.mark.usefixtures("no_polling")
-async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts_as_dead(place: PostgresPlace) -> None:
-    async with one_waits_for_another(place) as (owner, other):
+async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts_as_dead(
+    place: PostgresPlace, server: Server
+) -> None:
+    async with one_waits_for_another(place, server) as (owner, other):
         await other.database.write(sql("SELECT want_sessions_of_the_dead(0)"))
         await eventually(lambda: "s" in other.done)  # and "t" perhaps once more: all are dead at that moment
         owner.gates["s"].set()
