@@ -204,7 +204,13 @@ async def test_an_answer_that_began_to_grow_in_a_group_is_finished_in_the_same_m
     await telegram.world.say("@claw_bot m1 plain", user=ANN, chat=GROUP)
     (begun,) = await telegram.wait_sent(GROUP)
     grown = home.state / "telegram-grown.json"
-    await eventually(lambda: grown.exists() and f":{begun.message_id}}}" in grown.read_text())
+
+    def is_noted() -> bool:
+        if home.store_environment:
+            return home.read("SELECT message FROM previews") == [(begun.message_id,)]
+        return grown.exists() and f":{begun.message_id}}}" in grown.read_text()
+
+    await eventually(is_noted)
     gate.opened.set()
     async with restarted(home, telegram):
         await eventually(lambda: telegram.sent(GROUP)[-1].text == "answer m1 (end)")
