@@ -244,13 +244,13 @@ async def test_a_question_may_be_left_open(tmp_path: Path, required: bool, resul
 
 async def test_waiting_for_a_person_costs_the_turn_no_time(tmp_path: Path) -> None:
     world = World(
-        tmp_path, asking(question="Which?"), tools=[ask_user], users=[User("memory:anna")], limits={"turn_seconds": 1.0}
+        tmp_path, asking(question="Which?"), tools=[ask_user], users=[User("memory:anna")], limits={"turn_seconds": 3.0}
     )
     async with world.running() as core:
         await core.say("go")
         await asked(core)
         async with asyncio.timeout(PATIENCE):
-            until = asyncio.get_running_loop().time() + 1.1
+            until = asyncio.get_running_loop().time() + 3.1
             while asyncio.get_running_loop().time() < until:
                 await core.messages()
         assert core.engine.running("memory:here")

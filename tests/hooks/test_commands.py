@@ -133,7 +133,7 @@ async def test_what_it_leaves_behind_does_not_hold_the_answer_up(tmp_path: Path,
 
 
 async def test_a_stopped_turn_ends_its_program(tmp_path: Path, sandbox: Sandbox) -> None:
-    mark = "86415"
+    mark = f"86415.{os.getpid()}"
     async with opened(tmp_path, sandbox, hook(tmp_path, f"touch begun; sleep {mark}")) as stage:
         firing = asyncio.create_task(stage.hooks.fire(event()))
         async with asyncio.timeout(10):

@@ -22,7 +22,7 @@ from mcp_types import (
 
 from goclaw.core.supervise import background
 from goclaw.testing import Bench
-from tests.tools.mcp_support import bench_with, source_of, tools_of, until
+from tests.tools.mcp_support import SECONDS, bench_with, source_of, tools_of, until
 
 TOKEN = "Bearer a-token-for-this-test-0001"
 
@@ -108,11 +108,11 @@ async def listening(app: Any, at: socket.socket, **options: Any) -> AsyncIterato
                 yield
             finally:
                 server.should_exit = True
-                await asyncio.wait({serving}, timeout=5)
+                await asyncio.wait({serving}, timeout=20)
 
 
 async def said(bench: Bench, tool: str, **arguments: object) -> str:
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(SECONDS):
         return (await bench.call(f"mcp__remote__{tool}", arguments)).content
 
 
@@ -134,9 +134,9 @@ async def test_calls_go_over_http_with_the_headers_of_the_configuration(tmp_path
 
 async def test_an_end_reaches_the_server_and_changes_reach_us(tmp_path: Path) -> None:
     remote = Remote()
-    async with remote.listening(), connected(tmp_path, remote, timeout=5) as bench:
+    async with remote.listening(), connected(tmp_path, remote, timeout=15) as bench:
         call = asyncio.create_task(bench.call("mcp__remote__slow"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await remote.slow.wait()
             call.cancel()
             await remote.cancelled.wait()
@@ -149,7 +149,7 @@ async def test_an_end_reaches_the_server_and_changes_reach_us(tmp_path: Path) ->
 @pytest.mark.parametrize("options", [{}, {"json_response": True}], ids=["events", "json"])
 async def test_an_answer_without_an_end_fails_its_call(tmp_path: Path, options: Any) -> None:
     remote = Remote()
-    async with remote.listening(**options), connected(tmp_path, remote, timeout=5) as bench:
+    async with remote.listening(**options), connected(tmp_path, remote, timeout=15) as bench:
         result = await bench.call("mcp__remote__huge")
         assert result.is_error and len(result.content) < 1_000
         await until(lambda: source_of(bench).servers.servers["remote"].link is not None)
@@ -158,7 +158,7 @@ async def test_an_answer_without_an_end_fails_its_call(tmp_path: Path, options: 
 
 async def test_each_call_asks_its_own_person_also_when_several_run(tmp_path: Path) -> None:
     remote = Remote()
-    async with remote.listening(), connected(tmp_path, remote, timeout=5) as bench:
+    async with remote.listening(), connected(tmp_path, remote, timeout=15) as bench:
         bench.answers = ["Ann", "Bob"]
         answers = await asyncio.gather(said(bench, "ask"), said(bench, "ask"))
         assert sorted("Ann" in answer for answer in answers) == [False, True]
@@ -170,7 +170,7 @@ async def test_the_model_is_asked_in_rounds_of_the_call_as_often_as_the_operator
     remote = Remote()
     async with (
         remote.listening(),
-        connected(tmp_path, remote, timeout=5, sampling={"ask": False, "per_call": 2}) as bench,
+        connected(tmp_path, remote, timeout=15, sampling={"ask": False, "per_call": 2}) as bench,
     ):
         bench.samples = ["one", "two", "three", "four"]
         answer = await said(bench, "sample", times=2)
@@ -184,12 +184,12 @@ async def test_the_model_is_asked_in_rounds_of_the_call_as_often_as_the_operator
 async def test_a_server_that_is_not_there_yet_is_found_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goclaw.mcp.servers.FIRST_PAUSE", 0.05)
     remote = Remote()
-    url = remote.url
     remote.socket.close()
-    async with bench_with(tmp_path, {"remote": {"url": url}}) as bench:
+    remote.socket = socket.socket()
+    remote.socket.bind(("127.0.0.1", 0))  # nobody else gets the port before it listens
+    async with bench_with(tmp_path, {"remote": {"url": remote.url}}) as bench:
         server = source_of(bench).servers.servers["remote"]
         assert "cannot be reached" in server.state, server.state
-        remote.socket = socket.create_server(("127.0.0.1", int(url.split(":")[2].split("/")[0])))
         async with remote.listening():
             await until(lambda: server.link is not None)
             assert await said(bench, "echo", text="hi") == "hi"

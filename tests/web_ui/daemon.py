@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -22,6 +21,7 @@ from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
+from tests.postgres import free_port
 
 CLOCK = RealClock()
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,14 +36,6 @@ USERS: Mapping[str, Mapping[str, Any]] = {
 Json = dict[str, Any]
 
 
-def free_port() -> int:
-    """Return a port that is free now: a daemon that is started again has to have the same one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @dataclass
 class WebDaemon:
     """A configuration and a state folder below one folder, and at most one daemon on them."""
@@ -54,6 +46,7 @@ class WebDaemon:
     users: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: USERS)
     config: Json = field(default_factory=dict)
     port: int = field(default_factory=free_port)
+    """One that it has again when it is started again."""
     process: "subprocess.Popen[bytes] | None" = None
 
     @property

@@ -28,7 +28,7 @@ BREAKS: list[Json] = [
 ]
 ANSWERS: list[Json] = [
     *BREAKS,
-    {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000},
+    {"when": "Tell me much", "text": " ".join(WORDS), "deltas": 2_000, "seconds": 1},
     {"when": "Think", "thinking": "It wants me to think.", "text": "**Thought** about it."},
     {"when": "Act", "calls": [{"id": "c1", "name": "exec", "input": {"command": EFFECT}}]},
     {"when": "Ask", "calls": [{"id": "c2", "name": "ask_user", "input": {"questions": [{"question": "Which colour?",

@@ -42,8 +42,8 @@ def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, m
         expect(here.page.locator("#doing")).to_contain_text("1 not sent yet")
         mortal.start()
         for each in (here, phone):
-            expect(each.answers).to_have_count(2, timeout=25_000)
-            expect(each.answers.last).to_contain_text("Answer to the later one.", timeout=25_000)
+            expect(each.answers).to_have_count(2)
+            expect(each.answers.last).to_contain_text("Answer to the later one.")
             assert texts(each, "answer") == [COUNTED, "Answer to the later one."]
             assert texts(each, "user") == ["Count", "Later"]
             each.page.reload()
@@ -57,9 +57,9 @@ def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browse
         broken = "() => { window.kept = WebSocket; window.WebSocket = function (to) { return new kept(to + 'x'); }; }"
         here.context.add_init_script(f"({broken})()")
         here.sign_in_broken(daemon.token(EVE))
-        expect(here.page.locator("#state")).to_contain_text("opens no connection", timeout=20_000)
+        expect(here.page.locator("#state")).to_contain_text("opens no connection")
         here.page.evaluate("() => { window.WebSocket = window.kept; }")
-        expect(here.page.locator("#state")).to_have_text("", timeout=20_000)
+        expect(here.page.locator("#state")).to_have_text("")
 
 
 def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:

@@ -26,10 +26,9 @@ from goclaw.store.postgres.state_files import StateFiles
 from tests.acceptance.waiting import clock as real
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import GROUPS, PART, UNHURRIED, delivery
-from tests.channels.telegram.test_webhook import free_port
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
-from tests.postgres import Server
+from tests.postgres import Server, free_port
 
 STALL = 3.0
 """Seconds: less than the product's, but more than a busy machine holds this process up."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.channels.telegram import shared_updates
 from goclaw.channels.telegram.media_groups import LONG_TEXT, MAX_PARTS
 from goclaw.channels.telegram.previews import draft_id
 from goclaw.config.values import PostgresPlace
@@ -21,6 +22,13 @@ from tests.parts import sql
 
 PICTURES = (b"one!" * 100, b"two!" * 200, b"three!!!" * 300)
 SECONDS = 20.0
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes in parts is waited for for longer than a busy machine takes for the calls of its parts."""
+    for name in ("QUIET_SECONDS", "TEXT_SECONDS"):
+        monkeypatch.setattr(shared_updates, name, 2.0)
 
 
 class Pair:

@@ -1,7 +1,6 @@
 """The webhook: who may call, when a call is acknowledged, and what Telegram and the operator are told."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from goclaw.servers.http import open_http
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram
+from tests.postgres import free_port
 
 SECRET = "a-secret-of-enough-letters"
 
@@ -69,12 +69,6 @@ class Stage:
         """The ids of the updates that Telegram may forget, when there are `count`."""
         telegram = self.telegram
         return await telegram.wait_for(lambda: ids if len(ids := telegram.world.confirmed) >= count else None)
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @asynccontextmanager
@@ -180,7 +174,7 @@ async def test_nobody_gets_in_without_the_secret(tmp_path: Path, secret: str | N
 
 async def test_the_secret_is_looked_at_before_the_body_is_waited_for(tmp_path: Path) -> None:
     """CVE-2026-32980: bodies of strangers were buffered first."""
-    async with called(tmp_path) as stage, asyncio.timeout(5):
+    async with called(tmp_path) as stage, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
         writer.write(b"POST /hook HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
         assert b" 403 " in await reader.readline()
@@ -188,7 +182,7 @@ async def test_the_secret_is_looked_at_before_the_body_is_waited_for(tmp_path: P
 
 
 async def test_a_body_beyond_bounds_is_refused_also_with_the_secret(tmp_path: Path) -> None:
-    async with called(tmp_path) as stage, asyncio.timeout(5):
+    async with called(tmp_path) as stage, asyncio.timeout(20):
         reader, writer = await asyncio.open_connection("127.0.0.1", stage.port)
         head = f"POST /hook HTTP/1.1\r\nHost: localhost\r\n{HEADER}: {SECRET}\r\nContent-Length: 1048577\r\n\r\n"
         writer.write(head.encode())
@@ -270,7 +264,7 @@ async def test_a_conflict_that_is_over_is_told_no_more(tmp_path: Path) -> None:
 
 
 async def test_a_refused_token_is_for_the_operator_and_ends_the_channel(tmp_path: Path) -> None:
-    async with called(tmp_path, running=False) as stage, asyncio.timeout(10):
+    async with called(tmp_path, running=False) as stage, asyncio.timeout(20):
         stage.telegram.token = "42:AAanother-token-than-the-one-that-is-used-00"
         await stage.channel.run(stage.gateway)
         assert list(stage.alerts.open) == ["telegram:token"]

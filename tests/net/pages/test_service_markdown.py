@@ -35,7 +35,7 @@ async def test_a_page_that_takes_too_long_is_given_up_and_its_process_is_dead(mo
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
     with pytest.raises(ToolError, match="`raw` gives its source"):
-        await Converter(seconds=0.2).convert("<p>words</p>" * 400_000, "https://example.com/")
+        await Converter(seconds=1.0).convert("<p>words</p>" * 400_000, "https://example.com/")
     assert [process.returncode is not None for process in started] == [True]
 
 

@@ -14,7 +14,7 @@ from tests.servers.api.calling import Service, at, service, world_with
 from tests.servers.calling import ANN, BOB
 
 BODY = b'{"id": "1", "text": "Hello"}'
-HURRIED = ListenerLimits(head_seconds=0.5, body_seconds=0.2)
+HURRIED = ListenerLimits(body_seconds=0.2)
 MESSAGES = f"{at(ANN.key)}/messages"
 
 pytestmark = pytest.mark.promise("P-api")
@@ -109,14 +109,14 @@ async def test_a_body_that_is_too_deep_is_refused_by_its_depth(tmp_path: Path) -
 async def test_a_body_of_another_kind_or_size_or_pace_is_refused(tmp_path: Path) -> None:
     world = world_with(tmp_path)
     length = f"Content-Length: {len(BODY)}\n"
-    async with world.running() as core, service(world, core, HURRIED) as served:
+    async with world.running() as core, service(world, core) as served, service(world, core, HURRIED) as hurried:
         for more in ("Content-Encoding: gzip\n",):
             assert (await served.raw(head(served, f"{length}{more}"), BODY))[0] == 415
         plain = head(served, length).replace("application/json", "text/plain")
         assert (await served.raw(plain, BODY))[0] == 415
         status, said = await served.raw(head(served, f"Content-Length: {MAX_FRAME + 1}\n"))
         assert status == 413 and '"title"' in said
-        assert (await served.raw(head(served, "Content-Length: 900\n"), b"{"))[0] == 408
+        assert (await hurried.raw(head(hurried, "Content-Length: 900\n"), b"{"))[0] == 408
         assert (await served.raw(head(served, f"{length}Transfer-Encoding: chunked\n"), BODY))[0] == 400
         assert (await served.raw(head(served, f"{length}Origin: https://evil.example\n"), BODY))[0] == 403
         bare = "POST /api/v1/sessions/x/messages HTTP/1.1\nHost: 127.0.0.1\nConnection: close\nContent-Length: 900\n\n"

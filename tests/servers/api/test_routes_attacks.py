@@ -14,7 +14,6 @@ import pytest
 from goclaw.core.messages import ToolCall
 from goclaw.servers.api.operations import Operation
 from goclaw.servers.api.table import OPERATIONS
-from goclaw.servers.http import ListenerLimits
 from goclaw.specs import Confirmation
 from tests.harness import Answer, World, before_the_next_look
 from tests.parts import Trail, acting
@@ -39,7 +38,6 @@ IDS = tuple(each.id for each in OPERATIONS)
 NAMING = tuple(
     each.id for each in OPERATIONS if each.in_path or (each.method == "GET" and "session" in each.request.model_fields)
 )
-HURRIED = ListenerLimits(head_seconds=0.5, body_seconds=0.2)
 HOSTILE_NUMBERS = ("0", "-1", str(2**63), str(2**64), "9" * 10_000, "1e400", "NaN", "Infinity", "0x1", "١", "1_000")
 
 
@@ -250,7 +248,7 @@ FRAMINGS = {
 @pytest.mark.parametrize("framing", FRAMINGS.values(), ids=FRAMINGS)
 async def test_a_request_whose_end_is_in_doubt_smuggles_no_second_one(tmp_path: Path, framing: str) -> None:
     world = world_with(tmp_path)
-    async with world.running() as core, service(world, core, HURRIED) as served:
+    async with world.running() as core, service(world, core) as served:
         own = f"Authorization: Bearer {served.secret()}\nContent-Type: application/json\n"
         path = f"{PREFIX}{at(ANN.key)}/messages"
         line = f"POST {path} HTTP/1.1\nHost: 127.0.0.1\n"
@@ -265,7 +263,7 @@ async def test_a_request_whose_end_is_in_doubt_smuggles_no_second_one(tmp_path: 
 
 async def test_a_second_request_on_a_connection_has_its_own_rights(tmp_path: Path) -> None:
     world = world_with(tmp_path)
-    async with world.running() as core, service(world, core, HURRIED) as served:
+    async with world.running() as core, service(world, core) as served:
         own = f"Authorization: Bearer {served.secret()}\n"
         line = f"GET {PREFIX}/sessions HTTP/1.1\nHost: 127.0.0.1\n"
         second = f"{line}Connection: close\n\n".replace("\n", "\r\n").encode()

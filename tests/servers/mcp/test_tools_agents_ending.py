@@ -87,7 +87,7 @@ async def test_whose_token_is_revoked_has_no_agent_at_work(tmp_path: Path, era: 
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_the_daemons_end_ends_the_agent(tmp_path: Path, era: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("goclaw.servers.mcp.http.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("goclaw.servers.mcp.http.GRACE_SECONDS", 0.5)
     trail = Trail()
     async with living(world_with(tmp_path, trail)) as home:
         calling: asyncio.Task[None] | None = None

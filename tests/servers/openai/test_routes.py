@@ -19,7 +19,7 @@ from tests.servers.openai.calling import HELLO, Service, content, service, world
 
 BODY = b'{"model": "goclaw", "messages": [{"role": "user", "content": "Hello"}]}'
 AT_ONCE = ProgramLimits().at_once
-HURRIED = ListenerLimits(head_seconds=0.5, body_seconds=0.2)
+HURRIED = ListenerLimits(body_seconds=0.2)
 
 pytestmark = pytest.mark.promise("P-openai")
 
@@ -114,12 +114,12 @@ async def test_the_body_is_read_only_behind_a_token(tmp_path: Path) -> None:
 
 async def test_a_body_that_is_too_large_or_too_slow_is_refused(tmp_path: Path) -> None:
     world = world_with(tmp_path)
-    async with world.running() as core, service(world, core, HURRIED) as served:
+    async with world.running() as core, service(world, core) as served, service(world, core, HURRIED) as hurried:
         status, said = await served.raw(head(served, f"Content-Length: {MAX_BODY + 1}\n"))
         assert status == 413 and '"error"' in said and "too large" in said
         chunk = b"%x\r\n" % (MAX_BODY + 1) + b"x" * (MAX_BODY + 1) + b"\r\n0\r\n\r\n"
         assert (await served.raw(head(served, "Transfer-Encoding: chunked\n"), chunk))[0] == 413
-        status, said = await served.raw(head(served, "Content-Length: 900\n"), b"{")
+        status, said = await hurried.raw(head(hurried, "Content-Length: 900\n"), b"{")
         assert status == 408 and '"error"' in said
         assert await nothing_happened(world, core)
 

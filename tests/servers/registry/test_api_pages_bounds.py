@@ -13,7 +13,7 @@ from goclaw.servers.http import ListenerLimits
 from goclaw.servers.registry import api as pages_module
 from tests.servers.registry.house import House, address_of, document, open_house
 
-HURRIED = ListenerLimits(head_seconds=0.2, body_seconds=0.2, connections=3)
+HURRIED_HEAD, HURRIED_BODY = ListenerLimits(head_seconds=0.2), ListenerLimits(body_seconds=0.2)
 
 
 async def say(house: House, raw: bytes) -> bytes:
@@ -46,9 +46,13 @@ async def test_a_web_page_is_refused_whatever_it_is(tmp_path: Path) -> None:
         assert answer.status == 403 and "web page" in answer.body["error"]
 
 
-async def test_a_head_and_a_body_have_to_come_in_time(tmp_path: Path) -> None:
-    async with open_house(tmp_path, HURRIED) as house:
+async def test_a_head_has_to_come_in_time(tmp_path: Path) -> None:
+    async with open_house(tmp_path, HURRIED_HEAD) as house:
         assert await say(house, b"GET /v1/ HTT") == b"", "closed without a word"
+
+
+async def test_a_body_has_to_come_in_time(tmp_path: Path) -> None:
+    async with open_house(tmp_path, HURRIED_BODY) as house:
         head = f"PUT {address_of(document())} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
         for token in (house.tokens["bob"], "goclaw_none"):
             answer = await say(house, f"{head}Authorization: Bearer {token}\r\n\r\n{{".encode())

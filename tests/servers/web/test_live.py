@@ -1,6 +1,7 @@
 """The page's WebSocket: the frames of terminals with HTML, for a logged-in page of this very listener alone."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -22,8 +23,10 @@ from goclaw.core.events import (
 )
 from goclaw.core.messages import AssistantMessage, Native, UserMessage
 from goclaw.core.replay_buffer import Numbered
+from goclaw.servers.web import presenting
 from goclaw.servers.web.live import MAX_ROWS
 from goclaw.servers.web.presenting import text_before
+from goclaw.servers.web.rendering import rendered
 from goclaw.store.transcripts import Origin, rows_of
 from tests.harness import PATIENCE, Answer
 from tests.servers.calling import ANN, BOB
@@ -272,12 +275,15 @@ async def test_nothing_of_a_call_that_waits_for_approval_stays_hidden(tmp_path: 
         assert "\\u202egnp.txt\\u200b" in html and "\u202e" not in html
 
 
-async def test_long_texts_are_rendered_beside_the_loop(tmp_path: Path) -> None:
-    text = "*a* and " * 1_000
+async def test_long_texts_are_rendered_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, threads = "*a* and " * 1_000, set[int]()
+
+    def noted(text: str) -> str:
+        threads.add(threading.get_ident())
+        return rendered(text)
+
+    monkeypatch.setattr(presenting, "rendered", noted)
     async with pages(tmp_path) as served, opened(await served.entered()) as page:
         served.core.bus.publish(MessageStored("t", SESSION, 5, UserMessage(text), 0.0))
-        ticks, waiting = 0, asyncio.ensure_future(page.until("MessageStored"))
-        while not waiting.done():
-            await asyncio.sleep(0)
-            ticks += 1
-        assert (await waiting)["html"].count("<em>a</em>") == 1_000 and ticks > 100
+        assert (await page.until("MessageStored"))["html"].count("<em>a</em>") == 1_000
+    assert threads and threading.get_ident() not in threads
