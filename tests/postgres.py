@@ -11,7 +11,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ import psycopg
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
+from tests.ports import free_port as free_port
 
 NEWEST, OLDEST = 18, 16
 """Majors in the wheel."""
@@ -148,14 +148,6 @@ def fresh_database(server: Server) -> Iterator[Server]:
     yield made
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {made.database} WITH (FORCE)".encode())
-
-
-def free_port() -> int:
-    """A port of this machine that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

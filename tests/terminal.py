@@ -321,6 +321,7 @@ async def open_terminal(
     *,
     size: tuple[int, int] = (80, 24),
     folder: Path | None = None,
+    typed: str = "",
 ) -> AsyncIterator[Terminal]:
     """Start a program in a terminal of its own, and end it with the block.
 
@@ -328,10 +329,12 @@ async def open_terminal(
         environment: all of the program's environment, but for TERM, which is `xterm-256color` unless it is in there.
         size: columns and rows.
         folder: where the program starts.
+        typed: what was typed before it did.
     """
     master, slave = os.openpty()
     _set_size(master, *size)
     os.set_blocking(master, False)
+    os.write(master, typed.encode())
     # A session's leader that opens a terminal gets it as its own: only then does the kernel tell it of a new size.
     shell = f'exec "$0" "$@" <>{os.ttyname(slave)} >&0 2>&0'
     started = time.monotonic()

@@ -190,9 +190,9 @@ async def test_where_there_is_no_file_every_other_look_is_left_out(
 
 
 async def test_a_file_that_never_ends_holds_up_nothing(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin_files, "LOAD_SECONDS", 0.2)
     path = put(state / "tools" / "garden.py", TOOL.format(name="garden", says="one"))
     async with watched(Config(state_dir=state)) as sources:
+        monkeypatch.setattr(plugin_files, "LOAD_SECONDS", 0.2)
         put(path, "import threading\nthreading.Event().wait(5)\n")
         assert "is not over after 0.2 s" in await until_fault(sources, "not over")
         assert added(sources) == ["garden"]

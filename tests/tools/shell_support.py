@@ -4,7 +4,6 @@ import asyncio
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from goclaw.errors import ToolError
 from goclaw.execution.tasks.base import Owner
 from goclaw.execution.tasks.room import TaskRoom, open_tasks
 from goclaw.tools.background_tasks import start_task
+from tests.ports import free_port
 from tests.tools.memory_support import ANNA, Surroundings
 
 ANNAS = Owner(ANNA.key, ANNA.key)
@@ -112,9 +112,7 @@ def _prepare(folder: Path) -> int:
         subprocess.run(command, check=True, timeout=20)
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd is no service, nobody else makes it
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    port = free_port()
     public = (folder / "host_key.pub").read_text().split()
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
     (folder / "authorized").write_text((folder / "key.pub").read_text())

@@ -28,9 +28,7 @@ PIXEL = base64.b64encode(png()).decode()
 MODELS = ["ollama:small", "anthropic:large-5"]
 SERVERS = {
     "asks": misbehaving(sampling={"per_turn": 1_000}),
-    "free": misbehaving(
-        timeout=1, sampling={"ask": False, "models": MODELS, "prompt_tokens": 3_000, "per_turn": 1_000}
-    ),
+    "free": misbehaving(sampling={"ask": False, "models": MODELS, "prompt_tokens": 3_000, "per_turn": 1_000}),
     "few": misbehaving(sampling={"ask": False, "per_turn": 1}),
     "off": misbehaving(sampling={"enabled": False}),
     "never": misbehaving(),

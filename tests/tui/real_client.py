@@ -34,10 +34,12 @@ def environment_of(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def open_client(folder: Path, size: tuple[int, int] = (80, 24), **variables: str) -> AsyncIterator[Terminal]:
-    """`goclaw tui` in a terminal, started; `variables` are added to its environment."""
-    command = [*GOCLAW, "tui", "--session", SESSION]
-    async with open_terminal(command, environment_of(folder) | variables, size=size, folder=folder) as terminal:
+async def open_client(
+    folder: Path, size: tuple[int, int] = (80, 24), typed: str = "", **variables: str
+) -> AsyncIterator[Terminal]:
+    """`goclaw tui` in a terminal, started after `typed`; `variables` are added to its environment."""
+    command, environment = [*GOCLAW, "tui", "--session", SESSION], environment_of(folder) | variables
+    async with open_terminal(command, environment, size=size, folder=folder, typed=typed) as terminal:
         yield terminal
 
 

@@ -18,7 +18,7 @@ from goclaw.core.clock import RealClock
 from goclaw.tui.app import Farewell, Terminal
 from goclaw.tui.widgets.picker import SessionPicker
 
-PATIENCE = 15.0
+PATIENCE = 30.0
 GLANCE_SECONDS = 0.01
 """Between two looks: time in which the daemon and the timers go on."""
 SOON_SECONDS = 0.01
@@ -26,6 +26,8 @@ SOON_SECONDS = 0.01
 OFTEN_SECONDS = 0.05
 """The same for what costs more."""
 QUIET_ROUNDS = 2
+REST_ROUNDS = 10
+"""Glances within which everything that is under way is over: a pause of the whole machine is one of them."""
 MOST_ROUNDS = 50
 NAMES = {" ": "space", "/": "slash", "\n": "ctrl+j", ".": "full_stop"}
 
@@ -150,6 +152,12 @@ class Screen:
         await self.pilot.press(*keys)
         await self.pilot.pause()
         return self.text()
+
+
+async def rest() -> None:
+    """Wait until everything that is under way should be over."""
+    for _ in range(REST_ROUNDS):
+        await RealClock().sleep(GLANCE_SECONDS)
 
 
 def _key_event(key: str) -> Key:

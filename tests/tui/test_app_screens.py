@@ -41,7 +41,7 @@ def add(a, b):
 | one  |   10 |
 """
 
-REST_SECONDS = 5.0
+REST_SECONDS = 20.0
 Act = Callable[[Screen, FakeGateway], Awaitable[str]]
 
 

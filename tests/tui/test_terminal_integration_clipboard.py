@@ -21,8 +21,10 @@ SELECT_LINE = "\x1b[1;2H"
 
 async def select_and_copy(terminal: Terminal) -> None:
     """Select the line in the input, and when that is to be seen copy it."""
+    rest = TEXT[1:]  # the cursor goes to the first letter
+    before = terminal.screen.style_of(rest)
     await terminal.type(SELECT_LINE)
-    await terminal.rest(0.3)
+    await terminal.until(lambda _: terminal.screen.style_of(rest) != before)
     await terminal.type("\x03")
 
 
@@ -48,9 +50,9 @@ async def test_words_of_the_conversation_are_copied_as_they_stand(tmp_path: Path
         await terminal.until("not that")
         await terminal.rest(0.3)
         first, last = place_of(terminal, TEXT), place_of(terminal, "this\n")
+        before = terminal.screen.style_of(TEXT)
         await terminal.type(f"\x1b[<0;{first}M\x1b[<32;{last}M\x1b[<0;{last}m")
-        await terminal.rest(0.3)
-        assert terminal.screen.style_of(TEXT) != terminal.screen.style_of("Not this.")
+        await terminal.until(lambda _: terminal.screen.style_of(TEXT) != before)
         await terminal.type("\x03")
         await terminal.until("Copied.")
     text = f"{TEXT}\n\n• and t"
@@ -90,7 +92,10 @@ async def test_inside_tmux_as_it_comes_the_outer_terminal_gets_the_copy(tmp_path
             await terminal.until_written(b"connected")
             await terminal.type(TEXT)
             await terminal.until_written(TEXT.encode())
-            await select_and_copy(terminal)
+            await terminal.type(SELECT_LINE)
+            # Between the cursor, on the first letter, and the rest of what is selected their looks change.
+            await terminal.until_written(b"m" + TEXT[1:].encode())
+            await terminal.type("\x03")
             # tmux says `52;;…`, which is the same clipboard.
             await terminal.until_written(COPY.removeprefix("52;c;").encode())
         finally:

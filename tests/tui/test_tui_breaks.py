@@ -10,7 +10,7 @@ import pytest
 
 from goclaw.core import bus as bus_module
 from goclaw.core import replay_buffer as replay_buffer_module
-from goclaw.core.clock import RealClock, SteppedClock
+from goclaw.core.clock import SteppedClock
 from goclaw.core.events import ALLOW, Notice, Question, StreamRestarted, Todo, ToolFinished, ToolStarted
 from goclaw.core.messages import ToolCall, ToolResult
 from goclaw.servers import event_coalescing
@@ -24,10 +24,9 @@ from tests.harness import before_the_next_look
 from tests.lanes import repeats
 from tests.tui.bad_line import BadLine, Frame, open_bad_line
 from tests.tui.fake_daemon import PATIENCE, SESSION, Screen, Stage
+from tests.tui.screen import rest
 from tests.tui.unseen import Unseen
 
-REST_SECONDS = 0.1
-"""Within which a growing text is painted, and everything else that is under way is over."""
 SIZE = (100, 76)
 """All of the story fits: what is missing, or there twice, is seen."""
 TELEGRAM = "telegram:5"
@@ -92,7 +91,7 @@ class Scene:
             while self.link.unsent():
                 await self.pause()
             for text in iter(self.client.text, None):
-                await RealClock().sleep(REST_SECONDS)
+                await rest()
                 await self.pause()
                 if text == self.client.text():
                     return text

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from goclaw.core.clock import RealClock
 from goclaw.core.events import Actor, QuestionAsked
 from goclaw.core.messages import ToolCall
 from goclaw.core.supervise import background
@@ -24,12 +23,11 @@ from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
 from tests.lanes import repeats
 from tests.tui.bad_line import BadLine, open_bad_line
 from tests.tui.fake_daemon import SESSION, Screen, Stage
+from tests.tui.screen import rest
 from tests.tui.unseen import Unseen
 
 SIZE = (100, 60)
 LAST = "Blue it is."
-REST_SECONDS = 0.1
-"""Within which everything that is under way is over."""
 MOST_WRITES = 18
 EVERY = repeats(3, 1)
 
@@ -147,7 +145,7 @@ async def seen(client: Unseen | Screen) -> str:
             await before_the_next_look()
         text = ""
         while text != (text := client.text()):
-            await RealClock().sleep(REST_SECONDS)
+            await rest()
             await client.until("● connected")  # a death at the very end is noticed only now
     assert len(re.findall("thought", text)) <= 2 and len(re.findall("A question", text)) <= 1, text
     text = re.sub(r"\d+ of 200k", "few of 200k", text)

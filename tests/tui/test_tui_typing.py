@@ -21,9 +21,9 @@ async def test_a_burst_of_keys_means_what_it_would_mean_slowly(tmp_path: Path) -
 @pytest.mark.promise("P-terminal-typing")
 async def test_keys_typed_before_the_client_has_drawn_are_messages_and_no_line_breaks(tmp_path: Path) -> None:
     stage = real_stage(tmp_path)
-    async with stage.daemon() as daemon, open_client(tmp_path) as terminal:
-        # At once: the interpreter has not even begun, and the kernel collects lines.
-        await terminal.type("/early bird\rzwei Käfer\rlater")
+    # The interpreter has not even begun, and the kernel collects lines.
+    typed = "/early bird\rzwei Käfer\rlater"
+    async with stage.daemon() as daemon, open_client(tmp_path, typed=typed) as terminal:
         await terminal.until("│ later")
         await terminal.until("Answer to")
         assert b"\x1b[?1049h" not in terminal.written.partition(b"early")[0], "the client had drawn already"

@@ -17,6 +17,7 @@ from goclaw.ops.doctor import servers
 from goclaw.ops.doctor.base import Finding
 from goclaw.ops.doctor.servers import check_mcp
 from tests.plugin import install, packages
+from tests.ports import free_port
 from tests.servers.mcp.house import house
 
 __all__ = ["packages"]
@@ -30,11 +31,6 @@ async def found(folder: Path, *, tokens: bool = True, **settings: Any) -> list[F
         loaded.config.state_dir.mkdir(mode=0o700, exist_ok=True)
         add_token(loaded.config.tokens_path, "laptop", "tui:ann", RealClock().now())
     return await check_mcp(loaded)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @asynccontextmanager
