@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,13 @@ class Server:
         self.major = major
         self.database = "postgres"
         self._settings = settings
-        self.port = free_port()
         self._bin = programs(major)
         self._process: subprocess.Popen[Any] | None = None
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             self._run_as_nobody()
         self._initialise()
+        self.port = free_port()  # at last: it is free now, and may be another one's in the seconds that the rest takes
 
     @property
     def url(self) -> str:
@@ -151,11 +151,12 @@ def fresh_database(server: Server) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port of this machine that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of this machine that nothing listens on now, and that no connection is given for its own end."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)  # below those that systems give out by themselves
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
