@@ -32,8 +32,8 @@ from tests.parts import sql
 
 Act = Callable[[Turn], Awaitable[str]]
 LINGER = 0.3
-STALL = 3.0
-"""Seconds: less than the product's, but more than a busy machine holds this process up."""
+STALL = 10.0
+"""Seconds: more than a busy machine holds this process up."""
 
 
 @pytest.fixture(autouse=True)
