@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from benchmarks.lag_probe import lateness_in
 from benchmarks.stage import CROWD, PEOPLE, World, open_stage_in, state_folder
 from goclaw.auth.tokens import add_token
 from goclaw.config.load import load_config
+from tests.ports import free_port
 
 CHATS, MESSAGES, ROUNDS = 50, 10, 2
 READERS_OF_EACH = 4
@@ -61,7 +61,7 @@ class Reader:
 
 async def measure_event_readers(options: Options) -> list[Figure]:
     """The same talks without readers and with them, by turns. An event that is missing or comes twice is an error."""
-    messages, port = options.times(MESSAGES), _free_port()
+    messages, port = options.times(MESSAGES), free_port()
     changes: Json = {"http": {"api": True, "port": port}}
     spans: dict[str, list[tuple[float, float]]] = {"without": [], "with": []}
     with state_folder() as folder:
@@ -146,10 +146,3 @@ async def _all_read(readers: list[Reader], messages: int) -> None:
             raise RuntimeError(f"a reader heard of {len(reader.turns)} of {messages} turns, rows {reader.rows}")
         if len(reader.rows) != 2 * messages:
             raise RuntimeError(f"a reader got {len(reader.rows)} of {2 * messages} messages")
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port

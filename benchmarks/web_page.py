@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import shutil
-import socket
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ from benchmarks.history import write_history
 from benchmarks.stage import PEOPLE, START_SECONDS, open_daemon, open_stage_in, open_world, prepare, state_folder
 from goclaw.auth.tokens import add_token
 from goclaw.servers.web.assets import PAGE_HEADERS
+from tests.ports import free_port
 
 PERSON = f"telegram:{PEOPLE[0]}"
 MESSAGES = 200
@@ -142,10 +142,3 @@ async def open_copy(html: str) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

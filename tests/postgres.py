@@ -23,7 +23,7 @@ import psycopg
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import RealClock
-from tests.ports import free_port as free_port
+from tests.ports import free_port
 
 NEWEST, OLDEST = 18, 16
 """Majors in the wheel."""
@@ -54,13 +54,13 @@ class Server:
         self.major = major
         self.database = "postgres"
         self._settings = settings
-        self.port = free_port()
         self._bin = programs(major)
         self._process: subprocess.Popen[Any] | None = None
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             self._run_as_nobody()
         self._initialise()
+        self.port = free_port()  # at last: it is free now, and may be another one's in the seconds that the rest takes
 
     @property
     def url(self) -> str:

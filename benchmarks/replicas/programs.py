@@ -25,7 +25,8 @@ from goclaw.auth.tokens import add_token
 from goclaw.config.load import load_config
 from tests.acceptance.daemon import Installation, installation
 from tests.acceptance.waiting import LOOK_SECONDS, clock
-from tests.postgres import Server, free_port
+from tests.ports import free_port
+from tests.postgres import Server
 
 _PID = re.compile(r" pid (\d+) ")
 _LINE = 2**20

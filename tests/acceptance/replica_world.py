@@ -21,7 +21,8 @@ from tests.acceptance.replica_ledger import ReplicaOutcome, close_books
 from tests.acceptance.tcp_proxy import TcpProxy, tcp_proxy
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, free_port, running
+from tests.ports import free_port
+from tests.postgres import Server, running
 
 REPLICAS = 3
 HOUR = 3600.0

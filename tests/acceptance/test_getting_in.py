@@ -1,7 +1,6 @@
 """Ways in, seen from outside: terminals over TCP with a token, and strangers who are let in by a code."""
 
 import asyncio
-import socket
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +13,7 @@ from tests.acceptance.daemon import Installation
 from tests.acceptance.waiting import clock
 from tests.fake_telegram.server import FakeTelegram
 from tests.harness import before_the_next_look
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow]
 
@@ -25,12 +25,6 @@ IN_FORCE_SECONDS = 2.3
 def browser() -> aiohttp.ClientSession:
     """A browser's cookies on this machine."""
     return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 async def test_a_terminal_elsewhere_talks_with_a_token_until_it_is_revoked(

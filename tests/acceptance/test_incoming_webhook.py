@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 
 from tests.acceptance.daemon import Installation
-from tests.acceptance.test_webhook import free_port
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow]
 

@@ -16,7 +16,8 @@ from tests.acceptance.model import EchoModel
 from tests.acceptance.test_replicas import named, owner_of
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, free_port
+from tests.ports import free_port
+from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.promise("P-any-replica")]
 

@@ -11,10 +11,10 @@ import pytest
 from goclaw.channels.telegram.webhook import HEADER
 from tests.acceptance.daemon import Installation, replicas_on
 from tests.acceptance.model import EchoModel
-from tests.acceptance.test_webhook import free_port
 from tests.acceptance.waiting import clock, eventually
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
+from tests.ports import free_port
 from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -15,7 +15,8 @@ from tests.acceptance.test_replicas import owner_of
 from tests.acceptance.views import View, Views
 from tests.acceptance.waiting import eventually
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import Server, free_port
+from tests.ports import free_port
+from tests.postgres import Server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 

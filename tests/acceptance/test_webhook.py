@@ -1,7 +1,6 @@
 """A daemon that Telegram calls: killed, ended and started again, it loses nothing and says nothing twice."""
 
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import eventually, never
 from tests.fake_telegram.server import FakeTelegram
 from tests.lanes import repeats
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.slow]
 
@@ -35,12 +35,6 @@ class Place:
         """What the listener answers."""
         async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{self.port}{path}") as response:
             return response.status, await response.text()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 @asynccontextmanager

@@ -25,6 +25,7 @@ from tests.llm.asking import model_ports
 from tests.llm.fake_provider import FakeProvider, Reply, fake_provider, lines
 from tests.llm.wires import ANTHROPIC, OLLAMA, OPENAI, Wire
 from tests.parts import acting
+from tests.ports import free_port
 from tests.sessions.accepted import check_anthropic, check_openai
 from tests.sessions.failing_models import (
     CAUSES,
@@ -33,7 +34,6 @@ from tests.sessions.failing_models import (
     Cause,
     HastyClock,
     context_window,
-    free_port,
     says,
     seed,
 )

@@ -21,7 +21,10 @@ from tests.parts import sql
 __all__ = ["short_linger"]
 
 
-async def test_a_message_that_arrives_at_its_owner_begins_at_once_in_one_transaction(place: PostgresPlace) -> None:
+async def test_a_message_that_arrives_at_its_owner_begins_at_once_in_one_transaction(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_sessions, "LINGER_SECONDS", 3.0)  # it has the session still when the second one comes
     room = Room()
     async with replica(place, room) as one, replica(place, room) as two:
         two.ownership.take_no_more()

@@ -9,6 +9,7 @@ import pytest
 
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import AcceptKind, Actor
+from goclaw.store.database import StatementResult, Transaction
 from tests.acceptance.model import EchoModel
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
@@ -56,7 +57,8 @@ async def test_a_turn_is_stopped_from_elsewhere_about_as_fast_as_here(
         await gate.left.wait()
         await eventually(lambda: owner.lanes.running(SESSION) is None)
         gate.opened.set()
-    assert took["elsewhere"] < took["here"] + 1.0, "generous: a busy machine runs this"
+    # Generous, as a busy machine runs this; an order that no notice tells of is answered after ten seconds.
+    assert took["elsewhere"] < took["here"] + 5.0
     assert (await other.say("/stop")).text == "Nothing is running."
 
 
@@ -199,12 +201,22 @@ async def test_a_stranger_makes_no_order_and_what_needs_no_owner_none_either(
     assert orders(server, place) == given + 1
 
 
-async def test_a_plain_turn_costs_two_transactions_where_its_conversation_is(both: Sequence[Replica]) -> None:
+async def test_a_plain_turn_costs_two_transactions_where_its_conversation_is(
+    both: Sequence[Replica], monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner, _ = both
     await owner.say("m1 plain")
     await eventually(lambda: any("answer m1" in text for text in texts(owner)) and not owner.app.outbox.waiting())
-    database = owner.ownership._database
-    before = database.counts["commits"]
+    database, own = owner.ownership._database, list[int]()
+    commit = database._at_once
+
+    async def counted(group: Sequence[Transaction]) -> list[list[StatementResult]]:
+        # Beside the turn, the daemon stores its files and what it knows, whenever the time for that has come.
+        if any(each.fence and each.fence.session == SESSION for each in group):
+            own.append(len(group))
+        return await commit(group)
+
+    monkeypatch.setattr(database, "_at_once", counted)
     await owner.say("m2 plain")
     await eventually(lambda: any("answer m2" in text for text in texts(owner)) and not owner.app.outbox.waiting())
-    assert database.counts["commits"] - before <= 4
+    assert 0 < len(own) <= 4

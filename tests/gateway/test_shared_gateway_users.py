@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.timeout(120)]
 ANN, BEN = Actor("telegram:5", "memory", name="Ann"), Actor("telegram:6", "memory", name="Ben")
 SECONDS = 2.0
 """Within which a change reaches the folders of all gateways (docs/postgres.md)."""
-BUSY = 4.0
+BUSY = 10.0
 """Further seconds for a machine that does much else."""
 
 

@@ -1,6 +1,5 @@
 """Everything that can go wrong with a model that summarises, as its server on loopback shows it; and a conversation."""
 
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,13 +113,6 @@ CAUSES = (
         small=True,
     ),
 )
-
-
-def free_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ async def test_whoever_waits_hears_of_a_commit_and_of_none_twice(database: Datab
     database.written = feed.stored
     feed.stored()
     feed.stored()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await feed.news()
         waiting = asyncio.create_task(feed.news())
         await asyncio.sleep(0)

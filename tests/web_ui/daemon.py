@@ -21,7 +21,7 @@ from goclaw.core.messages import AssistantMessage, Message, UserMessage
 from goclaw.net import LOOPBACK_ONLY
 from goclaw.store.open import open_database
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
-from tests.postgres import free_port
+from tests.ports import free_port
 
 CLOCK = RealClock()
 ROOT = Path(__file__).resolve().parents[2]

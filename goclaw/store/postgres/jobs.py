@@ -65,9 +65,7 @@ class Jobs(JobManager):
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """Take a job, if a look is due; the worker asks every `POLL_SECONDS`, and after each notice."""
-        if not self._takes():
-            return None
-        while self._clock.monotonic() >= self._due_at:
+        while self._takes() and self._clock.monotonic() >= self._due_at:
             self._due_at = math.inf  # a notice that comes during the look makes the next one due
             try:
                 if job := await super().fetch_job(queues, worker_id):

@@ -14,7 +14,7 @@ from goclaw.llm import http_streams
 from goclaw.net import client
 from tests.acceptance.faults.model_faults import ELSEWHERE, Place
 from tests.llm.fake_provider import Reply
-from tests.sessions.failing_models import free_port
+from tests.ports import free_port
 
 NOWHERE = "nobody.invalid"
 """A name that nothing has (RFC 6761)."""

@@ -28,7 +28,8 @@ from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import GROUPS, PART, UNHURRIED, delivery
 from tests.fake_telegram.server import FakeTelegram
 from tests.fake_telegram.world import Json
-from tests.postgres import Server, free_port
+from tests.ports import free_port
+from tests.postgres import Server
 
 STALL = 3.0
 """Seconds: less than the product's, but more than a busy machine holds this process up."""

@@ -23,7 +23,7 @@ from goclaw.servers.http import open_http
 from tests.channels.support import RecordingGateway
 from tests.channels.telegram.support import PART, HastyClock, eventually, passing
 from tests.fake_telegram.server import FakeTelegram
-from tests.postgres import free_port
+from tests.ports import free_port
 
 SECRET = "a-secret-of-enough-letters"
 

@@ -18,7 +18,8 @@ from goclaw.core.events import Actor
 from goclaw.store.postgres.clock import DatabaseClock
 from tests.acceptance.model import EchoModel, echo_model
 from tests.acceptance.waiting import clock, eventually
-from tests.postgres import Server, free_port, fresh_place
+from tests.ports import free_port
+from tests.postgres import Server, fresh_place
 from tests.replicas import Replica, replicas
 from tests.servers.web.calling import SECRET, Browser, Heard
 

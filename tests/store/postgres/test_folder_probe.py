@@ -3,10 +3,11 @@
 import asyncio
 import errno
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path, PosixPath
 
+import psycopg
 import pytest
 
 from goclaw.config.policies import ReplicaSettings
@@ -16,6 +17,7 @@ from goclaw.store.postgres import folder_probe
 from goclaw.store.postgres.database import open_schema
 from goclaw.store.postgres.folder_probe import ASKED, MAX_FOLDERS, FolderProbe, open_probe, unseen_folders
 from tests.acceptance.waiting import clock, eventually
+from tests.postgres import Server
 
 
 @asynccontextmanager
@@ -33,6 +35,11 @@ async def gateway(
         # Another one must not ask before this one listens.
         await eventually(probe._listens.is_set)
         yield probe
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_probe, "ANSWER_SECONDS", 20.0)
 
 
 @pytest.fixture
@@ -88,9 +95,19 @@ async def test_a_gateway_that_does_not_answer_is_named(
         assert said == "the gateway two did not say within 1 s whether it sees the same folders"
 
 
-async def test_a_gateway_that_was_killed_a_moment_ago_is_not_asked(place: PostgresPlace, work: dict[str, Path]) -> None:
+def connected(server: Server) -> Sequence[object]:
+    """Connections of gateways that Postgres has."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        query = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'goclaw %'"
+        return connection.execute(query).fetchall()
+
+
+async def test_a_gateway_that_was_killed_a_moment_ago_is_not_asked(
+    place: PostgresPlace, server: Server, work: dict[str, Path]
+) -> None:
     async with gateway(place, "one", work):
         pass  # its row says that it was seen a moment ago, as after a crash that is followed by a start
+    await eventually(lambda: not connected(server))
     async with gateway(place, "one", work) as again:
         assert await again.unseen() == []
         assert await unseen_folders(place, lambda: work, clock) == []
@@ -117,7 +134,7 @@ class SlowFolder(PosixPath):
     gate = threading.Event()
 
     def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
-        if not self.gate.wait(5):
+        if not self.gate.wait(10):
             raise OSError(errno.EIO, "everything else has waited, too")
         super().touch(mode, exist_ok)
 

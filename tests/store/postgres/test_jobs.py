@@ -1,17 +1,20 @@
 """Jobs of sessions are taken on a notice; a look without one is seldom."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
 import pytest
+from procrastinate.jobs import Job
+from procrastinate.manager import JobManager
+from procrastinate.testing import InMemoryConnector
 
 from goclaw.config.values import PostgresPlace
 from goclaw.store.postgres import jobs, ownership
 from goclaw.store.postgres.database import open_schema
-from tests.acceptance.waiting import clock, eventually
+from tests.acceptance.waiting import PATIENCE, clock, eventually
 from tests.parts import sql
 from tests.postgres import LOGGED, Server, fresh_place, running
 from tests.statement_log import sent
@@ -34,7 +37,8 @@ def no_polling(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def told(place: PostgresPlace, server: Server) -> AsyncIterator[Process]:
     """A process that listens for jobs: its first look may have come before that, and no other one follows."""
-    async with process(place) as one:
+    # One that counted as dead would begin to listen anew, and miss what is told meanwhile.
+    async with process(place, stall=2 * PATIENCE) as one:
         await eventually(lambda: one.database.application_name in rows_of(server, place, LISTENERS))
         yield one
 
@@ -46,6 +50,27 @@ async def test_a_session_is_taken_on_a_notice_without_any_polling(place: Postgre
         await eventually(lambda: one.done == ["s"])
         await one.want("s")
         await eventually(lambda: one.done == ["s", "s"])
+
+
+async def test_what_comes_during_the_last_look_of_a_process_that_takes_no_more_is_left_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    takes, looks = [True], list[int]()
+
+    async def look(self: JobManager, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        looks.append(worker_id)
+        if takes:
+            takes.clear()
+            found._due_at = 0.0  # as a notice has it
+        return None
+
+    async def seen(at: float) -> None:
+        """No heartbeat is sent."""
+
+    monkeypatch.setattr(JobManager, "fetch_job", look)
+    found = jobs.Jobs(InMemoryConnector(), clock, lambda: bool(takes), seen)
+    assert await found.fetch_job(None, 1) is None
+    assert looks == [1]
 
 
 @asynccontextmanager
@@ -86,7 +111,7 @@ async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts
 
 async def test_a_process_without_work_sends_few_statements_between_two_beats() -> None:
     with running(settings=LOGGED) as server:
-        async with process(fresh_place(server)) as idle:
+        async with process(fresh_place(server), stall=3.0) as idle:
             await idle.want("s")
             await eventually(lambda: idle.done == ["s"])
 
@@ -97,22 +122,24 @@ async def test_a_process_without_work_sends_few_statements_between_two_beats() -
                 return sum("FROM look_for_the_dead(" in text for text in since(begin))
 
             await eventually(lambda: beats(0) >= 8)  # what follows a notice is over
-            begin = len(server.log())
+            begin, began = len(server.log()), clock.monotonic()
             await eventually(lambda: beats(begin) >= 12)
             statements = since(begin)
+            seconds = clock.monotonic() - began
     # A beat of two statements comes every 0.375 s here; a look for a job and a heartbeat, of four each, once a second.
-    assert sum("procrastinate_fetch_job" in text for text in statements) <= 7, statements
-    assert len(statements) <= 2 * 12 + 2 * 4 * 7 + 4, statements
+    # A busy machine holds the beats up: then there are more seconds between them.
+    assert sum("procrastinate_fetch_job" in text for text in statements) <= seconds + 2, (seconds, statements)
+    assert len(statements) <= (2 / 0.375 + 2 * 4) * (seconds + 2) + 4, (seconds, statements)
 
 
 async def test_a_look_for_the_dead_says_when_the_next_process_counts_as_dead(place: PostgresPlace) -> None:
     async with open_schema(place, clock) as database:
-        look = "SELECT next_death FROM look_for_the_dead(5)"
-        assert float((await database.read(sql(look)))[0][0]) == 5.0, "there is no process"
+        look = "SELECT next_death FROM look_for_the_dead(50)"
+        assert float((await database.read(sql(look)))[0][0]) == 50.0, "there is no process"
         silent = "INSERT INTO procrastinate_workers (last_heartbeat) VALUES (clock_timestamp() - interval '%s s')"
-        for seconds in (60, 1, 3):
+        for seconds in (60, 10, 30):
             await database.write(sql(silent % seconds))
-        assert 0.0 < float((await database.read(sql(look)))[0][0]) <= 2.0
+        assert 0.0 < float((await database.read(sql(look)))[0][0]) <= 20.0
 
 
 async def test_a_process_that_is_paused_within_a_transaction_does_not_hold_up_those_that_look_for_the_dead(
@@ -130,6 +157,6 @@ async def test_a_process_that_is_paused_within_a_transaction_does_not_hold_up_th
         with paused() as connection:
             connection.execute("SELECT 1 FROM procrastinate_jobs WHERE lock = 'a' FOR UPDATE")
             look = "SELECT gone FROM look_for_the_dead(1)"
-            async with asyncio.timeout(4):  # a lock is waited for for 8 s
+            async with asyncio.timeout(7):  # a lock is waited for for 8 s
                 assert (await database.write(sql(look)))[0].rows[0][0] == ["b"]
         assert (await database.write(sql(look)))[0].rows[0][0] == ["a"]

@@ -19,7 +19,8 @@ from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
 from tests.postgres import Server, fresh_place
 
-STALL = 3.0
+STALL = 10.0
+"""Seconds: more than a busy machine holds this process up."""
 ADD = "INSERT INTO steps (turn, name, state) VALUES (:k, 'x', 'done')"
 
 

@@ -20,7 +20,8 @@ from tests.acceptance.waiting import clock, eventually, never
 from tests.parts import sql
 from tests.postgres import Server
 
-STALL = 3.0
+STALL = 10.0
+"""Seconds: more than a busy machine holds this process up."""
 
 
 class Gateway:
@@ -55,15 +56,13 @@ async def gateway(place: PostgresPlace, name: str = "", workspaces: str = "share
             yield made
 
 
-@pytest.fixture(autouse=True)
-def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replicas, "LOCK_SECONDS", 0.3)
-
-
 async def refusal(place: PostgresPlace, **settings: object) -> str:
     async with open_schema(place, clock) as database:
-        with pytest.raises(StateError) as refused:
-            await database.join(ReplicaSettings.model_validate({"stall_seconds": STALL, **settings}))
+        # Only here: elsewhere Postgres may be slow to notice that a gateway is gone.
+        with pytest.MonkeyPatch.context() as short:
+            short.setattr(replicas, "LOCK_SECONDS", 0.3)
+            with pytest.raises(StateError) as refused:
+                await database.join(ReplicaSettings.model_validate({"stall_seconds": STALL, **settings}))
     return str(refused.value)
 
 
@@ -73,7 +72,7 @@ async def test_a_gateway_that_is_set_otherwise_than_the_others_is_refused_with_b
 ) -> None:
     async with gateway(place, "kitchen"):
         said = await refusal(place, stall_seconds=9)
-        assert "replica.stall_seconds is 9 here and 3 at the gateway kitchen (goclaw " in said
+        assert "replica.stall_seconds is 9 here and 10 at the gateway kitchen (goclaw " in said
         assert "stop them all to change it" in said
         said = await refusal(place, workspaces="own", name="hall")
         assert "replica.workspaces is own here and shared at the gateway kitchen" in said
@@ -134,7 +133,8 @@ async def test_of_two_with_one_name_each_is_shown_with_its_process_and_one_that_
             await one.database.write(sql(killed, k=name))
         seen = (await one.database.use()).replicas
         assert [(each.name, each.lives) for each in seen] == [("hall", False), ("vm", True)]
-        assert str(seen[0]) == "hall (gone: silent for 60 s)"
+        silent = seen[0].silent
+        assert silent >= 60 and str(seen[0]) == f"hall (gone: silent for {silent:.0f} s)"
 
 
 @pytest.mark.promise("P-replica-own-workspaces")
@@ -174,9 +174,12 @@ async def test_a_conversation_waits_for_its_gateway_is_told_so_once_and_goes_on_
 
 async def test_conversations_are_free_again_once_all_gateways_share_a_workspace(place: PostgresPlace) -> None:
     async with gateway(place, "kitchen", "own") as one:
+        one.gate = asyncio.Event()
         await one.want("s")
-        await eventually(lambda: one.done == ["s"])
+        await eventually(lambda: one.ownership.holds("s"))
         one.ownership.take_no_more()
         await one.want("s")
+        one.gate.set()
+        await eventually(lambda: one.done == ["s"])
     async with gateway(place, "hall") as two:
         await eventually(lambda: two.done == ["s"])

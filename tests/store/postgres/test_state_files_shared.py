@@ -37,7 +37,7 @@ USERS, TOKENS, NOTE, AUDIT = "users.json", "access-tokens.json", "notes/telegram
 ANN = Actor("telegram:5", "telegram")
 SECOND = 1.0
 """Seconds within which a change is to be in force elsewhere."""
-BUSY = 4.0
+BUSY = 10.0
 """Further seconds for a machine that does much else."""
 
 
