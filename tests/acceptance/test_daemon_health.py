@@ -59,8 +59,8 @@ def stalling(folder: Path) -> Path:
 def log_of(home: Installation) -> list[dict[str, Any]]:
     """The records of the log, oldest first."""
     path = home.state / "logs" / "goclaw.log"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+    written, _, _ = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
+    return [json.loads(line) for line in written.splitlines()]  # without the line that is just being written
 
 
 def logged(home: Installation, text: str) -> list[dict[str, Any]]:

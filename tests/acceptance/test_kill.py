@@ -1,6 +1,7 @@
 """kill -9 at every moment that matters, and at random ones (`tests.acceptance.fuzz` tries thousands)."""
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
@@ -156,11 +157,13 @@ async def test_of_two_commands_the_one_that_had_ended_keeps_its_result(
 
 
 async def test_a_command_dies_with_the_daemon(home: Installation, telegram: FakeTelegram) -> None:
+    seconds = f"98765.{os.getpid()}"  # another run of the tests on this machine has a command of its own
+
     def running() -> list[int]:
-        return [process.pid for process in psutil.process_iter() if "98765.25" in command_line(process)]
+        return [process.pid for process in psutil.process_iter() if seconds in command_line(process)]
 
     await home.start(telegram)
-    await telegram.world.say("m1 run sleep 98765.25", user=ANN)
+    await telegram.world.say(f"m1 run sleep {seconds}", user=ANN)
     await eventually(running)
     await home.kill()
     await eventually(lambda: not running())

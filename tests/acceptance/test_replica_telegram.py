@@ -133,6 +133,8 @@ async def test_updates_that_alternate_between_two_daemons_are_one_conversation_a
     called: Called, telegram: FakeTelegram, model: EchoModel
 ) -> None:
     for home in called.replicas:
+        home.config["replica"] = {"stall_seconds": WAIT_SECONDS}  # one that is held up keeps its duties
+        home.write_config()
         await home.start()
     await telegram.wait_called("setWebhook")
     for number in range(1, 5):

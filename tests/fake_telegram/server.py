@@ -31,7 +31,7 @@ from tests.fake_telegram.world import TOKEN, Json, Sent, World
 
 FLOOD_CONTROLLED = frozenset({"sendMessage", "editMessageText", "sendPhoto", "sendDocument"})
 MAX_UPLOAD = 50 * 1024 * 1024
-WAIT_SECONDS = 10
+WAIT_SECONDS = 30
 HANG_UP_SECONDS = 0.01
 """What a call that waits for updates gets when the fake ends: its bot has gone already."""
 ValueT = TypeVar("ValueT")
@@ -113,7 +113,7 @@ class FakeTelegram(AbstractAsyncContextManager["FakeTelegram"]):
         return ordered
 
     async def wait_sent(self, chat: int, count: int = 1) -> list[Sent]:
-        """Wait until the bot's messages in `chat` are at least `count`; `TimeoutError` after ten seconds."""
+        """Wait until the bot's messages in `chat` are at least `count`; `TimeoutError` after `WAIT_SECONDS`."""
         return await self.wait_for(lambda: found if len(found := self.sent(chat)) >= count else None)
 
     async def wait_called(self, method: str, count: int = 1) -> list[Json]:

@@ -64,7 +64,7 @@ async def test_thinking_and_calls_are_read(fake: FakeProvider, ports: ModelPorts
 async def test_many_who_wait_for_a_server_that_hangs_wait_once(
     fake: FakeProvider, ports: ModelPorts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ollama_module, "LOOK_LIMIT", 0.1)
+    monkeypatch.setattr(ollama_module, "LOOK_LIMIT", 0.5)  # in which a request arrives
     fake.routes["/api/show"] = Reply([], end="hang")
     model = model_at(fake, ports)
     async with asyncio.timeout(10):
