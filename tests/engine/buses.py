@@ -15,6 +15,7 @@ from goclaw.core.events import (
     SessionNow,
     StreamRestarted,
     TextStreamed,
+    Todo,
     TodosChanged,
     TurnEvent,
     TurnFinished,
@@ -45,10 +46,11 @@ class Process:
         ownership = PostgresOwnership(database, clock)
         self.bus = SharedBus(database, self.exchange, ownership.wanted_if_idle, clock)
         self.questions: tuple[Question, ...] = ()
+        self.todos: tuple[Todo, ...] = ()
         self.turn = ""
 
     async def inspect(self, session: str) -> SessionNow:
-        return replace(self.bus.now(session), questions=self.questions)
+        return replace(self.bus.now(session), questions=self.questions, todos=self.todos)
 
     async def take(self, session: str = "s") -> Fence:
         """Own a session from here on; the owner before hears of it later, or never."""

@@ -1,6 +1,7 @@
 """Leases of sessions: one process works on a session that is wanted, and another one when that is gone."""
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -416,6 +417,7 @@ async def test_a_process_that_is_ended_when_its_connections_are_made_ends_with_a
         name = database.application_name
     left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     assert left == []
+    gc.collect()  # psycopg closes one whose making was cut when it is collected
     with psycopg.connect(server.url, autocommit=True) as connection:
         query = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s"
         await eventually(lambda: not connection.execute(query, (name,)).fetchall())

@@ -246,7 +246,8 @@ async def test_forgotten_words_leave_the_audit_logs_of_all_gateways_also_of_thos
             wanted = Blanking(frozenset({"telegram:5"}))
             assert await ours.blank(wanted)
             await one.files.send_changes()
-            assert await one.files.blank_audits(wanted) == 2 and await one.files.blank_audits(wanted) == 0
+            # That of the one that is gone, and the other one's, which may have heard of it and be faster.
+            assert await one.files.blank_audits(wanted) in (1, 2) and await one.files.blank_audits(wanted) == 0
             await soon(lambda: "canary" not in two.text(AUDIT))
             await audited(two, theirs, "afterwards")
             stored = StoredFiles(one.database)
