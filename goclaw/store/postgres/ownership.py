@@ -236,7 +236,8 @@ class PostgresOwnership:
                 await self._want_again(session)
 
     async def _work(self, session: str, work: Work) -> bool:
-        if await self._is_pinned_elsewhere(session):
+        # A look that was under way may have taken it after this process was told to take no more.
+        if not self._takes or await self._is_pinned_elsewhere(session):
             return False
         lease = self._leases[session] = Lease(await self._database.take(session))
         try:

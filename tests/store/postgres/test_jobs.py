@@ -109,6 +109,26 @@ async def test_a_session_that_waits_for_a_dead_process_is_taken_when_that_counts
         await eventually(lambda: owner.lost == ["s"])
 
 
+async def test_a_session_that_a_process_gets_after_it_was_told_to_take_no_more_is_worked_on_by_another_one(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = jobs.Jobs.fetch_job
+    async with process(place) as one:
+
+        async def fetch(self: jobs.Jobs, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+            if found := await look(self, queues, worker_id):
+                one.ownership.take_no_more()
+            return found
+
+        monkeypatch.setattr(jobs.Jobs, "fetch_job", fetch)
+        await one.want("s")
+        await eventually(lambda: not one.ownership._takes)
+        monkeypatch.undo()
+        async with process(place) as two:
+            await eventually(lambda: two.done == ["s"])
+        assert one.done == []
+
+
 async def test_a_process_without_work_sends_few_statements_between_two_beats() -> None:
     with running(settings=LOGGED) as server:
         async with process(fresh_place(server), stall=3.0) as idle:
