@@ -207,9 +207,11 @@ async def test_what_is_forgotten_does_not_come_back_with_an_agent_that_works_for
         calling = asyncio.create_task(client.call_tool("plan", {}))
         await gate.reached.wait()
         assert "Plan the party." in stored(server, place, DEE.key)
-        code = (await say(two, DEE, "/forget")).rpartition("/forget ")[2]
+        explained = await say(two, DEE, "/forget")
+        code = explained.rpartition("/forget ")[2]
         await eventually(lambda: not two.app.outbox.waiting())
-        assert "were deleted" in await say(two, DEE, f"/forget {code}")
+        said = await say(two, DEE, f"/forget {code}")
+        assert "were deleted" in said, explained
         gate.opened.set()
         ended = await calling
         assert ended.is_error and FORGOTTEN in str(ended.content)
