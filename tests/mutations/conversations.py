@@ -361,6 +361,14 @@ BUGS: list[Bug] = [
         f"{_POSTGRES}::test_a_commit_in_which_the_connection_is_lost_is_looked_up",
     ),
     bug(
+        "a commit is believed of which Postgres has given the number anew",
+        "the fuzz of 2026-11-28: an answer came once more, below a later one, after a restart of Postgres",
+        "goclaw/store/postgres/database.py",
+        "return bool(await single(asking, _LAST, self._replica) == self._number)",
+        "return True",
+        f"{_POSTGRES}::test_a_commit_that_a_crash_has_undone_is_not_taken_for_the_one_that_has_its_number_now",
+    ),
+    bug(
         "a process that was paused writes for a session that another one has taken over",
         "the spike of 2026-11-23: a row of the transcript twice in 3 of 3 rounds",
         "goclaw/store/postgres/sending.py",

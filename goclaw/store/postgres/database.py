@@ -1,8 +1,9 @@
 """One schema of Postgres: a writer and some readers.
 
 A group is one transaction, sent in one round trip; its COMMIT is a second one, so that the number of the transaction is
-known when the connection is lost in it. A transaction that fails by its own fault fails the group: then each is
-committed alone.
+known when the connection is lost in it. By that number it is seen whether the transaction still runs, and by one of our
+own, which it stores, whether it was committed: after a crash Postgres gives its numbers anew. A transaction that fails
+by its own fault fails the group: then each is committed alone.
 """
 
 import asyncio
@@ -64,10 +65,15 @@ _END_HOLDERS = "SELECT end_transactions_of_owner(%s)"
 TAKES = 3
 """Tries to take a session over: at each one it waits a second for the transaction of the process that has it."""
 _TIME = "SELECT extract(epoch from clock_timestamp())::float8"
-_NUMBER = "SELECT pg_current_xact_id()::text"
+_NUMBER = """
+INSERT INTO commits (replica, number, made_at) VALUES (%s, %s, clock_timestamp())
+ON CONFLICT (replica) DO UPDATE SET number = excluded.number, made_at = excluded.made_at
+RETURNING pg_current_xact_id()::text
+"""
 OF_TEXTS = (VECTORS_TABLE, "orders", "media_parts")
 """Tables on Postgres alone that have what was said, for a while."""
-_STATUS = "SELECT pg_xact_status(%s::text::xid8)"
+_RUNS = "SELECT pg_xact_status(%s::text::xid8) = 'in progress'"
+_LAST = "SELECT number FROM commits WHERE replica = %s"
 
 
 class PostgresDatabase(Database):
@@ -99,6 +105,8 @@ class PostgresDatabase(Database):
         self.notices = Notices(place, self._name)
         """Those of the processes that share the schema; heard while `Ownership.run` runs."""
         self.notices.hear(DELETED, lambda _: self.deleted(), lambda: self.deleted())
+        self._number = 0
+        """Of the last commit that was begun."""
         self._untold: dict[tuple[object, ...], BoundStatement] = {}
         """What was to be sent behind a commit, and could not be; by statement and values."""
         self.counts: Counter[str] = Counter()
@@ -292,7 +300,8 @@ class PostgresDatabase(Database):
             async with writer.pipeline():
                 await writer.execute("BEGIN")
                 cursors = [await sent(writer, each) for each in group]
-                number = await writer.execute(_NUMBER)
+                self._number += 1
+                number = await writer.execute(_NUMBER, (self._replica, self._number))
             results = [[await result_of(cursor) for cursor in each] for each in cursors]
             [(own,)] = await number.fetchall()
             try:
@@ -327,21 +336,22 @@ class PostgresDatabase(Database):
                 self._waiting.put_nowait(Transaction((), durable=False, done=_ignored()))
 
     async def _was_committed(self, number: str, error: psycopg.Error) -> bool:
-        """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile."""
+        """Look up the outcome of a commit in which the connection was lost; other writes are refused meanwhile.
+
+        `number`: the one that Postgres gave the transaction.
+        """
         self.counts["commits looked up"] += 1
         trouble, backoff = self._lost(error), Backoff(LOOK_SECONDS, LONGEST_LOOK)
         await self._drop()
         while True:
             try:
                 async with await connect(self._place, self._name) as asking:
-                    found = await (await asking.execute(_STATUS, (number,))).fetchone()
+                    if not await single(asking, _RUNS, number):
+                        return bool(await single(asking, _LAST, self._replica) == self._number)
             except psycopg.errors.InvalidParameterValue:
                 return False  # a transaction of the future: this is an older copy of the database
             except (psycopg.Error, OSError) as again:
                 trouble = store_error(again, self._place.shown, "written")
-            else:
-                if found is None or found[0] != "in progress":
-                    return bool(found and found[0] == "committed")
             await self._notice(trouble)
             self._refuse_waiting(trouble)
             await self._clock.sleep(backoff.next())

@@ -88,7 +88,10 @@ _BESIDE = Statement(
     )
 )
 _BE_GONE = "DELETE FROM replicas WHERE id = %s"
-_FORGET = "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'"
+_FORGET = (
+    "DELETE FROM replicas WHERE seen_at < clock_timestamp() - interval '1 day'",
+    "DELETE FROM commits WHERE made_at < clock_timestamp() - interval '1 day'",
+)
 
 
 class PostgresOwnership:
@@ -305,7 +308,8 @@ class PostgresOwnership:
         try:
             async with self._duties.one() as connection:
                 row = row_of(self._database.replica, self._database.application_name, self._database.settings)
-                await connection.execute(_FORGET)
+                for forget in _FORGET:
+                    await connection.execute(forget)
                 while True:
                     asked = self._clock.awake_or_not()
                     self._database.clock.seen(await single(connection, _SEE, *row), asked)

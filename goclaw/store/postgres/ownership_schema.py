@@ -23,7 +23,7 @@ NEWS = "sessions"
 """Topic of the notices that a session was brought something (`store.postgres.notices`)."""
 TABLES = (
     *("session_owners", "session_watches", "replicas", "orders", "procrastinate_jobs", "procrastinate_workers"),
-    *("spenders", "reservations", "vectors"),
+    *("spenders", "reservations", "vectors", "commits"),
 )
 """Tables that no copy has: they are about processes that run."""
 OWNERSHIP = f"""

@@ -127,6 +127,13 @@ CREATE TRIGGER tell_of_free_lock AFTER DELETE ON procrastinate_jobs
 transaction would hold up those that look, and with them their being seen. It says in how many seconds the next
 heartbeat becomes too old. The notice of a lock that has become free is one of procrastinate's own kind
 (`procrastinate_notify_queue_job_inserted_v1`): a job may wait for it, which was told of before."""
+COMMITS = """
+CREATE TABLE commits (
+    replica VARCHAR COLLATE "C" PRIMARY KEY, number BIGINT NOT NULL, made_at TIMESTAMPTZ NOT NULL
+) WITH (fillfactor = 50);
+"""
+"""The last commit of each process, by a number that it counts itself (`database`). Half of a page is left free, so that
+a row's next version stands beside the last one and no index is touched (postgresql.org, "Heap-Only Tuples")."""
 PIN = Statement(text("SELECT pin_session(:session, :name)"))
 TELL_OF_THE_ABSENT = Statement(text("SELECT waiting, absent FROM tell_of_the_absent()"))
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('goclaw:' || current_schema(), 3))"

@@ -25,7 +25,7 @@ from goclaw.store.postgres.channel_schema import CHANNEL_TABLES, CHANNELS
 from goclaw.store.postgres.connecting import Connection, single
 from goclaw.store.postgres.orders import ORDERS
 from goclaw.store.postgres.ownership_schema import MIGRATION, OWNERSHIP, TABLES, make_jobs, migrate_jobs
-from goclaw.store.postgres.replicas import BEATS, REPLICAS, WANTED_QUIETLY
+from goclaw.store.postgres.replicas import BEATS, COMMITS, REPLICAS, WANTED_QUIETLY
 from goclaw.store.postgres.reservations import RESERVATIONS
 from goclaw.store.postgres.stored_files import files_metadata
 from goclaw.store.postgres.vectors import VECTORS
@@ -56,6 +56,7 @@ STEPS: Sequence[SchemaStep] = (
     SchemaStep(VECTORS, of_both_stores=False),
     SchemaStep(WANTED_QUIETLY, of_both_stores=False),
     SchemaStep(BEATS, of_both_stores=False),
+    SchemaStep(COMMITS, of_both_stores=False),
 )
 """The first brings version `FIRST` to the next one, and so on."""
 NEWEST = FIRST + len(STEPS)

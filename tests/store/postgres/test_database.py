@@ -29,7 +29,7 @@ from goclaw.store.sqlite import migrations
 from goclaw.store.transcripts import Origin, Transcripts, rows_of
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
-from tests.postgres import Server, fresh_place
+from tests.postgres import DURABLE, Server, fresh_place, running
 
 ADD = insert_into(sessions, "key", "created_at", "context_start")
 
@@ -332,6 +332,44 @@ async def test_a_commit_in_which_the_connection_is_lost_is_looked_up(
         assert (await found.write(session("again")))[0].rowcount == 1
         assert await keys(found) == ["again", "kept"]
         assert found.counts["commits looked up"] == 2
+
+
+async def test_a_commit_that_a_crash_has_undone_is_not_taken_for_the_one_that_has_its_number_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Postgres gives numbers of transactions anew of which a crash left nothing on its disk."""
+    with running(settings=(*DURABLE, "-c", "wal_writer_delay=10s")) as server:
+        numbers = list[str]()
+
+        def crash() -> None:
+            server.stop(signal.SIGQUIT)
+            server.start()
+            with psycopg.connect(server.url, autocommit=True) as other:
+                for _ in range(20):
+                    (number,) = other.execute("SELECT pg_current_xact_id()::text").fetchone() or ("",)
+                    numbers.append(number)
+
+        class Cut(psycopg.AsyncConnection[connecting.PostgresRow]):
+            """Crashes the server before the first COMMIT behind `armed`."""
+
+            armed = False
+
+            async def execute(self, query: object, *arguments: object, **options: object) -> object:  # type: ignore[override]  # as the driver calls it
+                if query == "COMMIT" and Cut.armed:
+                    Cut.armed = False
+                    (number,) = await (await super().execute("SELECT pg_current_xact_id()::text")).fetchone() or ("",)
+                    await asyncio.to_thread(crash)
+                    assert number in numbers, "it is another one's now"
+                    await self.close()
+                    raise psycopg.OperationalError("the connection is lost")
+                return await super().execute(query, *arguments, **options)  # type: ignore[call-overload]  # as the driver calls it
+
+        monkeypatch.setattr(connecting, "AsyncConnection", Cut)
+        async with opened(fresh_place(server)) as found:
+            Cut.armed = True
+            assert (await found.write(session("kept")))[0].rowcount == 1
+            assert await keys(found) == ["kept"]
+            assert found.counts["commits looked up"] == 1
 
 
 async def test_a_connection_that_was_closed_while_it_was_idle_fails_no_write(
