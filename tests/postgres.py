@@ -31,6 +31,8 @@ _FOLDERS = {18: "pginstall18", 16: "pginstall"}
 USER = "goclaw"
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+STALL = 10.0
+"""Seconds after which gateways of one test count as dead: more than a busy machine holds its process up."""
 _SETTINGS = ("-F", "-c", "max_connections=300", "-c", "autovacuum=off", "-c", "log_min_messages=error")
 """Without fsync: a test that kills Postgres kills the process, not the machine."""
 DURABLE = ("-c", "max_connections=300", "-c", "log_min_messages=error")

@@ -29,11 +29,10 @@ from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
 from tests.engine.house import EVERYWHERE, inbound
 from tests.parts import sql
+from tests.postgres import STALL
 
 Act = Callable[[Turn], Awaitable[str]]
 LINGER = 0.3
-STALL = 10.0
-"""Seconds: more than a busy machine holds this process up."""
 
 
 @pytest.fixture(autouse=True)

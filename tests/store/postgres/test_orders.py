@@ -14,9 +14,8 @@ from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
+from tests.postgres import STALL
 
-STALL = 10.0
-"""Seconds: more than a busy machine holds this process up."""
 SECONDS = 15.0
 
 

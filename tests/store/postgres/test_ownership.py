@@ -26,10 +26,8 @@ from goclaw.store.postgres.reservations import SharedReservations
 from goclaw.store.spending import Reservation
 from tests.acceptance.waiting import PATIENCE, clock, eventually, never
 from tests.parts import sql
-from tests.postgres import Server
+from tests.postgres import STALL, Server
 
-STALL = 10.0
-"""Seconds: more than a busy machine holds this process up."""
 ADD = "INSERT INTO steps (turn, name, state) VALUES (:k, 'x', 'done')"
 
 

@@ -17,10 +17,8 @@ from goclaw.store.postgres.ownership import PostgresOwnership
 from goclaw.store.spending import Reservation, reservations_of
 from tests.acceptance.waiting import clock, eventually
 from tests.parts import sql
-from tests.postgres import Server, fresh_place
+from tests.postgres import STALL, Server, fresh_place
 
-STALL = 10.0
-"""Seconds: more than a busy machine holds this process up."""
 ADD = "INSERT INTO steps (turn, name, state) VALUES (:k, 'x', 'done')"
 
 

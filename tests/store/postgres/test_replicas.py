@@ -18,10 +18,7 @@ from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import clock, eventually, never
 from tests.parts import sql
-from tests.postgres import Server
-
-STALL = 10.0
-"""Seconds: more than a busy machine holds this process up."""
+from tests.postgres import STALL, Server
 
 
 class Gateway:
