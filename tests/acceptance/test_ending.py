@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from goclaw.app import GRACE_SECONDS
 from goclaw.cli.serving import MAX_END
 from tests.acceptance import hasty
-from tests.acceptance.daemon import ROOT, RUNNING, START_SECONDS, STOP_SECONDS, Installation
+from tests.acceptance.daemon import ROOT, STOP_SECONDS, Installation
 from tests.acceptance.model import UNKNOWN, EchoModel
 from tests.acceptance.waiting import clock, eventually, never
 from tests.fake_telegram.server import FakeTelegram
@@ -38,6 +37,19 @@ async def _hang(context: CommandContext) -> Reply:
 
 COMMAND = Command("hang", "Let a thread hang for ever", _hang)
 """
+
+HANG_UP = """
+import os, signal, sys
+
+class Hook:
+    def find_spec(self, name, path=None, target=None):
+        if name == "goclaw.cli.serving":
+            print("SIGHUP was sent", flush=True)
+            os.kill(os.getpid(), signal.SIGHUP)
+
+sys.meta_path.insert(0, Hook())
+"""
+"""Sends the signal to the daemon at the last moment before it can handle it itself."""
 
 
 def texts(telegram: FakeTelegram) -> list[str]:
@@ -104,17 +116,14 @@ async def test_a_hangup_without_a_terminal_reloads_and_ends_nothing(home: Instal
     await ended(home)
 
 
-async def test_a_hangup_while_the_daemon_starts_ends_nothing(home: Installation, telegram: FakeTelegram) -> None:
+async def test_a_hangup_while_the_daemon_starts_ends_nothing(home: Installation, folder: Path) -> None:
     """Half a second passes before anything can be reloaded: `logrotate` does not wait for it."""
-    home.forks, home.environment = False, {**home.environment, "PYTHONPROFILEIMPORTTIME": "1"}
-    await home.spawn()
-    process = home.process
-    assert process is not None
-    await eventually(lambda: re.search(r"\| +goclaw\.cli\.program\n", home.output))
-    assert "goclaw.cli.serving" not in home.output
-    process.send_signal(signal.SIGHUP)
-    await eventually(lambda: process.returncode is not None or RUNNING in home.output, START_SECONDS)
-    assert process.returncode is None
+    hooks = folder / "hooks"
+    hooks.mkdir()
+    (hooks / "sitecustomize.py").write_text(HANG_UP)
+    home.environment = {**home.environment, "PYTHONPATH": f"{hooks}:{ROOT}"}
+    await home.start()
+    assert home.output.count("SIGHUP was sent") == 1
     assert await home.stop() == 0
 
 
