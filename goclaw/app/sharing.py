@@ -85,7 +85,8 @@ async def _open_sessions(app: App) -> AsyncIterator[Shared]:
         raise TypeError(f"{database.name} has no notices")
     shared = SharedSessions(database, app.journal, lanes, outbox, _Memory(app), clock)
     retries = app.sessions.summary_retries
-    retries.works_on, retries.telling = ownership.holds, lambda session: [database.notices.told(SUMMARIES, session)]
+    retries.works_on = lambda session: ownership.fence_of(session) is not None
+    retries.telling = lambda session: [database.notices.told(SUMMARIES, session)]
     database.notices.hear(SUMMARIES, retries.heard, retries.missed)
     app.sessions.external_runs.ownership = ownership
     async with AsyncExitStack() as stack:

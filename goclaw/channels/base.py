@@ -78,6 +78,11 @@ class Handover(Protocol):
         """About the part behind those."""
         ...
 
+    @property
+    def others_wait(self) -> bool:
+        """Whether further deliveries to the chat wait behind this one."""
+        ...
+
     async def sending(self) -> None:
         """The service is about to be asked to take the next part. On disk when this returns."""
         ...
@@ -93,6 +98,7 @@ class Unrecorded:
     def __init__(self) -> None:
         self.parts: tuple[str, ...] = ()
         self.doubt = Doubt.NONE
+        self.others_wait = False
 
     async def sending(self) -> None:
         pass

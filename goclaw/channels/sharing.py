@@ -95,7 +95,11 @@ class ChannelSharing(Protocol):
         ...
 
     async def note_preview(self, channel: str, session: str, key: str, message: int, *, instead_of: str = "") -> None:
-        """Keep a number by its key, for the process that takes the session; `instead_of`: a key that is dropped."""
+        """Keep a number by its key, for the process that takes the session; `instead_of`: a key that is dropped.
+
+        Raises:
+            OwnershipLost: this process does not work on the session.
+        """
         ...
 
     async def previews(self, channel: str, session: str) -> Mapping[str, int]:

@@ -104,8 +104,8 @@ class DeliveryProgress:
     ) -> None:
         self.delivery = delivery
         self._database = database
-        self._parts = parts
-        self._doubt = doubt
+        self.parts = parts
+        self.doubt = doubt
         self._asked = doubt is not Doubt.NONE
         """Whether the service may have been asked to take the next part."""
         self._marked = marked or self._asked
@@ -114,19 +114,17 @@ class DeliveryProgress:
         """The right under which it is sent: that of the session which promised it."""
         self.clearance: Callable[[], Awaitable[None]] = _always_ours
         """Called right before a part is sent; raises OwnershipLost where another process sends it."""
+        self.queue: Sequence[DeliveryProgress] = ()
+        """The deliveries to its chat, in order, itself included."""
 
     @property
-    def parts(self) -> tuple[str, ...]:
-        return self._parts
-
-    @property
-    def doubt(self) -> Doubt:
-        return self._doubt
+    def others_wait(self) -> bool:
+        return len(self.queue) > 1
 
     @property
     def is_being_sent(self) -> bool:
         """Whether its row says that a part is being sent, and none has failed: another process would send it again."""
-        return self._marked and self._doubt is Doubt.NONE
+        return self._marked and self.doubt is Doubt.NONE
 
     async def sending(self) -> None:
         if not self._marked:
@@ -137,8 +135,8 @@ class DeliveryProgress:
 
     async def arrived(self, message_id: str, *, last: bool = False) -> None:
         # First in memory: should the disk refuse it, this run of the daemon still knows.
-        self._parts = (*self._parts, message_id)
-        self._doubt = Doubt.NONE
+        self.parts = (*self.parts, message_id)
+        self.doubt = Doubt.NONE
         self._marked, self._asked = self._marked and last, False
         if not last:
             await self._database.write(_ARRIVED(of=self.delivery.id, new_progress=self.recorded))
@@ -146,20 +144,20 @@ class DeliveryProgress:
     @property
     def recorded(self) -> str:
         """The parts that are there, as the row has them."""
-        return _PARTS.to_json(self._parts)
+        return _PARTS.to_json(self.parts)
 
     async def failed(self, *, maybe_arrived: bool) -> None:
         """A try ended without `arrived`: doubt remains where the part may be there, else the row is as before."""
         if maybe_arrived:
             self.interrupted()
-        elif self._marked and self._doubt is Doubt.NONE:
+        elif self._marked and self.doubt is Doubt.NONE:
             await self._database.write(_MARK(of=self.delivery.id, new_state="pending"))
             self._marked = self._asked = False
 
     def interrupted(self) -> None:
         """A try ended somehow: a part that was being sent may be there."""
         if self._asked:
-            self._doubt = Doubt.SILENCE
+            self.doubt = Doubt.SILENCE
 
 
 async def _always_ours() -> None:
@@ -368,6 +366,7 @@ class Outbox:
                 name = f"outbox {key[0]}:{key[1]}"
                 work = keep_running(name, partial(self._drain, key, queue), self._clock)
                 self._spawn(work, name)
+            progress.queue = queue
             queue.append(progress)
 
     async def _drain(self, key: Chat, queue: deque[DeliveryProgress]) -> None:

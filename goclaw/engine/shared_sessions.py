@@ -115,7 +115,7 @@ class SharedSessions:
 
     def forget(self, session: str) -> None:
         """Have a session read anew that is not this process's, and is not being taken by it."""
-        if not self._ownership.holds(session):
+        if self._ownership.fence_of(session) is None:
             self._memory.forget(session)
 
     async def run(self) -> None:
@@ -185,17 +185,19 @@ class SharedSessions:
 
     async def _take_up(self, held: Held) -> int:
         orders = await self._new_orders(held)
-        # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
-        turns = 0 if self.leases.ending else await self._lanes.take_up(held)
+        taken = 0
+        if not self.leases.ending:
+            # Answers of before are in the outbox before a turn begins: nothing that it shows may come above them.
+            taken = await self._outbox.take_up(held.session, held.lease.fence)
+            # What was taken in before an order is in the lane before that is carried out: /stop is to find it.
+            taken += await self._lanes.take_up(held)
         held.begun.update(order.id for order in orders)
         for order in orders:
             # Each beside the others: one may wait for another.
             task = asyncio.create_task(self._carried_out(order), name=f"order {order.name} of {held.session}")
             held.carried_out.add(task)
             task.add_done_callback(held.carried_out.discard)
-        if self.leases.ending:
-            return len(orders)
-        return len(orders) + turns + await self._outbox.take_up(held.session, held.lease.fence)
+        return len(orders) + taken
 
     async def _new_orders(self, held: Held) -> Sequence[Order]:
         if not held.lease.has_orders:

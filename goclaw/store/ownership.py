@@ -147,8 +147,8 @@ class Ownership(Protocol):
         """Leave sessions that are wanted from here on to other processes; those that this one has it keeps."""
         ...
 
-    def holds(self, session: str) -> bool:
-        """Whether this process works on a session, as far as it knows: one that was paused may be wrong."""
+    def fence_of(self, session: str) -> Fence | None:
+        """Return the fence under which this process works on a session, as far as it knows; None: it does not."""
         ...
 
     def is_sure_of(self, session: str, epoch: int | None = None) -> bool:

@@ -45,6 +45,8 @@ class Wire:
         """By chat: held up before that."""
         self.asked, self.pacing = asyncio.Event(), asyncio.Event()
         self.sending = ""
+        self.followed: list[bool] = []
+        """Whether others waited behind each when it had arrived."""
 
     async def run(self, gateway: GatewayPort) -> None:
         """Nobody writes here."""
@@ -59,6 +61,7 @@ class Wire:
         parts = delivery.text.split("+")
         for number in range(len(handover.parts), len(parts)):
             await self._send(replace(delivery, text=parts[number]), handover, last=number == len(parts) - 1)
+        self.followed.append(handover.others_wait)
         return Receipt(handover.parts[0])
 
     async def _send(self, delivery: Delivery, handover: Handover, *, last: bool) -> None:
@@ -141,13 +144,16 @@ async def test_no_channel_is_given_a_secret_to_show(post: Post) -> None:
     assert arrived.choices[0].answer == "a"
 
 
-async def test_a_chat_in_trouble_holds_up_no_other(post: Post) -> None:
+async def test_a_chat_in_trouble_holds_up_no_other_and_its_channel_is_told_what_waits(post: Post) -> None:
     post.wire.gates["slow"] = asyncio.Event()
     async with post.open() as outbox:
         await outbox.promise(delivery("1", "slow"))
         await outbox.promise(delivery("2", "slow"))
         await outbox.send(delivery("3", "quick"))
         assert post.wire.texts == ["3"] and outbox.waiting() == 2
+        post.wire.gates["slow"].set()
+        assert await outbox.flush(20)
+        assert post.wire.followed == [False, True, False]
         post.wire.gates["slow"].set()
         await outbox.flush(20)
     assert post.wire.texts == ["3", "1", "2"]

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -244,6 +245,28 @@ async def test_what_a_dead_process_has_begun_goes_on_in_another_one(place: Postg
         await eventually(lambda: len(room.all) == 3)
         assert sorted(texts(room)) == ["answer 1", "answer 2", "promised before"]
         assert texts(room).index("answer 1") < texts(room).index("answer 2")
+
+
+async def test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its preview would else stand above an answer that was given before it."""
+    room, looking, gate = Room(), asyncio.Event(), asyncio.Event()
+    take_up = SharedOutbox.take_up
+
+    async def slow(*parts: Any) -> int:
+        looking.set()
+        await gate.wait()
+        return await take_up(*parts)
+
+    monkeypatch.setattr(SharedOutbox, "take_up", slow)
+    async with replica(place, room) as one:
+        # As another process does it, whose session this one takes then.
+        await Journal(one.database).submit(inbound(1), "message", also=[one.ownership.wanted("s")])
+        await looking.wait()
+        await never(lambda: one.acted, 0.3)
+        gate.set()
+        await eventually(lambda: texts(room) == ["answer 1"])
 
 
 async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: PostgresPlace) -> None:

@@ -45,6 +45,8 @@ async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_i
     room, promised = Room(), asyncio.Event()
 
     async def again(turn: Turn) -> str:
+        if turn.id == "m1":
+            return "it is taken"
         sending = asyncio.ensure_future(one.outbox.send(told))
         await asyncio.sleep(0)  # the row is on its way
         await asyncio.sleep(0)
@@ -53,20 +55,24 @@ async def test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_i
 
     told = Delivery("told", Address("memory", "s"), "a file", session="s")
     async with replica(place, room, again) as one:
-        read = one.database.read
+        await one.lanes.submit(inbound(1))
+        await eventually(lambda: texts(room) == ["it is taken"])
+        read, looking = one.database.read, asyncio.Event()
 
         async def slow(statement: BoundStatement) -> Sequence[Row]:
             rows = await read(statement)
             if statement.statement is OPEN_OF:
+                looking.set()
                 await promised.wait()
             return rows
 
         one.database.read = slow  # type: ignore[method-assign]  # the moment cannot be met otherwise
         dead = SharedOutbox(one.database, {}, clock, one.ownership)
-        await one.database.write(dead.row(told))
-        await one.lanes.submit(inbound(1))
-        await eventually(lambda: len(room.all) == 2)
-    assert texts(room) == ["a file", f"it is {room.all[0].message_id}"]
+        await one.database.write(dead.row(told), one.ownership.wanted("s"))
+        await looking.wait()
+        await one.lanes.submit(inbound(2))
+        await eventually(lambda: len(room.all) == 3)
+    assert texts(room) == ["it is taken", "a file", f"it is {room.all[1].message_id}"]
 
 
 @pytest.mark.promise("P-answered-once")

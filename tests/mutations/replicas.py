@@ -56,8 +56,8 @@ BUGS: list[Bug] = [
         "an order overtakes the message that was taken in before it",
         "class replicas: /stop finds nothing, and then the turn begins",
         "goclaw/engine/shared_sessions.py",
-        "        turns = 0 if self.leases.ending else",
-        "        turns = 0 if self.leases.ending or orders else",
+        "            taken += await self._lanes.take_up(held)\n",
+        "            taken += 0 if orders else await self._lanes.take_up(held)\n",
         "tests/engine/test_shared_sessions.py"
         "::test_an_order_finds_what_was_taken_in_before_it_also_where_the_session_is_just_being_taken",
     ),

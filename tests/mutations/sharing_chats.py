@@ -87,4 +87,31 @@ BUGS: list[Bug] = [
         ":",
         "tests/channels/telegram/test_shared_channel.py::test_no_process_on_postgres_polls_before_it_has_the_duty",
     ),
+    bug(
+        "a process that was paused replaces what the next owner knows of a preview",
+        "the fuzz of three replicas, 2026-11-28: an answer came twice, and was not marked",
+        "goclaw/store/postgres/channel_state.py",
+        "        with fenced(fence):\n",
+        "        with fenced(None):\n",
+        "tests/channels/telegram/test_shared_state.py::"
+        "test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview",
+    ),
+    bug(
+        "a turn of a session that was taken begins before the answers that were promised before it",
+        "the fuzz of three replicas, 2026-11-28: a preview stood above an older answer",
+        "goclaw/engine/shared_sessions.py",
+        "            taken = await self._outbox.take_up(held.session, held.lease.fence)\n",
+        "            taken = await self._lanes.take_up(held)\n"
+        "            taken += await self._outbox.take_up(held.session, held.lease.fence)\n",
+        "tests/engine/test_shared_sessions.py::test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox",
+    ),
+    bug(
+        "what a look for deliveries has passed over is not sent",
+        "class delivery: promised again, while its row was there already",
+        "goclaw/engine/shared_outbox.py",
+        "        if fence and is_ours and not created:\n",
+        "        if False:\n",
+        "tests/engine/test_shared_sessions_faults.py::"
+        "test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes",
+    ),
 ]

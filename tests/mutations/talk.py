@@ -5,6 +5,7 @@ from tests.mutations.bug import Bug, bug
 _TURN = "goclaw/turns/turn.py"
 _INTERIM = "tests/turns/test_answers_interim.py"
 _LIVE = "tests/channels/telegram/test_live_interim.py"
+_PREVIEWS = "tests/channels/telegram/test_previews.py"
 
 BUGS: list[Bug] = [
     bug(
@@ -124,7 +125,7 @@ BUGS: list[Bug] = [
         "the answer is written over what was said before a tool call",
         "in groups the text that was shown is overwritten",
         "goclaw/channels/telegram/live.py",
-        "            known = await self._message_ids.hand_over(delivery.turn, delivery.id)",
+        "            known = await self._handed_over(delivery)",
         "            known = self._message_ids.message_of(delivery.turn)",
         f"{_LIVE}::test_after_a_restart_the_answer_is_not_written_over_the_text",
     ),
@@ -263,5 +264,53 @@ BUGS: list[Bug] = [
         '    verdict = "" if figure["target"] is None else "ok" if figure["reached"] else "**missed**"\n',
         '    verdict = "" if figure["target"] is None else "ok"\n',
         "tests/test_benchmark_tables.py::test_a_missed_bound_is_told_as_such",
+    ),
+    bug(
+        "a preview begins between two answers that wait for a chat",
+        "the fuzz of three replicas, 2026-11-28: the answer to an earlier message stood below a later one",
+        "goclaw/channels/telegram/sender.py",
+        "        if not handover.others_wait:\n",
+        "        if True:\n",
+        f"{_PREVIEWS}::test_no_message_begins_to_grow_above_an_answer_that_waits_behind_another_one",
+    ),
+    bug(
+        "a channel is not told that more waits for a chat",
+        "the fuzz of three replicas, 2026-11-28: the answer to an earlier message stood below a later one",
+        "goclaw/engine/outbox.py",
+        "            progress.queue = queue\n",
+        "",
+        "tests/engine/test_outbox.py::test_a_chat_in_trouble_holds_up_no_other_and_its_channel_is_told_what_waits",
+    ),
+    bug(
+        "a chat whose delivery went to another process shows no preview any more",
+        "class delivery: it waits for what never comes",
+        "goclaw/channels/telegram/sender.py",
+        "        except (DeliveryError, OwnershipLost):\n",
+        "        except DeliveryError:\n",
+        f"{_PREVIEWS}::test_a_chat_whose_delivery_went_to_another_process_is_shown_previews",
+    ),
+    bug(
+        "a message grows whose id could not be kept",
+        "class delivery: after a crash it stands beside its answer",
+        "goclaw/channels/telegram/previews.py",
+        "                is_noted = await self._message_ids.keep(view.turn)\n",
+        "                is_noted = True\n",
+        f"{_PREVIEWS}::test_a_message_grows_no_further_until_its_id_is_kept",
+    ),
+    bug(
+        "an answer in a message whose id could not be kept is not marked after a crash",
+        "class delivery: a repetition without a mark",
+        "goclaw/channels/telegram/sender.py",
+        "        if not preview.is_kept:\n",
+        "        if False:\n",
+        f"{_PREVIEWS}::test_an_answer_in_a_message_whose_id_could_not_be_kept_is_marked_after_a_crash",
+    ),
+    bug(
+        "a text beside its preview is not marked",
+        "class delivery: a repetition without a mark",
+        "goclaw/channels/telegram/live.py",
+        "            self._beside.append(delivery.id)\n",
+        "            pass\n",
+        f"{_PREVIEWS}::test_a_text_before_a_tool_call_is_marked_where_its_preview_could_not_be_made_it",
     ),
 ]

@@ -42,7 +42,7 @@ from goclaw.core.events import (
 )
 from goclaw.core.records import BoundedDict
 from goclaw.core.supervise import set_within
-from goclaw.errors import DeliveryError
+from goclaw.errors import DeliveryError, StateError
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +85,8 @@ class LiveViews:
         self._typed_at: BoundedDict[ChatTarget, float] = BoundedDict(REMEMBERED)
         self._claimed: deque[str] = deque(maxlen=REMEMBERED)
         """Deliveries in the middle of a turn that had their view."""
+        self._beside: deque[str] = deque(maxlen=REMEMBERED)
+        """Those of them whose preview could not be made theirs, and stays."""
         self._tasks: asyncio.TaskGroup | None = None
         """Set while `run` runs."""
 
@@ -135,12 +137,23 @@ class LiveViews:
         shown = await self._settled(view) if view else None
         if delivery.interim:
             self._claimed.append(delivery.id)
-            known = await self._message_ids.hand_over(delivery.turn, delivery.id)
+            known = await self._handed_over(delivery)
             if rest := self._views.get(delivery.turn):
                 rest.lost = self._message_ids.is_lost(delivery.turn)
         else:
             known = self._message_ids.message_of(delivery.turn)
-        return None if known is None else Preview(known, shown)
+        if known is None:
+            return None
+        return Preview(known, shown, is_kept=delivery.interim or await self._message_ids.keep(delivery.turn))
+
+    async def _handed_over(self, delivery: Delivery) -> int | None:
+        """Return the message that grew for a text in the middle of a turn, which is that text's from here on."""
+        try:
+            return await self._message_ids.hand_over(delivery.turn, delivery.id)
+        except StateError as error:
+            log.warning("a preview stays beside its text: %s", error)
+            self._beside.append(delivery.id)
+            return None
 
     def is_clear(self, delivery: Delivery) -> bool:
         """Whether `claim` would return at once, and no message."""
@@ -150,9 +163,10 @@ class LiveViews:
         lost = self._message_ids.message_of(turn) is not None or self._message_ids.is_lost(turn)
         return not lost and (view is None or not view.sending.locked())
 
-    def may_stand(self, turn: str, part: Part) -> bool:
-        """Whether a preview of unknown id may show exactly this part already."""
-        return isinstance(part, RenderedMessage) and self._message_ids.may_say(turn, part.text)
+    def may_stand(self, delivery: Delivery, part: Part) -> bool:
+        """Whether a preview that its answer cannot be edited into may show exactly this part already."""
+        said = isinstance(part, RenderedMessage) and self._message_ids.may_say(delivery.turn, part.text)
+        return said or delivery.id in self._beside
 
     async def _settled(self, view: TurnView) -> RenderedMessage | None:
         """Wait until nothing of a view that has ended is on its way; returns what its message says."""

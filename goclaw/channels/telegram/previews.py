@@ -42,6 +42,8 @@ class Preview:
     message_id: int
     shown: RenderedMessage | None
     """Its current content; None where unknown."""
+    is_kept: bool = True
+    """Whether it is found again after a crash."""
 
 
 @dataclass(eq=False)
@@ -333,13 +335,16 @@ class Previews:
             return False
         view.shown = None  # until it is sure
         try:
-            if view.message_id is not None:
-                await edit_text(self._bot, view.target.chat, view.message_id, chunk)
-                return True
-            is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
+            if view.message_id is None:
+                is_noted = await self._message_ids.intend(view.turn, chunk.text.removesuffix(f"\n\n{view.line()}"))
+            else:
+                is_noted = await self._message_ids.keep(view.turn)
             if not is_noted or not self._goes_on(view):
                 return False
-            view.message_id = await self._begin(view, chunk)
+            if view.message_id is None:
+                view.message_id = await self._begin(view, chunk)
+            else:
+                await edit_text(self._bot, view.target.chat, view.message_id, chunk)
         finally:
             if view.abandoned and view.message_id is not None:
                 # It would stand beside the answer, which could not wait for it any longer.

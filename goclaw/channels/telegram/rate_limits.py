@@ -120,11 +120,11 @@ class RateLimiter:
         return True
 
     def owe(self, chat: int) -> None:
-        """A message to `chat` is on its way, or has to be tried again: nothing new may begin above it."""
+        """Messages to `chat` are on their way, or have to be tried again: nothing new may begin above them."""
         self._owed.add(chat)
 
     def paid(self, chat: int) -> None:
-        """It is there, or never will be."""
+        """All of them are there, or never will be."""
         self._owed.discard(chat)
 
     def owes(self, chat: int) -> bool:

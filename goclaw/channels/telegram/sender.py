@@ -39,7 +39,7 @@ from goclaw.channels.telegram.request import Flood, Unanswered
 from goclaw.channels.telegram.state_files import ChatMigrations
 from goclaw.config.values import reaction_of
 from goclaw.core.events import Choice, Delivery, Receipt
-from goclaw.errors import DeliveryError, StateError
+from goclaw.errors import DeliveryError, OwnershipLost, StateError
 
 log = logging.getLogger(__name__)
 
@@ -105,19 +105,24 @@ class Sender:
             if closes_chat(error):
                 self._blocked.close(target.chat, f"telegram: {error.message}")
             if closes_chat(error) or isinstance(error, BadRequest):
-                self._limiter.paid(target.chat)
+                self._paid(target.chat, handover)
             raise DeliveryError(
                 f"telegram: {error.message}",
                 permanent=isinstance(error, BadRequest),
                 maybe_delivered=isinstance(error, Unanswered),
                 closed=closes_chat(error),
             ) from error
-        except DeliveryError:
-            self._limiter.paid(target.chat)
+        except (DeliveryError, OwnershipLost):
+            self._paid(target.chat, handover)
             raise
-        self._limiter.paid(target.chat)
+        self._paid(target.chat, handover)
         self._blocked.open(target.chat)
         return receipt
+
+    def _paid(self, chat: int, handover: Handover) -> None:
+        """Let a preview begin in a chat, unless more is to be sent there first."""
+        if not handover.others_wait:
+            self._limiter.paid(chat)
 
     async def _follow(self, chat: int, new: int) -> DeliveryError:
         """Return the error that redirects a delivery after its group became a supergroup, which is another chat."""
@@ -150,10 +155,10 @@ class Sender:
         keyboard = keyboard_of(delivery.choices)
         if not handover.parts:
             # The receipt names the first part, so its buttons can be found again.
-            if preview is not None and await self._fill(preview, parts[0], target, keyboard):
+            if preview is not None and await self._fill(preview, parts[0], target, keyboard, handover):
                 await handover.arrived(str(preview.message_id), last=len(parts) == 1)
             else:
-                stands = preview is None and self._live.may_stand(delivery.turn, parts[0])
+                stands = preview is None and self._live.may_stand(delivery, parts[0])
                 last = len(parts) == 1 and preview is None
                 await self._send_part(parts[0], target, keyboard, handover, stands=stands, last=last)
         if preview is not None and handover.parts[0] != str(preview.message_id):
@@ -164,14 +169,23 @@ class Sender:
         return Receipt(handover.parts[0])
 
     async def _fill(
-        self, preview: Preview, part: Part, target: ChatTarget, keyboard: InlineKeyboardMarkup | None
+        self,
+        preview: Preview,
+        part: Part,
+        target: ChatTarget,
+        keyboard: InlineKeyboardMarkup | None,
+        handover: Handover,
     ) -> bool:
         """Let the message that grew say what it has to say in the end. False: it cannot."""
         if isinstance(part, OutgoingFile):
             return False
-        if preview.shown == part and keyboard is None:
+        says_it = preview.shown == part and keyboard is None
+        if not says_it:
+            await self._limiter.pace(target.chat)
+        if not preview.is_kept:
+            await handover.sending()  # after a crash it is sent once more, for this message is not found again
+        if says_it:
             return True
-        await self._limiter.pace(target.chat)
         try:
             await self._edit_chunk(target.chat, preview.message_id, part, keyboard)
         except BadRequest as error:

@@ -43,6 +43,7 @@ class SharedLiveMessageIds(LiveMessageIds):
         for key in [key for key, noted in self._sessions.items() if noted == session]:
             self._sessions.pop(key)
             self._messages.pop(key, None)
+            self._unkept.pop(key, None)
         self._messages |= known
         for key in known:
             self._sessions[key] = session
@@ -52,20 +53,17 @@ class SharedLiveMessageIds(LiveMessageIds):
             return known
         if not (grew := self.message_of(turn)):
             return None
-        session = self._session(turn)
-        try:
-            await self._sharing.note_preview(CHANNEL, session, delivery, grew, instead_of=turn)
-        except StateError as error:
-            log.warning("a preview stays beside its text: %s", error)
-            return None
-        self._messages.pop(turn, None)
+        del self._messages[turn]
+        await self._sharing.note_preview(CHANNEL, self._session(turn), delivery, grew, instead_of=turn)
         self._messages[delivery] = grew
         return grew
 
     async def _note(self, turn: str, message_id: int) -> bool:
         self._messages[turn] = message_id
+        if not (session := self._session(turn)):
+            return False  # nothing of it was shown that could be kept, and now its view has ended
         try:
-            await self._sharing.note_preview(CHANNEL, self._session(turn), turn, message_id)
+            await self._sharing.note_preview(CHANNEL, session, turn, message_id)
         except StateError as error:
             log.warning("a preview is not remembered over a restart: %s", error)
             return False

@@ -105,6 +105,8 @@ class LiveMessageIds:
         """Reads the file: call this in a thread."""
         self._messages = BoundedDict(MAX_TURNS, read_file(path, _MESSAGES, {}))
         self._file = JsonFile(path, flush=False)
+        self._unkept: BoundedDict[str, None] = BoundedDict(MAX_TURNS)
+        """Turns whose message's id could not be kept yet."""
 
     def message_of(self, turn: str) -> int | None:
         """Return the id of the message that began to grow for this turn."""
@@ -136,14 +138,25 @@ class LiveMessageIds:
         return False
 
     async def remember(self, turn: str, message_id: int) -> None:
-        """On disk when this returns. Where that fails, a crash leaves the beginning of an answer behind; no more."""
-        await self._note(turn, message_id)
+        """Keep the id of a message that was sent. Where that fails, a crash leaves it behind: see `keep`."""
+        self._unkept.pop(turn, None)
+        if not await self._note(turn, message_id):
+            self._unkept[turn] = None
+
+    async def keep(self, turn: str) -> bool:
+        """Have the id of a turn's message on disk. False: that failed again, so the message may say no more."""
+        known = self.message_of(turn)
+        if turn in self._unkept and (known is None or await self._note(turn, known)):
+            self._unkept.pop(turn, None)
+        return turn not in self._unkept
 
     async def hand_over(self, turn: str, delivery: str) -> int | None:
         """Make the message that grew for a turn that of one of its deliveries; the turn goes on with another one.
 
-        Returns the message's id, the same one for a delivery that is tried again; None where no message grew, or where
-        this cannot be kept: the turn's next text would be edited into the message after a restart.
+        Returns the message's id, the same one for a delivery that is tried again; None where no message grew.
+
+        Raises:
+            StateError: this cannot be kept; the message stays what it is, beside its text.
         """
         if known := self._messages.get(delivery):
             return known
@@ -153,10 +166,9 @@ class LiveMessageIds:
         self._messages[delivery] = grew
         try:
             await self._file.write(self._messages, flush=True)
-        except DiskError as error:
-            log.warning("a preview stays beside its text: %s", error)
-            self._messages[turn] = self._messages.pop(delivery)
-            return None
+        except DiskError:
+            del self._messages[delivery]
+            raise
         return grew
 
     async def _note(self, turn: str, message_id: int) -> bool:

@@ -12,7 +12,9 @@ from sqlalchemy import text
 
 from goclaw.core.clock import Clock
 from goclaw.core.supervise import see_through
+from goclaw.errors import OwnershipLost
 from goclaw.store.database import Database, Statement
+from goclaw.store.fencing import fenced
 from goclaw.store.ownership import Ownership
 from goclaw.store.postgres.database import PostgresDatabase
 from goclaw.store.postgres.replica_share import ReplicaShare
@@ -154,7 +156,11 @@ class PostgresChannels:
     async def note_preview(self, channel: str, session: str, key: str, message: int, *, instead_of: str = "") -> None:
         moved = [_DROP_PREVIEW(channel=channel, key=instead_of)] if instead_of else []
         noted = _NOTE(channel=channel, key=key, session=session, message=message)
-        await see_through(_written(self._database, *moved, noted), f"noting a preview of {channel}")
+        if (fence := self._ownership.fence_of(session)) is None:
+            raise OwnershipLost("this process does not work on the session")
+        # One that was paused right before it would put it in place of what the next owner has noted.
+        with fenced(fence):
+            await see_through(_written(self._database, *moved, noted), f"noting a preview of {channel}")
 
     async def previews(self, channel: str, session: str) -> Mapping[str, int]:
         rows = await self._database.read(_PREVIEWS(channel=channel, session=session))

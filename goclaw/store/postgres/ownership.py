@@ -133,9 +133,9 @@ class PostgresOwnership:
     def take_no_more(self) -> None:
         self._takes = False
 
-    def holds(self, session: str) -> bool:
+    def fence_of(self, session: str) -> Fence | None:
         lease = self._leases.get(session)
-        return lease is not None and not lease.is_lost
+        return lease.fence if lease and not lease.is_lost else None
 
     def is_sure_of(self, session: str, epoch: int | None = None) -> bool:
         lease = self._leases.get(session)

@@ -56,6 +56,10 @@ class Play:
         await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
         self.clock.advance(seconds)
 
+    async def tried(self) -> None:
+        """Wait until the view has shown what it may."""
+        await eventually(lambda: self.clock.sleepers >= 2 + POLLER)
+
     async def use(self, name: str, arguments: dict[str, Any], call: str = "c1") -> None:
         """A tool begins to run."""
         await self.stage.gateway.publish(ToolStarted("t1", "s", call, name, arguments))

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from goclaw.channels.base import Doubt, Unrecorded
+from goclaw.channels.telegram.channel import MESSAGE_IDS_FILE
 from goclaw.channels.telegram.previews import GROUP_SECONDS, draft_id
 from goclaw.channels.telegram.rate_limits import FAILURES
+from goclaw.channels.telegram.state_files import JsonFile, LiveMessageIds
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Outcome, StreamRestarted, TextStreamed, ToolFinished, ToolStarted, TurnStarted
-from goclaw.errors import DeliveryError
+from goclaw.errors import DeliveryError, DiskError, DiskFault, OwnershipLost
 from tests.channels.telegram.play import GROUP, PRIVATE, Play, meanwhile, playing, wait_calls
 from tests.channels.telegram.support import POLLER, eventually, open_stage
 from tests.fake_telegram.server import FakeTelegram
@@ -53,7 +56,7 @@ async def test_no_message_begins_to_grow_above_an_answer_that_is_not_there_yet()
             await stage.deliver("the answer before", chat=-100)
         await play.stream("begun")
         await play.past_the_quick_answers()
-        await meanwhile(stage, "m")
+        await play.tried()
         assert stage.texts(-100) == []
         await stage.deliver("the answer before", chat=-100)
         await play.later(GROUP_SECONDS)
@@ -61,6 +64,33 @@ async def test_no_message_begins_to_grow_above_an_answer_that_is_not_there_yet()
         assert stage.texts(-100) == ["the answer before", "begun"]
         await play.finish("begun")
         await play.answer("begun")
+
+
+async def test_no_message_begins_to_grow_above_an_answer_that_waits_behind_another_one() -> None:
+    async with playing(GROUP) as (play, stage):
+        stage.telegram.world.meet(-100)
+        stage.handovers["a1"].others_wait = True
+        await stage.deliver("an answer", chat=-100, number="a1")
+        await play.begin("begun")
+        await play.tried()
+        assert stage.texts(-100) == ["an answer"]
+        await stage.deliver("the answer before", chat=-100, number="a2")
+        await play.later(GROUP_SECONDS)
+        await stage.telegram.wait_sent(-100, 3)
+        assert stage.texts(-100) == ["an answer", "the answer before", "begun"]
+
+
+async def test_a_chat_whose_delivery_went_to_another_process_is_shown_previews() -> None:
+    class Elsewhere(Unrecorded):
+        async def sending(self) -> None:
+            raise OwnershipLost("another process has taken the session over")
+
+    async with playing(GROUP) as (play, stage):
+        stage.handovers["a1"] = Elsewhere()
+        with pytest.raises(OwnershipLost):
+            await stage.deliver("an answer", chat=-100, number="a1")
+        await play.begin("begun")
+        await play.grown("begun")
 
 
 async def test_a_long_answer_goes_on_below_the_message_that_grew() -> None:
@@ -313,6 +343,89 @@ async def test_after_a_restart_an_answer_that_a_preview_may_say_already_is_marke
         await play.begin("all")
         await play.answer("all of it")
         assert stage.texts(-100) == ["(sent again: the first try may have arrived)\n\nall of it"]
+
+
+class Unwritable:
+    """A disk that does not take the ids of messages that were sent, for as long as it is full."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.is_full, self._write = True, JsonFile.write
+        disk = self
+
+        async def write(self: JsonFile, value: dict[str, int], *, flush: bool = False) -> None:
+            if disk.is_full and any(known > 0 for known in value.values()):
+                raise DiskError("the disk is full", DiskFault.FULL)
+            await disk._write(self, value, flush=flush)
+
+        patch.setattr(JsonFile, "write", write)
+
+
+class Killed(Unrecorded):
+    """The daemon is killed when a part has arrived, before that is recorded."""
+
+    async def sending(self) -> None:
+        self.doubt = Doubt.RESTART
+
+    async def arrived(self, message_id: str, *, last: bool = False) -> None:
+        raise asyncio.CancelledError
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_an_answer_in_a_message_whose_id_could_not_be_kept_is_marked_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Unwritable(monkeypatch)
+    killed, clock = Killed(), SteppedClock()
+    async with FakeTelegram() as telegram:
+        async with open_stage(clock=clock, telegram=telegram, state_dir=tmp_path) as stage:
+            play = Play(stage, clock, GROUP)
+            await play.begin("half")
+            await play.grown("half")
+            stage.handovers["final"] = killed
+            with pytest.raises(asyncio.CancelledError):
+                await play.answer("half of it and the rest")
+            assert stage.texts(-100) == ["half of it and the rest"]
+        async with open_stage(clock=SteppedClock(), telegram=telegram, state_dir=tmp_path) as stage:
+            stage.handovers["final"].doubt = killed.doubt
+            await Play(stage, clock, GROUP).answer("half of it and the rest")
+            marked = "(sent again after a restart)\n\nhalf of it and the rest"
+            assert stage.texts(-100) == ["half of it and the rest", marked]
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_a_message_grows_no_further_until_its_id_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk, clock = Unwritable(monkeypatch), SteppedClock()
+    async with open_stage(clock=clock, state_dir=tmp_path) as stage:
+        play = Play(stage, clock, GROUP)
+        await play.begin("half")
+        await play.grown("half")
+        await play.stream(" of it")
+        await play.later(GROUP_SECONDS)
+        await play.tried()
+        assert stage.texts(-100) == ["half"]
+        disk.is_full = False
+        await play.stream(" all")
+        await play.later(GROUP_SECONDS)
+        await play.grown("half of it all")
+        assert LiveMessageIds(tmp_path / MESSAGE_IDS_FILE).message_of("t1") == stage.telegram.sent(-100)[0].message_id
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_a_text_before_a_tool_call_is_marked_where_its_preview_could_not_be_made_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, clock = Unwritable(monkeypatch), SteppedClock()
+    async with open_stage(clock=clock, state_dir=tmp_path) as stage:
+        disk.is_full = False
+        play = Play(stage, clock, GROUP)
+        await play.begin("the plan")
+        await play.grown("the plan")
+        disk.is_full = True
+        await stage.deliver("the plan", chat=-100, number="t1:said:1", turn="t1", interim=True)
+        again = "(sent again: the first try may have arrived)\n\nthe plan"
+        assert stage.texts(-100) == ["the plan", again]
+        await play.answer("done")
+        assert stage.texts(-100) == ["the plan", again, "done"], "nothing is written over it"
 
 
 async def test_an_answer_that_stands_there_already_is_delivered_and_not_edited_in_again() -> None:

@@ -10,6 +10,7 @@ from goclaw.channels.telegram import previews, state_files
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, TextStreamed, TurnStarted
 from goclaw.errors import DiskError, DiskFault
+from goclaw.store.fencing import Fence
 from goclaw.store.postgres.channel_state import PostgresChannels
 from goclaw.store.postgres.ownership import PostgresOwnership
 from tests.acceptance.waiting import eventually, never
@@ -21,14 +22,25 @@ CHAT, SESSION, TURN = -100, "telegram:-100", "telegram:1"
 SECONDS = 20.0
 
 
+class Owners(dict[str, Fence]):
+    """The fences of the processes that are sure to have the session."""
+
+    async def add(self, replica: Replica) -> None:
+        """Have a process take the session."""
+        self[replica.database.replica] = await replica.database.take(SESSION)
+
+
 @pytest.fixture
-def owners(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The processes that are sure to have the session."""
-    found = set[str]()
+def owners(monkeypatch: pytest.MonkeyPatch) -> Owners:
+    found = Owners()
+
+    def fence_of(self: PostgresOwnership, session: str) -> Fence | None:
+        return found.get(self._database.replica) if session == SESSION else None
 
     def is_sure_of(self: PostgresOwnership, session: str) -> bool:
-        return session == SESSION and self._database.replica in found
+        return fence_of(self, session) is not None
 
+    monkeypatch.setattr(PostgresOwnership, "fence_of", fence_of)
     monkeypatch.setattr(PostgresOwnership, "is_sure_of", is_sure_of)
     return found
 
@@ -47,16 +59,16 @@ def texts(telegram: FakeTelegram) -> list[str]:
 
 @pytest.mark.promise("P-telegram-live")
 async def test_the_answer_of_the_next_owner_is_edited_into_the_preview_of_the_last_one(
-    place: PostgresPlace, tmp_path: Path, owners: set[str]
+    place: PostgresPlace, tmp_path: Path, owners: Owners
 ) -> None:
     first, second = RecordingGateway(), RecordingGateway()
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "two", second) as heir:
         async with open_replica(place, telegram, tmp_path / "one", first) as owner:
-            owners.add(owner.database.replica)
+            await owners.add(owner)
             await begin(owner, "half of")
             await eventually(lambda: texts(telegram) == ["half of"], SECONDS)
         owners.clear()
-        owners.add(heir.database.replica)
+        await owners.add(heir)
         for take in heir.sharing.takes:
             await take(SESSION)
         await begin(heir, "half of it, and")
@@ -66,14 +78,14 @@ async def test_the_answer_of_the_next_owner_is_edited_into_the_preview_of_the_la
 
 
 async def test_a_process_that_is_not_the_owner_shows_nothing(
-    place: PostgresPlace, tmp_path: Path, owners: set[str]
+    place: PostgresPlace, tmp_path: Path, owners: Owners
 ) -> None:
     gateway = RecordingGateway()
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
         await begin(one, "words of a turn elsewhere")
         await never(lambda: texts(telegram) or telegram.called("sendChatAction"), 1.0)
         # One that loses the session in the middle shows no more of it.
-        owners.add(one.database.replica)
+        await owners.add(one)
         await begin(one, "mine")
         await eventually(lambda: texts(telegram) == ["mine"], SECONDS)
         owners.clear()
@@ -84,7 +96,7 @@ async def test_a_process_that_is_not_the_owner_shows_nothing(
 @pytest.mark.promise("P-telegram-live")
 @pytest.mark.parametrize("target", ["previews.rendered", "state_files.LiveMessageIds.intend"])
 async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more(
-    place: PostgresPlace, tmp_path: Path, owners: set[str], monkeypatch: pytest.MonkeyPatch, target: str
+    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     # The last waits before a request: a process that is paused there goes on when another one has answered.
     module, _, name = target.partition(".")
@@ -100,7 +112,7 @@ async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it
 
     gateway = RecordingGateway()
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
-        owners.add(one.database.replica)
+        await owners.add(one)
         monkeypatch.setattr(owner_of, name, paused)
         await begin(one, "what the next owner has answered")
         async with asyncio.timeout(SECONDS):
@@ -110,7 +122,7 @@ async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it
 
 @pytest.mark.promise("P-repeat-marked")
 async def test_what_could_not_be_remembered_is_not_shown_before_the_answer(
-    place: PostgresPlace, tmp_path: Path, owners: set[str], monkeypatch: pytest.MonkeyPatch
+    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = asyncio.Event()
 
@@ -120,7 +132,7 @@ async def test_what_could_not_be_remembered_is_not_shown_before_the_answer(
 
     gateway = RecordingGateway()
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
-        owners.add(one.database.replica)
+        await owners.add(one)
         with monkeypatch.context() as patched:
             patched.setattr(PostgresChannels, "note_preview", away)
             await begin(one, "all of it")

@@ -13,12 +13,24 @@ from goclaw.channels.telegram.shared_state import SharedChatMigrations, SharedLi
 from goclaw.channels.telegram.webhook import agreed_secret, is_kept
 from goclaw.config.state import WEBHOOK_SECRET
 from goclaw.config.values import PostgresPlace
-from goclaw.errors import DiskError, DiskFault
+from goclaw.errors import DiskError, DiskFault, OwnershipLost
+from goclaw.store.fencing import Fence
 from goclaw.store.postgres.channel_state import PostgresChannels
-from goclaw.store.postgres.database import open_schema
+from goclaw.store.postgres.database import PostgresDatabase, open_schema
 from goclaw.store.postgres.ownership import PostgresOwnership
 from goclaw.store.postgres.state_files import StateFiles
 from tests.acceptance.waiting import clock
+
+
+class Holding(PostgresOwnership):
+    """Holds what the test has taken."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        super().__init__(database, clock)
+        self.taken: dict[str, Fence] = {}
+
+    def fence_of(self, session: str) -> Fence | None:
+        return self.taken.get(session)
 
 
 @dataclass
@@ -26,13 +38,21 @@ class Process:
     """One process's view."""
 
     folder: Path
+    database: PostgresDatabase
     sharing: PostgresChannels
     files: StateFiles
     ids: SharedLiveMessageIds
     moved: SharedChatMigrations
+    ownership: "Holding"
 
     async def secret(self) -> str:
         return await agreed_secret(self.folder, self.files.agree)
+
+    async def take(self, *turns: str) -> None:
+        """Take the sessions of turns, and read what is known of their previews."""
+        for session in map(session_of, turns):
+            self.ownership.taken[session] = await self.database.take(session)
+            await self.ids.take(session)
 
     def kept(self) -> str:
         return (self.folder / "secrets" / WEBHOOK_SECRET).read_text()
@@ -42,11 +62,16 @@ class Process:
 async def process(place: PostgresPlace, folder: Path) -> AsyncIterator[Process]:
     await asyncio.to_thread(folder.mkdir, mode=0o700, exist_ok=True)
     async with open_schema(place, clock) as database:
-        sharing = PostgresChannels(database, PostgresOwnership(database, clock), clock)
+        ownership = Holding(database)
+        sharing = PostgresChannels(database, ownership, clock)
         ids = SharedLiveMessageIds(folder / "ids.json", sharing)
-        ids.session_of = lambda turn: f"session of {turn}"
+        ids.session_of = session_of
         moved = SharedChatMigrations(folder / "moved.json", sharing)
-        yield Process(folder, sharing, StateFiles(database, folder, clock), ids, moved)
+        yield Process(folder, database, sharing, StateFiles(database, folder, clock), ids, moved, ownership)
+
+
+def session_of(turn: str) -> str:
+    return f"session of {turn}"
 
 
 @pytest.mark.promise("P-telegram-replicas")
@@ -83,20 +108,22 @@ async def test_the_process_that_takes_a_session_finds_the_preview_of_the_one_bef
     place: PostgresPlace, tmp_path: Path
 ) -> None:
     async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
+        await one.take("t1", "t2")
         await one.ids.intend("t1", "half of it")
-        await two.ids.take("session of t1")
+        await two.take("t1")
         assert two.ids.is_lost("t1") and two.ids.may_say("t1", "half of it")
+        await one.take("t1")
         await one.ids.remember("t1", 77)
         await one.ids.remember("t2", 78)
         assert two.ids.message_of("t1") is None, "it is another's yet"
-        await two.ids.take("session of t1")
+        await two.take("t1")
         assert (two.ids.message_of("t1"), two.ids.message_of("t2")) == (77, None)
         # An interim text takes the message over; the turn goes on in another one.
         assert await two.ids.hand_over("t1", "t1:interim") == 77
-        await one.ids.take("session of t1")
+        await one.take("t1")
         assert (one.ids.message_of("t1:interim"), await one.ids.hand_over("t1", "t1:interim")) == (77, 77)
     async with process(place, tmp_path / "three") as three:
-        await three.ids.take("session of t1")
+        await three.take("t1")
         assert (three.ids.message_of("t1"), three.ids.message_of("t1:interim")) == (None, 77)
 
 
@@ -143,12 +170,33 @@ async def test_a_preview_that_another_process_handed_over_meanwhile_grows_no_fur
     place: PostgresPlace, tmp_path: Path
 ) -> None:
     async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
+        await one.take("t1")
         await one.ids.remember("t1", 77)
-        await two.ids.take("session of t1")
+        await two.take("t1")
         assert await two.ids.hand_over("t1", "t1:interim") == 77
-        await one.ids.take("session of t1")
+        await one.take("t1")
         assert one.ids.message_of("t1") is None, "the next text would be edited into the interim one"
         assert one.ids.message_of("t1:interim") == 77
+
+
+@pytest.mark.promise("P-repeat-marked")
+async def test_a_process_that_was_paused_does_not_replace_what_the_next_owner_knows_of_a_preview(
+    place: PostgresPlace, tmp_path: Path
+) -> None:
+    async with process(place, tmp_path / "one") as one, process(place, tmp_path / "two") as two:
+        await one.take("t1")
+        await two.take("t1")
+        assert await two.ids.intend("t1", "half of it")
+        await two.ids.remember("t1", 78)
+        # It goes on where it was paused: in the middle of the same turn.
+        assert not await one.ids.intend("t1", "what it was about to say")
+        await one.ids.remember("t1", 77)
+        assert not await one.ids.keep("t1")
+        with pytest.raises(OwnershipLost):
+            await one.ids.hand_over("t1", "t1:interim")
+    async with process(place, tmp_path / "three") as three:
+        await three.take("t1")
+        assert three.ids.message_of("t1") == 78
 
 
 async def test_a_chat_that_was_heard_of_before_its_migration_is_known_after_it(

@@ -140,4 +140,4 @@ async def test_whether_any_process_works_on_a_session_is_known_everywhere(place:
         assert not await other.ownership.is_owned("s")
         await other.ownership.orders.give("s", "say", "hello", SECONDS)
         assert await other.ownership.is_owned("s")
-        assert (owner.ownership.holds("s"), other.ownership.holds("s")) == (True, False)
+        assert owner.ownership.fence_of("s") is not None and other.ownership.fence_of("s") is None

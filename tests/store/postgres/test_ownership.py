@@ -133,7 +133,7 @@ async def test_a_process_that_was_paused_is_sure_of_no_session_before_it_has_see
             assert not other.ownership.is_sure_of(session)
         await other.database.take("taken")
         owner.ownership._seen_at -= STALL + 1  # as after a pause
-        assert not owner.ownership.is_sure_of("kept") and owner.ownership.holds("kept")
+        assert not owner.ownership.is_sure_of("kept") and owner.ownership.fence_of("kept")
         await eventually(lambda: leases["taken"].is_lost)  # at the next heartbeat, without a write of its own
         await eventually(lambda: owner.ownership.is_sure_of("kept"))
         assert not leases["kept"].is_lost and not owner.ownership.is_sure_of("taken")

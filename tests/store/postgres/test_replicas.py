@@ -173,7 +173,7 @@ async def test_conversations_are_free_again_once_all_gateways_share_a_workspace(
     async with gateway(place, "kitchen", "own") as one:
         one.gate = asyncio.Event()
         await one.want("s")
-        await eventually(lambda: one.ownership.holds("s"))
+        await eventually(lambda: one.ownership.fence_of("s"))
         one.ownership.take_no_more()
         await one.want("s")
         one.gate.set()
