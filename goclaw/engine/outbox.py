@@ -29,6 +29,7 @@ from goclaw.core.records import record
 from goclaw.core.redact import mask_known
 from goclaw.core.supervise import goes_on, keep_running, result_of
 from goclaw.errors import DeliveryError, OwnershipLost, StateError
+from goclaw.net import BEFORE_SENDING
 from goclaw.store.database import BoundStatement, Database, Row, Statement, insert_into
 from goclaw.store.dialect import contains
 from goclaw.store.fencing import HELD
@@ -112,7 +113,7 @@ class DeliveryProgress:
         """Whether the row says that a part is being sent."""
         self.fence = HELD.get()
         """The right under which it is sent: that of the session which promised it."""
-        self.clearance: Callable[[], Awaitable[None]] = _always_ours
+        self.clearance: Callable[[], Awaitable[None]] | None = None
         """Called right before a part is sent; raises OwnershipLost where another process sends it."""
         self.queue: Sequence[DeliveryProgress] = ()
         """The deliveries to its chat, in order, itself included."""
@@ -130,7 +131,8 @@ class DeliveryProgress:
         if not self._marked:
             await self._database.write(_MARK(of=self.delivery.id, new_state="sending"), durable=True)
             self._marked = True
-        await self.clearance()
+        if self.clearance is not None:
+            await self.clearance()
         self._asked = True
 
     async def arrived(self, message_id: str, *, last: bool = False) -> None:
@@ -158,10 +160,6 @@ class DeliveryProgress:
         """A try ended somehow: a part that was being sent may be there."""
         if self._asked:
             self.doubt = Doubt.SILENCE
-
-
-async def _always_ours() -> None:
-    """Where one process has the store, all is for it to send."""
 
 
 def progress_of(row: Row, database: Database) -> DeliveryProgress:
@@ -375,6 +373,7 @@ class Outbox:
         while queue:
             progress = queue[0]
             HELD.set(progress.fence)
+            BEFORE_SENDING.set(progress.clearance)
             try:
                 with bound_contextvars(**_ids(progress.delivery)):
                     await self._hand_over(key, progress)

@@ -11,8 +11,9 @@ handled in `llm.failures`.
 import asyncio
 import os
 import resource
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -38,6 +39,9 @@ MAX_CONNECTIONS = 2_000
 OTHER_FILES = 256
 """File descriptors that are left for everything else."""
 LOOPBACK_ONLY = "GOCLAW_LOOPBACK_ONLY"
+BEFORE_SENDING: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("before sending", default=None)
+"""Awaited by each request of a task when it has its connection, right before it is sent; an error refuses it: for what
+must not go out where the process was paused meanwhile. A new connection takes a while."""
 
 
 class FreshestFirst(aiohttp.TCPConnector):
@@ -51,6 +55,18 @@ class FreshestFirst(aiohttp.TCPConnector):
         if resting := self._conns.get(key):
             resting.rotate(1)  # the newest comes to the front, where aiohttp takes it
         return await super()._get(key, traces)
+
+    async def connect(
+        self, req: aiohttp.ClientRequest, traces: list["Trace"], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        if clear := BEFORE_SENDING.get():
+            try:
+                await clear()
+            except BaseException:
+                connection.release()
+                raise
+        return connection
 
 
 @asynccontextmanager

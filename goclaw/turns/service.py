@@ -26,7 +26,7 @@ from goclaw.sessions.state import Session
 from goclaw.turns.agent_run import AgentRun, SharedRun
 from goclaw.turns.agent_services import AgentServices
 from goclaw.turns.hooking import HEARING, WITHHELD
-from goclaw.turns.turn import STOPPED, STOPPED_HERE, TurnRun, plain_message
+from goclaw.turns.turn import SETTLE_STEP, STOPPED, STOPPED_HERE, TurnRun, plain_message
 from goclaw.turns.turn_context import TurnContext
 
 log = logging.getLogger(__name__)
@@ -148,17 +148,12 @@ class Sessions:
         root = SharedRun(turn, self.pauses.gate(turn, policy.paused))
         agent_run = AgentRun(root, turn, session, policy, kind.settings, kind.name)
         run = TurnRun(AgentServices(self.context, agent_run))
+        if turn.recorded(SETTLE_STEP):  # a crash came between its last words and its end
+            return Outcome.STOPPED, await self._settled(run, session, STOPPED, "stopped by the user")
         try:
             if refused:
                 raise refused
-            await self.context.ports.dispatcher.registry.ready()
-            text = await run_turn(run, policy)
-            if run.withheld:
-                return Outcome.STOPPED, WITHHELD
-            await self._tell_of_room(turn, session, kind)
-            if not text.strip():
-                text = "" if run.said else EMPTY_ANSWER
-            return Outcome.CUT if run.cut else Outcome.ANSWERED, text
+            return await self._finished(run, policy, turn, session, kind)
         except MessageDenied as denied:
             return Outcome.FAILED, str(denied)  # nothing was stored, so there is nothing to settle
         except LimitReached as limit:
@@ -172,10 +167,27 @@ class Sessions:
         except GoclawError as error:
             text = await self.shortage.in_words(error, session, turn.inbound.actor, kind)
             outcome, reason = Outcome.FAILED, "the turn failed"
-        text = await run.settle(text, reason)
+        return outcome, await self._settled(run, session, text, reason)
+
+    async def _finished(
+        self, run: TurnRun, policy: RunPolicy, turn: Turn, session: Session, kind: Kind
+    ) -> tuple[Outcome, str]:
+        """Return the outcome and the text of a turn whose end the model chose; raises what `run_turn` does."""
+        await self.context.ports.dispatcher.registry.ready()
+        text = await run_turn(run, policy)
+        if run.withheld:
+            return Outcome.STOPPED, WITHHELD
+        await self._tell_of_room(turn, session, kind)
+        if not text.strip():
+            text = "" if run.said else EMPTY_ANSWER
+        return Outcome.CUT if run.cut else Outcome.ANSWERED, text
+
+    async def _settled(self, run: TurnRun, session: Session, words: str, reason: str) -> str:
+        """Settle a turn; returns what the person reads (`TurnRun.settle`)."""
+        text = await run.settle(words, reason)
         # What was cut may have reached the store without reaching the window.
         self.context.contexts.forget(session.key)
-        return outcome, text
+        return text
 
     async def _tell_of_room(self, turn: Turn, session: Session, kind: Kind) -> None:
         window = session.window

@@ -50,6 +50,8 @@ _RESULT: Codec[ToolResult] = Codec(ToolResult)
 
 USER_STEP = "user"
 """The first step of a turn, which stores the person's message."""
+SETTLE_STEP = "settle"
+"""The last words of a turn that ended otherwise than the model chose."""
 STOPPED_HERE = "[stopped here]"
 """Appended to an answer that a /stop, a limit or a failure cut."""
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
@@ -303,7 +305,7 @@ class TurnRun:
         instead, written = f"[{words}]", "".join(self._partial).strip()
         mark = STOPPED_HERE if words == STOPPED else f"{STOPPED_HERE}\n{words}"
         note = AssistantMessage(f"{written}\n\n{mark}" if written else instead)
-        told = (await self._note("settle", note, _NOTE)).text  # what an earlier run of the daemon recorded counts
+        told = (await self._note(SETTLE_STEP, note, _NOTE)).text  # what an earlier run of the daemon recorded counts
         if self._begun:
             return f"{self._begun.rstrip()}\n\n{mark}" if told == instead else self._begun + told
         return words if told == instead else told

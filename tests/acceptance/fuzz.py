@@ -134,6 +134,7 @@ class World:
         self.found.kills_at = dict(self.kills_at)
         self.found.faults_injected = dict(self.injected)
         self.found.model_requests = len(self.model.requests)
+        self.found.strange += [f"asked without a message: {messages}" for messages in self.model.unasked]
         self.found.resume = percentiles(self.resumes)
         return self.found
 

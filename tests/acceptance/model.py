@@ -91,6 +91,8 @@ class EchoModel:
     blind: bool = False
     """Whether a request with a picture in it is refused."""
     requests: list[Json] = field(default_factory=list)
+    unasked: list[str] = field(default_factory=list)
+    """The messages of requests in which no person says anything: they are refused."""
     gates: list[Gate] = field(default_factory=list)
 
     def gate(self, text: str, *, streamed: int = 1) -> Gate:
@@ -105,6 +107,9 @@ class EchoModel:
         self.requests.append(body)
         if self.blind and pictures_of(body):
             return web.json_response({"error": {"message": BLIND}}, status=400)
+        if all(message["role"] != "user" for message in body["messages"]):
+            self.unasked.append(str([(message["role"], str(message["content"])[-80:]) for message in body["messages"]]))
+            return web.json_response({"error": {"message": "no person says anything"}}, status=400)
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         said = last_words(body)
         gates = [gate for gate in self.gates if gate.text in said and not gate.opened.is_set()]

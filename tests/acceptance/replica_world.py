@@ -125,6 +125,7 @@ class ReplicaWorld:
         """Put what is counted on the way into the outcome."""
         self.found.kills = sum(self.kills_at.values())
         self.found.kills_at, self.found.troubles = dict(self.kills_at), dict(self.troubles)
+        self.found.strange += [f"asked without a message: {messages}" for messages in self.model.unasked]
 
     async def first_start(self) -> None:
         """One daemon makes the schema; then everything that is written is watched."""

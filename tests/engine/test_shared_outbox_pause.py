@@ -1,8 +1,11 @@
 """A process that was paused between the mark of a delivery and its sending asks once more whether it is its own."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from goclaw.channels.base import Handover
 from goclaw.channels.memory import MemoryChannel, Room
@@ -10,6 +13,7 @@ from goclaw.config.values import PostgresPlace
 from goclaw.core.clock import SteppedClock
 from goclaw.core.events import Address, Delivery, Receipt
 from goclaw.engine.shared_outbox import SharedOutbox, open_shared_outbox
+from goclaw.net import open_client
 from goclaw.store.database import BoundStatement, StatementResult
 from goclaw.store.fencing import Fence, fenced
 from goclaw.store.ownership import Lease
@@ -36,13 +40,18 @@ class Slow(MemoryChannel):
 
 
 async def begun(outbox: SharedOutbox, channel: Slow, fence: Fence) -> None:
-    """Have a delivery promised under the lease of a process that was just seen, and begun."""
+    """Have a delivery promised and begun."""
+    await promised(outbox, fence)
+    await channel.began.wait()
+
+
+async def promised(outbox: SharedOutbox, fence: Fence) -> None:
+    """Have a delivery promised under the lease of a process that was just seen."""
     ownership = outbox.ownership
     assert isinstance(ownership, PostgresOwnership)
     ownership._leases["s"], ownership._seen_at = Lease(fence), ownership._clock.awake_or_not()
     with fenced(fence):
         assert await outbox.promise(TOLD)
-    await channel.began.wait()
 
 
 @pytest.mark.promise("P-answered-once")
@@ -86,6 +95,46 @@ async def test_what_was_promised_right_before_a_pause_is_not_sent_after_it(
             await begun(outbox, channel, fence)
             assert await outbox.flush(10)
     assert room.all == []
+
+
+class Calling(MemoryChannel):
+    """A channel of a service over HTTP; `paused` comes between what it says last and its request."""
+
+    def __init__(self, room: Room, url: str, paused: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(room, clock)
+        self._url = url
+        self._paused = paused
+
+    async def deliver(self, delivery: Delivery, handover: Handover) -> Receipt:
+        await handover.sending()
+        await self._paused()
+        async with open_client() as client, client.post(self._url, data=b"an answer") as response:
+            await handover.arrived(await response.text(), last=True)
+        return Receipt(handover.parts[0])
+
+
+@pytest.mark.promise("P-answered-once")
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_a_request_asks_once_more_when_it_has_its_connection(place: PostgresPlace, *, is_taken: bool) -> None:
+    at, asked = SteppedClock(), list[bytes]()
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(await request.read())
+        return web.Response(text="1")
+
+    async def paused() -> None:
+        at.advance(STALL_SECONDS)
+        if is_taken:
+            await two.take("s")
+
+    app = web.Application()
+    app.router.add_post("/", answer)
+    async with TestServer(app) as server, open_schema(place, clock) as one, open_schema(place, clock) as two:
+        channel = Calling(Room(), str(server.make_url("/")), paused)
+        async with open_shared_outbox(one, {"memory": channel}, at, PostgresOwnership(one, at)) as outbox:
+            await promised(outbox, await one.take("s"))
+            assert await outbox.flush(10)
+    assert asked == ([] if is_taken else [b"an answer"])
 
 
 async def test_without_a_pause_it_is_not_asked_again(place: PostgresPlace) -> None:

@@ -114,4 +114,29 @@ BUGS: list[Bug] = [
         "tests/engine/test_shared_sessions_faults.py::"
         "test_a_delivery_of_a_dead_process_that_is_promised_again_is_sent_and_its_receipt_comes",
     ),
+    bug(
+        "a request that waited for its connection goes out after a pause",
+        "the fuzz of three replicas, 2026-11-28: an answer came late, below a later one",
+        "goclaw/net/client.py",
+        "        if clear := BEFORE_SENDING.get():\n",
+        "        if clear := None:\n",
+        "tests/engine/test_shared_outbox_pause.py::test_a_request_asks_once_more_when_it_has_its_connection",
+    ),
+    bug(
+        "a preview that waited for its connection goes out after a pause",
+        "class replicas: SIGSTOP while a connection is made",
+        "goclaw/channels/telegram/live.py",
+        "        self._previews.guard(view)\n",
+        "",
+        "tests/channels/telegram/test_shared_channel_live.py::"
+        "test_a_process_that_is_paused_while_it_connects_shows_nothing_any_more",
+    ),
+    bug(
+        "a turn that had said its last words asks the model again after a crash",
+        "the fuzz of three replicas, 2026-11-28: an answer to what had been stopped",
+        "goclaw/turns/service.py",
+        "        if turn.recorded(SETTLE_STEP):",
+        "        if False:",
+        "tests/turns/test_service_stop.py::test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash",
+    ),
 ]

@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
 import pytest
 from aiohttp import web
 
-from goclaw.net import open_client
+from goclaw.net import BEFORE_SENDING, open_client
 
 BURST = 8
 
@@ -55,3 +56,20 @@ async def test_after_a_burst_one_connection_works_and_the_others_rest(server: Co
         for _ in range(3 * BURST):
             await ask()
     assert list(server.asked.values()) == [3 * BURST]
+
+
+async def test_a_request_that_is_refused_before_it_is_sent_leaves_its_connection(server: Counting) -> None:
+    refusing = False
+
+    async def clear() -> None:
+        if refusing:
+            raise RuntimeError("not any more")
+
+    server.bursting = False
+    BEFORE_SENDING.set(clear)
+    async with open_client() as client, asyncio.timeout(20):
+        for refusing in (False, True, False):
+            with pytest.raises(RuntimeError) if refusing else nullcontext():
+                async with client.get(server.url) as response:
+                    assert await response.text() == "here"
+    assert list(server.asked.values()) == [2]

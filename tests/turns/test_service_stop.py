@@ -8,6 +8,8 @@ import pytest
 
 from goclaw.core.events import Outcome, TurnFinished
 from goclaw.core.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from goclaw.engine.journal import Journal
+from goclaw.store.database import BoundStatement
 from tests.harness import PATIENCE, Answer, Core, World
 from tests.parts import Tools, Trail, acting
 
@@ -133,6 +135,33 @@ async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
         assert last in (AssistantMessage("[Stopped.]"), AssistantMessage(WRITTEN)), "as far as it was recorded"
     assert len(world.script.requests) == 1
     assert world.texts() == ([WRITTEN] if last == AssistantMessage(WRITTEN) else [])
+
+
+@pytest.mark.promise("P-stop")
+async def test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They can be on the disk before the mark that it was stopped: two tasks write them."""
+
+    async def unwritten(self: Journal, turn: str, *also: BoundStatement) -> None:
+        await asyncio.Event().wait()
+
+    world = World(tmp_path, [Answer("A very long answer"), Answer("never asked for")])
+    world.script.gate = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "mark_stopping", unwritten)
+        # submit, the user's message, the last words: then the process is gone
+        async with world.running(die_after=3) as core:
+            await core.say("go", message_id="1")
+            async with asyncio.timeout(PATIENCE):
+                await world.script.streaming.wait()
+            stopping = asyncio.ensure_future(core.command("/stop"))
+            await core.settled()
+            stopping.cancel()
+    async with world.running() as core:
+        await core.settled()
+        assert await core.messages() == [UserMessage("go"), AssistantMessage(WRITTEN)]
+    assert len(world.script.requests) == 1 and world.texts() == [WRITTEN]
 
 
 @dataclass(frozen=True)

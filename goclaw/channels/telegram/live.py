@@ -300,6 +300,7 @@ class LiveViews:
             log.debug("the typing sign for turn %s failed: %s", view.turn, error.message)
 
     async def _keep_showing(self, view: TurnView) -> None:
+        self._previews.guard(view)
         while not view.ended.is_set():
             await self._either(view.changed, self._previews.kept_for(view))
             view.changed.clear()

@@ -10,6 +10,7 @@ import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from telegram import Bot
@@ -25,6 +26,8 @@ from goclaw.core.events import Todo
 from goclaw.core.messages import AssistantMessage, Message
 from goclaw.core.records import record
 from goclaw.core.redact import mask, printable
+from goclaw.errors import OwnershipLost
+from goclaw.net import BEFORE_SENDING
 
 log = logging.getLogger(__name__)
 
@@ -257,6 +260,15 @@ class Previews:
             view.shown, view.shown_at = chunk, self._clock.monotonic()
             return
         view.changed.set()
+
+    def guard(self, view: TurnView) -> None:
+        """Have what the current task sends of a turn refused at the last moment where another process shows it."""
+        if self._holds is not None:
+            BEFORE_SENDING.set(partial(self._refuse, view.session))
+
+    async def _refuse(self, session: str) -> None:
+        if not self.is_ours(session):
+            raise OwnershipLost("another process has taken the session over")
 
     def is_ours(self, session: str) -> bool:
         """Whether this process shows the turns of a session."""

@@ -20,6 +20,7 @@ from telegram.request._requestparameter import RequestParameter
 
 from goclaw.channels.telegram.exchange import Form, as_json, exchange, plain_form, timeout
 from goclaw.channels.telegram.first_poll import FirstPoll
+from goclaw.errors import OwnershipLost
 from goclaw.net import open_client
 
 ANSWER_SECONDS = 20.0
@@ -134,6 +135,8 @@ class AiohttpRequest(BaseRequest):
             raise Unsent(said(error)) from None
         except aiohttp.InvalidURL:
             raise Unsent("telegram.base_url or telegram.proxy is not a URL") from None
+        except OwnershipLost as lost:
+            raise Unsent(str(lost)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unanswered(said(error)) from None
 

@@ -17,6 +17,7 @@ from goclaw.core.clock import Clock
 from goclaw.core.supervise import background
 from goclaw.errors import ToolError
 from goclaw.health.readiness import Readiness
+from goclaw.net import open_client
 from goclaw.servers.http import open_http
 from goclaw.store.ownership import Lease
 from goclaw.store.postgres.channel_state import PostgresChannels
@@ -103,7 +104,7 @@ async def open_replica(
         database = await stack.enter_async_context(open_schema(place, real))
         ownership = PostgresOwnership(database, clock, STALL)
         await stack.enter_async_context(background(ownership.run(_nothing_to_do), "ownership"))
-        session = await stack.enter_async_context(aiohttp.ClientSession())
+        session = await stack.enter_async_context(open_client())
         sharing = PostgresChannels(database, ownership, clock)
         files, routes = StateFiles(database, folder, real), Routes()
         ports = ChannelPorts(session, clock, _no_blob, routes=routes, sharing=sharing, agree=files.agree)

@@ -15,6 +15,8 @@ from telegram.error import TelegramError
 from goclaw.channels.telegram.outgoing import ChatTarget, send_text
 from goclaw.channels.telegram.render import render
 from goclaw.channels.telegram.request import AiohttpRequest, Flood, TooLarge, Unanswered, Unsent, wait_of
+from goclaw.errors import OwnershipLost
+from goclaw.net import BEFORE_SENDING, open_client
 from tests.fake_telegram.server import FakeTelegram
 
 TOKEN = "123456789:AAsecret-secret-secret-secret-secret"
@@ -190,3 +192,19 @@ async def test_an_answer_without_the_message_may_have_taken_effect(session: aioh
     async with tcp_server(answer) as address:
         with pytest.raises(Unanswered):
             await send_text(bot_at(address, session), ChatTarget(7), render("hello")[0])
+
+
+async def test_a_request_that_is_refused_before_it_is_sent_never_left() -> None:
+    async def taken() -> None:
+        raise OwnershipLost("another process has taken the session over")
+
+    asked = list[bytes]()
+
+    async def answer(head: bytes) -> None:
+        asked.append(head)
+
+    async with tcp_server(answer) as address, open_client() as client:
+        BEFORE_SENDING.set(taken)
+        with pytest.raises(Unsent, match="another process"):
+            await send_text(bot_at(address, client), ChatTarget(7), render("hello")[0])
+    assert asked == []

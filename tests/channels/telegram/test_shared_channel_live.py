@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from goclaw.channels.telegram import previews, state_files
@@ -114,6 +115,29 @@ async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
         await owners.add(one)
         monkeypatch.setattr(owner_of, name, paused)
+        await begin(one, "what the next owner has answered")
+        async with asyncio.timeout(SECONDS):
+            await seen.wait()
+        await never(lambda: texts(telegram), 1.0)
+
+
+@pytest.mark.promise("P-telegram-live")
+async def test_a_process_that_is_paused_while_it_connects_shows_nothing_any_more(
+    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect, seen = aiohttp.TCPConnector.connect, asyncio.Event()
+
+    async def paused(self: aiohttp.TCPConnector, request: aiohttp.ClientRequest, *more: Any) -> Any:
+        connection = await connect(self, request, *more)
+        if request.url.path.endswith("/sendMessage"):
+            owners.clear()
+            seen.set()
+        return connection
+
+    gateway = RecordingGateway()
+    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
+        await owners.add(one)
+        monkeypatch.setattr(aiohttp.TCPConnector, "connect", paused)
         await begin(one, "what the next owner has answered")
         async with asyncio.timeout(SECONDS):
             await seen.wait()
