@@ -117,11 +117,8 @@ async def test_two_stops_at_once_end_one_turn(tmp_path: Path) -> None:
         assert await outcomes(core) == [Outcome.STOPPED]
 
 
-@pytest.mark.promise("P-stop")
-async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
-    world = World(tmp_path, [Answer("A very long answer"), Answer("never asked for")])
-    world.script.gate = asyncio.Event()
-    # submit, the user's message, the mark of the stop: then the process is gone
+async def stopped_and_killed(world: World) -> None:
+    """A turn is stopped in the middle of its answer; after three writes the process is gone."""
     async with world.running(die_after=3) as core:
         await core.say("go", message_id="1")
         async with asyncio.timeout(PATIENCE):
@@ -129,6 +126,14 @@ async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
         stopping = asyncio.ensure_future(core.command("/stop"))
         await core.settled()
         stopping.cancel()
+
+
+@pytest.mark.promise("P-stop")
+async def test_a_stop_that_a_crash_cut_stays_a_stop(tmp_path: Path) -> None:
+    world = World(tmp_path, [Answer("A very long answer"), Answer("never asked for")])
+    world.script.gate = asyncio.Event()
+    # submit, the user's message, the mark of the stop: then the process is gone
+    await stopped_and_killed(world)
     async with world.running() as core:
         await core.settled()
         (_, last) = await core.messages()
@@ -151,13 +156,7 @@ async def test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash(
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "mark_stopping", unwritten)
         # submit, the user's message, the last words: then the process is gone
-        async with world.running(die_after=3) as core:
-            await core.say("go", message_id="1")
-            async with asyncio.timeout(PATIENCE):
-                await world.script.streaming.wait()
-            stopping = asyncio.ensure_future(core.command("/stop"))
-            await core.settled()
-            stopping.cancel()
+        await stopped_and_killed(world)
     async with world.running() as core:
         await core.settled()
         assert await core.messages() == [UserMessage("go"), AssistantMessage(WRITTEN)]
