@@ -43,8 +43,15 @@ class SharedLanes(Lanes):
         self._resumed.set()
 
     async def take_up(self, held: Held) -> int:
-        """Take up a session's turns that are not in its lane; returns how many."""
+        """Take up a session's turns that are not in its lane; returns how many.
+
+        Raises:
+            OwnershipLost: another process has taken the session over.
+        """
         turns = await self._journal.open_turns(held.session, held.known)
+        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):
+            # What was read may be another process's: with what this one has in memory the model would be asked amiss.
+            await self._database.write()
         # What is submitted here meanwhile is known by now.
         new = [turn for turn in turns if turn.id not in held.known and turn.inbound.address.channel in self._channels]
         for turn in new:

@@ -269,6 +269,27 @@ async def test_a_turn_begins_when_what_was_promised_before_waits_in_the_outbox(
         await eventually(lambda: texts(room) == ["answer 1"])
 
 
+async def test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner(
+    place: PostgresPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would ask the model with a window from before: without the person's message, say."""
+    room, lost, open_turns = Room(), asyncio.Event(), Journal.open_turns
+
+    async def late(self: Journal, *parts: Any) -> Any:
+        await two.take("s")
+        lost.set()
+        return await open_turns(self, *parts)
+
+    monkeypatch.setattr(PostgresOwnership, "is_sure_of", lambda *_: False)
+    async with replica(place, room) as one, open_schema(place, clock) as two:
+        monkeypatch.setattr(Journal, "open_turns", late)
+        await Journal(one.database).submit(inbound(1), "message", also=[one.ownership.wanted("s")])
+        await lost.wait()
+        one.ownership.take_no_more()
+        await eventually(lambda: not one.has("s"))
+        assert one.acted == []
+
+
 async def test_a_process_that_ends_hands_its_conversations_over_at_once(place: PostgresPlace) -> None:
     # The seconds of a dead process are more than what is waited for here.
     room, stall = Room(), 2 * PATIENCE

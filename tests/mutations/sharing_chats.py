@@ -139,4 +139,13 @@ BUGS: list[Bug] = [
         "        if False:",
         "tests/turns/test_service_stop.py::test_a_turn_whose_last_words_are_recorded_asks_no_more_after_a_crash",
     ),
+    bug(
+        "a process that was paused begins the turns of the next owner",
+        "the fuzz of three replicas, 2026-11-28: the model was asked without the person's message",
+        "goclaw/engine/shared_lanes.py",
+        "        if turns and not self._ownership.is_sure_of(held.session, held.lease.fence.epoch):\n",
+        "        if False:\n",
+        "tests/engine/test_shared_sessions.py::"
+        "test_a_process_that_was_paused_before_it_reads_turns_begins_none_of_the_next_owner",
+    ),
 ]
