@@ -129,7 +129,7 @@ BUGS: list[Bug] = [
         "        self._previews.guard(view)\n",
         "",
         "tests/channels/telegram/test_shared_channel_live.py::"
-        "test_a_process_that_is_paused_while_it_connects_shows_nothing_any_more",
+        "test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more",
     ),
     bug(
         "a turn that had said its last words asks the model again after a crash",

@@ -7,7 +7,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from goclaw.channels.telegram import previews, state_files
+from goclaw.channels.telegram import previews
+from goclaw.channels.telegram.state_files import LiveMessageIds
 from goclaw.config.values import PostgresPlace
 from goclaw.core.events import Address, TextStreamed, TurnStarted
 from goclaw.errors import DiskError, DiskFault
@@ -95,49 +96,26 @@ async def test_a_process_that_is_not_the_owner_shows_nothing(
 
 
 @pytest.mark.promise("P-telegram-live")
-@pytest.mark.parametrize("target", ["previews.rendered", "state_files.LiveMessageIds.intend"])
+@pytest.mark.parametrize(
+    ("owner_of", "name"), [(previews, "rendered"), (LiveMessageIds, "intend"), (aiohttp.TCPConnector, "connect")]
+)
 async def test_a_process_that_is_paused_right_before_it_shows_something_shows_it_no_more(
-    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch, target: str
+    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch, owner_of: Any, name: str
 ) -> None:
     # The last waits before a request: a process that is paused there goes on when another one has answered.
-    module, _, name = target.partition(".")
-    owner_of = previews if module == "previews" else state_files.LiveMessageIds
-    name = name.rpartition(".")[2]
     waited, seen = getattr(owner_of, name), asyncio.Event()
 
     async def paused(*arguments: Any) -> Any:
         found = await waited(*arguments)
-        owners.clear()
-        seen.set()
+        if name != "connect" or arguments[1].url.path.endswith("/sendMessage"):
+            owners.clear()
+            seen.set()
         return found
 
     gateway = RecordingGateway()
     async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
         await owners.add(one)
         monkeypatch.setattr(owner_of, name, paused)
-        await begin(one, "what the next owner has answered")
-        async with asyncio.timeout(SECONDS):
-            await seen.wait()
-        await never(lambda: texts(telegram), 1.0)
-
-
-@pytest.mark.promise("P-telegram-live")
-async def test_a_process_that_is_paused_while_it_connects_shows_nothing_any_more(
-    place: PostgresPlace, tmp_path: Path, owners: Owners, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connect, seen = aiohttp.TCPConnector.connect, asyncio.Event()
-
-    async def paused(self: aiohttp.TCPConnector, request: aiohttp.ClientRequest, *more: Any) -> Any:
-        connection = await connect(self, request, *more)
-        if request.url.path.endswith("/sendMessage"):
-            owners.clear()
-            seen.set()
-        return connection
-
-    gateway = RecordingGateway()
-    async with FakeTelegram() as telegram, open_replica(place, telegram, tmp_path / "one", gateway) as one:
-        await owners.add(one)
-        monkeypatch.setattr(aiohttp.TCPConnector, "connect", paused)
         await begin(one, "what the next owner has answered")
         async with asyncio.timeout(SECONDS):
             await seen.wait()
