@@ -12,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "goclaw"
+NO_GENERATORS = (".iter_any",)
+"""Calls that return an iterator with nothing to close."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Facts:
     imports: tuple[Import, ...]
     docstrings: tuple[tuple[int, str], ...]
     """Line and text of every docstring, those of attributes included."""
+    unclosed: tuple[int, ...]
+    """Lines of `async for` over a call: what the call makes is closed by the garbage collector alone."""
     assigned: tuple[str, ...]
     """Names that the module gives a value, as often as it does so without a condition."""
 
@@ -84,19 +88,24 @@ def tree_of(path: Path) -> ast.Module:
 def facts(path: Path) -> Facts:
     """Return what there is in a file."""
     tree = tree_of(path)
-    made, calls, broad = list[Function](), list[Call](), list[int]()
+    made, calls, broad, unclosed = list[Function](), list[Call](), list[int](), list[int]()
     docstrings = list[tuple[int, str]]()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made.append(Function(node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno))
         elif isinstance(node, ast.Call):
             calls.append(Call(_dotted(node.func), node.lineno, tuple(map(_constant, node.args))))
+        elif isinstance(node, ast.AsyncFor) or (isinstance(node, ast.comprehension) and node.is_async):
+            if isinstance(node.iter, ast.Call) and not _dotted(node.iter.func).endswith(NO_GENERATORS):
+                unclosed.append(node.iter.lineno)
         elif isinstance(node, ast.ExceptHandler) and _catches_everything(node.type) and not _raises_again(node):
             broad.append(node.lineno)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             docstrings.append((node.lineno, node.value.value))
     found = tuple(_imports(tree, _package(path), ""))
-    return Facts(tuple(made), tuple(calls), tuple(broad), found, tuple(docstrings), tuple(_assigned(tree)))
+    return Facts(
+        tuple(made), tuple(calls), tuple(broad), found, tuple(docstrings), tuple(unclosed), tuple(_assigned(tree))
+    )
 
 
 def _assigned(tree: ast.Module) -> Iterator[str]:

@@ -5,7 +5,7 @@ import os
 import sys
 from codecs import getwriter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -169,5 +169,6 @@ async def _write(config: Config, key: str, form: Form, target: OutputFile, *, fu
     async with open_source(config, key) as source:
         outline = await known(source, key, last)
         target.write(form.head(outline))
-        async for entry in entries(source, outline, full=full):
-            target.write(form.entry(entry))
+        async with aclosing(entries(source, outline, full=full)) as written:
+            async for entry in written:
+                target.write(form.entry(entry))

@@ -4,7 +4,7 @@ Never two processes on the database. Both ways ask the same `authorize`, and bot
 """
 
 import difflib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -127,7 +127,7 @@ async def known(source: ConversationSource, session: str, last: int = 0) -> Outl
     return outline
 
 
-async def entries(source: ConversationSource, outline: Outline, *, full: bool) -> AsyncIterator[Entry]:
+async def entries(source: ConversationSource, outline: Outline, *, full: bool) -> AsyncGenerator[Entry, None]:
     """Yield a transcript from where the outline `begins`: all of it, or what the model is shown."""
     first = max(outline.begins, 0 if full else outline.shown_from)
     records = list(outline.compactions) if full else [outline.summary] if outline.summary else []

@@ -9,8 +9,8 @@ continues there.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -54,10 +54,11 @@ class _Subscription:
         self._events.put_nowait(None)
 
     async def events(self) -> AsyncIterator[TurnEvent]:
-        async for _, event, _ in self.numbered(()):
-            yield event
+        async with aclosing(self.numbered(())) as numbered:
+            async for _, event, _ in numbered:
+                yield event
 
-    async def numbered(self, missed: Sequence[Numbered]) -> AsyncIterator[Numbered]:
+    async def numbered(self, missed: Sequence[Numbered]) -> AsyncGenerator[Numbered, None]:
         for numbered in missed:
             yield numbered
         while (following := await self._events.get()) is not None:

@@ -188,8 +188,8 @@ class OllamaModel:
                 parts: AsyncGenerator[dict[str, Any], None] = await client._request(  # type: ignore[assignment]  # it is one
                     dict, "POST", "/api/chat", content=body, stream=True
                 )
-                async with aclosing(parts):
-                    async for part in promptly(parts, self._ports.first_byte):
+                async with aclosing(parts), aclosing(promptly(parts, self._ports.first_byte)) as prompt:
+                    async for part in prompt:
                         for event in answer.take(part):
                             yield event
         yield answer.finish()

@@ -53,9 +53,12 @@ class PydanticAIModel(KnownModel):
         limit = request.max_output or self.facts.max_output
         # Its events are no bytes: while a model thinks unseen there are none, however many bytes come.
         silence = self._ports.first_byte
-        async with aclosing(self._bridge.events(request, limit, self._options.thinking)) as events:
+        async with (
+            aclosing(self._bridge.events(request, limit, self._options.thinking)) as events,
+            aclosing(promptly(events, silence, silence)) as prompt,
+        ):
             try:
-                async for event in promptly(events, silence, silence):
+                async for event in prompt:
                     yield event
             except TimeoutError as error:
                 raise fail(ModelErrorKind.TIMEOUT, self.spec) from error

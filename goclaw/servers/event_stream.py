@@ -1,7 +1,7 @@
 """Streams of server-sent events (WHATWG HTML, "Server-sent events")."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -61,8 +61,8 @@ def _encoded(event: StreamEvent) -> bytes:
     return b"%b%bdata: %b\n\n" % (place, head, data)
 
 
-async def with_pauses(pieces: AsyncIterator[PieceT], clock: Clock) -> AsyncIterator[PieceT | None]:
-    """Yield the pieces, and None whenever none came for a while."""
+async def with_pauses(pieces: AsyncIterator[PieceT], clock: Clock) -> AsyncGenerator[PieceT | None, None]:
+    """Yield the pieces, and None after each `QUIET_SECONDS` without one. Close it before `pieces`: it reads them."""
     while True:
         step: asyncio.Future[PieceT | None] = asyncio.ensure_future(anext(pieces, None))
         try:

@@ -305,7 +305,7 @@ class Serving:
         """Read frames until the client goes, or has to."""
         room = asyncio.Semaphore(MAX_AT_ONCE)
         sends: set[asyncio.Task[None]] = set()
-        async for frame in _frames(visit.connection):
+        while (frame := await _receive(visit.connection)) is not None:
             if await self._turned_away(visit):
                 return
             if isinstance(frame, Ack):
@@ -439,11 +439,6 @@ async def _dismiss(
     except TimeoutError:
         if isinstance(transport, asyncio.Transport):
             transport.abort()  # it does not read what we say
-
-
-async def _frames(connection: web.WebSocketResponse) -> AsyncIterator[ClientFrame]:
-    while (frame := await _receive(connection)) is not None:
-        yield frame
 
 
 async def _receive(connection: web.WebSocketResponse) -> ClientFrame | None:

@@ -6,8 +6,8 @@ The daemon is reached through the Unix socket of this machine, or over TCP with 
 import os
 import stat
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import field
 from http import HTTPStatus
 from pathlib import Path
@@ -207,7 +207,7 @@ class Client:
         """Send any frame without waiting; its answer comes among what is `received`."""
         await self._send(frame)
 
-    async def received(self) -> AsyncIterator[Received]:
+    async def received(self) -> AsyncGenerator[Received, None]:
         """Everything that comes from now on, as it came; ends when the daemon closes the connection."""
         while self._early or not self._connection.closed:
             frame = self._early.pop(0) if self._early else await self._receive()
@@ -223,22 +223,23 @@ class Client:
                 case Attached():
                     pass
 
-    async def frames(self) -> AsyncIterator[TurnEvent | Acceptance]:
+    async def frames(self) -> AsyncGenerator[TurnEvent | Acceptance, None]:
         """Events and receipts from now on; ends when the daemon closes the connection.
 
         Raises:
             StateError: the daemon refused something.
         """
-        async for received in self.received():
-            match received:
-                case Accepted():
-                    yield received.acceptance
-                case Refused():
-                    raise StateError(f"the daemon refused: {received.reason}")
-                case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
-                    pass
-                case _:
-                    yield received
+        async with aclosing(self.received()) as all_received:
+            async for received in all_received:
+                match received:
+                    case Accepted():
+                        yield received.acceptance
+                    case Refused():
+                        raise StateError(f"the daemon refused: {received.reason}")
+                    case Status() | Older() | SessionsReply() | FilesReply() | ArtifactFrame():
+                        pass
+                    case _:
+                        yield received
 
     async def _send(self, frame: ClientFrame) -> None:
         try:

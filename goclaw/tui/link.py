@@ -6,6 +6,7 @@ For clients that print lines and end, `PendingReplies` keeps the sent messages w
 import asyncio
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
 from types import MappingProxyType
 from typing import Protocol
 
@@ -172,8 +173,9 @@ class Link:
             async with (
                 background(_send(client, self._outgoing, self._waiting), "sending"),
                 background(self._acknowledge(self._outgoing), "acknowledging"),
+                aclosing(client.received()) as all_received,
             ):
-                async for received in client.received():
+                async for received in all_received:
                     if isinstance(received, MessageStored):
                         self._saw([received])
                     elif isinstance(received, Accepted):

@@ -3,7 +3,8 @@
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import TextIO
 
 from goclaw.core.clock import Clock, RealClock
@@ -310,16 +311,17 @@ class _Talk:
     async def _type(self) -> None:
         await self._is_ready.wait()
         self._show_prompt()
-        async for line in _lines(self._source):
-            if line.strip() in LEAVE:
-                break
-            if line.strip():
-                turn = self._link.submit(line)
-                self._pending.sent(turn)
-                if line.startswith("/"):
-                    self._commands.add(turn)
-            else:
-                self._show_prompt()
+        async with aclosing(_lines(self._source)) as lines:
+            async for line in lines:
+                if line.strip() in LEAVE:
+                    break
+                if line.strip():
+                    turn = self._link.submit(line)
+                    self._pending.sent(turn)
+                    if line.startswith("/"):
+                        self._commands.add(turn)
+                else:
+                    self._show_prompt()
         while self._pending:
             self._changed.clear()
             await self._changed.wait()
@@ -343,7 +345,7 @@ class _Talk:
             self._failed.set_exception(error)
 
 
-async def _lines(source: TextIO) -> AsyncIterator[str]:
+async def _lines(source: TextIO) -> AsyncGenerator[str, None]:
     """Lines as they are typed. Read in a daemon thread: nothing may keep the program from ending while it waits."""
     loop = asyncio.get_running_loop()
     lines: asyncio.Queue[str | None] = asyncio.Queue()

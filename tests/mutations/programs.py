@@ -55,6 +55,18 @@ BUGS: list[Bug] = [
         f"{_TESTS}/test_asking.py::test_a_turn_that_nobody_waits_for_any_more_is_stopped",
     ),
     bug(
+        "a turn goes on when its program leaves while the model talks",
+        "a generator inside another one that only the garbage collector closes",
+        _ASKING,
+        "                    async with aclosing(self._followed(wanted, reader, following)) as pieces:\n"
+        "                        async for piece in pieces:\n"
+        "                            yield piece\n",
+        "                    async for piece in self._followed(wanted, reader, following):\n"
+        "                        yield piece\n",
+        f"{_TESTS}/test_asking.py::test_a_turn_ends_when_its_caller_goes_while_the_model_talks",
+        "tests/test_house_rules.py::test_who_makes_an_async_generator_closes_it",
+    ),
+    bug(
         "a kept session's turn is stopped with its program",
         "a telephone that loses its network",
         _ASKING,

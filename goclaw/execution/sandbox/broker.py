@@ -16,8 +16,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,10 @@ class BrokerProcess:
             return {}
         return json.loads(data) if data else {}
 
-    async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        async for chunk in chunks(reader):
-            yield chunk
+    async def _output(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+        async with aclosing(chunks(reader)) as read:
+            async for chunk in read:
+                yield chunk
         await self._gone.wait()
         if self._note:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()

@@ -13,8 +13,8 @@ import resource
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Hashable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, aclosing, asynccontextmanager
 from functools import cache
 from pathlib import Path
 
@@ -162,10 +162,11 @@ class BubblewrapProcess:
             if process >= 0:
                 os.close(process)
 
-    async def _output(self, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-        async for chunk in chunks(reader):
-            self._beginning += chunk[: _MAX_REASON - len(self._beginning)]
-            yield chunk
+    async def _output(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+        async with aclosing(chunks(reader)) as read:
+            async for chunk in read:
+                self._beginning += chunk[: _MAX_REASON - len(self._beginning)]
+                yield chunk
         if self._note:
             yield f"\n[the sandbox ended the command: {self._note}]\n".encode()
 

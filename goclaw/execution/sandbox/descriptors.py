@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 CHUNK = 1 << 16
@@ -145,7 +145,7 @@ async def reading(descriptor: int, limit: int = CHUNK) -> AsyncIterator[asyncio.
             pipe.close()
 
 
-async def chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def chunks(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
     """Yield chunks until the end of file."""
     while chunk := await reader.read(CHUNK):
         yield chunk

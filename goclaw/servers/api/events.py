@@ -7,6 +7,7 @@ behind, or comes back too late, is told to read the messages (`reset`).
 
 import asyncio
 import uuid
+from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, Literal
 
@@ -117,8 +118,11 @@ class _Feed:
         else:
             await self._write(await self._reset(following, now))
         epoch = following.position.epoch
-        async with open_gathering(following.events) as gathered:
-            async for piece in with_pauses(gathered, self._clock):
+        async with (
+            open_gathering(following.events) as gathered,
+            aclosing(with_pauses(gathered, self._clock)) as pieces,
+        ):
+            async for piece in pieces:
                 if self._has_to_go():
                     break
                 if piece is None:

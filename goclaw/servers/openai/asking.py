@@ -7,7 +7,7 @@ kept session a turn that asks is parked, as everywhere, and the answer so far sa
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -129,8 +129,9 @@ class Asking:
         try:
             async with self._ports.gateway.follow(wanted.place.session, "", NOWHERE) as following:
                 with self._counted(wanted):
-                    async for piece in self._followed(wanted, reader, following):
-                        yield piece
+                    async with aclosing(self._followed(wanted, reader, following)) as pieces:
+                        async for piece in pieces:
+                            yield piece
         except StateError as error:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": RETRY_SECONDS}) from None
         if reader.finished:
@@ -149,7 +150,7 @@ class Asking:
             link=self._link,
         )
 
-    async def _followed(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncIterator[Delta]:
+    async def _followed(self, wanted: Wanted, reader: TurnReader, following: Following) -> AsyncGenerator[Delta, None]:
         """Begin the turn, or find it; yield what is said in it until it is over, or waits for a person."""
         said, question = await self._begin(wanted, reader)
         for delta in reader.paragraph(said):

@@ -1,6 +1,7 @@
 """Answers as streams of server-sent events."""
 
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -46,14 +47,15 @@ async def stream(
     """
     has_begun = False
     try:
-        async for piece in with_pauses(pieces, clock):
-            if piece is None:
-                await response.wait()
-                continue
-            if not has_begun:
-                has_begun = True
-                await response.send(form.begin())
-            await response.send(form.end(piece) if isinstance(piece, Answered) else form.piece(piece))
+        async with aclosing(with_pauses(pieces, clock)) as paced:
+            async for piece in paced:
+                if piece is None:
+                    await response.wait()
+                    continue
+                if not has_begun:
+                    has_begun = True
+                    await response.send(form.begin())
+                await response.send(form.end(piece) if isinstance(piece, Answered) else form.piece(piece))
     except ApiError as error:
         if not response.response.prepared:
             raise

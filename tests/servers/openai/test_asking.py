@@ -1,17 +1,19 @@
 """Answers while they are made: who goes, who has to go, and what becomes of the turn."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from goclaw.core.events import Outcome, TurnFinished
-from goclaw.core.messages import ToolCall
+from goclaw.core.messages import AssistantMessage, ToolCall
 from goclaw.hooks.base import HookAnswer, HookEvent, Hooks, Registered
-from tests.harness import PATIENCE, Answer, Core, World, before_the_next_look
+from goclaw.llm.base import Finished, ModelEvent, Request, Stop, TextDelta, Usage
+from goclaw.llm.scripted import ScriptedModel
+from tests.harness import PATIENCE, Answer, Core, GivenModels, World, before_the_next_look
 from tests.parts import Trail, acting
 from tests.servers.calling import ANN
 from tests.servers.openai.calling import HELLO, Service, chunks, content, service, streamed, world_with
@@ -53,6 +55,41 @@ async def test_a_turn_that_nobody_waits_for_any_more_is_stopped(tmp_path: Path) 
             await response.content.readuntil(b"Once")
         assert [event.outcome for event in await finished(core, world)] == [Outcome.STOPPED]
         assert world.script.closed == 1
+
+
+class Talker(ScriptedModel):
+    """A model that talks on and on, as real ones do."""
+
+    MOST_WORDS = 3_000
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        return aclosing(self._talk())
+
+    async def _talk(self) -> AsyncGenerator[ModelEvent, None]:
+        self.streaming.set()
+        try:
+            for _ in range(self.MOST_WORDS):
+                yield TextDelta("word ")
+                await before_the_next_look()
+            yield Finished(AssistantMessage("word " * self.MOST_WORDS), Stop.END, Usage(), self.spec)
+        finally:
+            self.closed += 1
+
+
+@pytest.mark.parametrize(("path", "asked"), [("chat/completions", "messages"), ("responses", "input")])
+async def test_a_turn_ends_when_its_caller_goes_while_the_model_talks(tmp_path: Path, path: str, asked: str) -> None:
+    world = world_with(tmp_path)
+    talker = Talker(clock=world.clock)
+    world.models = GivenModels(talker)
+    async with world.running() as core, service(world, core) as served:
+        async with aiohttp.ClientSession() as http:
+            body = {"model": "goclaw", asked: HELLO, "stream": True}
+            headers = {"Authorization": f"Bearer {served.secret()}"}
+            async with http.post(f"{served.url}/v1/{path}", json=body, headers=headers) as response:
+                for _ in range(3):
+                    await response.content.readuntil(b"word")
+        assert [event.outcome for event in await finished(core, world)] == [Outcome.STOPPED]
+        assert talker.closed == 1
 
 
 async def test_one_who_waits_for_a_whole_answer_is_missed_too(tmp_path: Path) -> None:
