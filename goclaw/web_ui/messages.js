@@ -35,13 +35,20 @@ class ChatMessage extends Entry {
     const { item } = this;
     this.classList.toggle("waiting", Boolean(item.isWaiting));
     this.classList.toggle("streaming", Boolean(item.isStreaming));
-    if (item.isStreaming && item.hasHtml) return this.grow();
-    if (this.shown === item.text && this.html === item.html) return;
-    [this.shown, this.html] = [item.text, item.html];
-    this.body.classList.toggle("plain", !item.html);
-    this.body.hidden = !item.text;
-    if (item.html) putHtml(this.body, item.html);
-    else this.body.textContent = item.text;
+    const { done, open, hasHtml, isStreaming, text, html } = item;
+    const grows = isStreaming && hasHtml;
+    this.body.hidden = grows ? !(open || done.some(Boolean)) : !text;
+    this.body.classList.toggle("plain", !grows && !html);
+    if (grows) this.grow();
+    else if (this.tail || this.shown !== text || this.html !== html) this.show();
+  }
+
+  /** Show all of the text at once. */
+  show() {
+    const { text, html } = this.item;
+    [this.shown, this.html, this.tail] = [text, html, null];
+    if (html) putHtml(this.body, html);
+    else this.body.textContent = text;
   }
 
   /** A stream: finished blocks stay as they are, the unfinished end is replaced. */
