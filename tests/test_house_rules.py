@@ -87,6 +87,9 @@ FORBIDDEN_WORDS = [
     "/root" + "/",
 ]
 
+READS_UNSEEN_TEXT = re.compile(
+    r"to_have_text|to_contain_text|text_content|inner_text|all_text_contents|textContent|innerText"
+)
 MAX_SHARE = 0.01
 """Docstrings of the package that may use a banned phrase: quotations, mostly."""
 BANNED_PHRASES = re.compile(
@@ -142,6 +145,19 @@ def test_who_makes_an_async_generator_closes_it() -> None:
         f"{house.name_of(path)}:{line}" for path in house.python_files("goclaw") for line in house.facts(path).unclosed
     ]
     assert unclosed == []
+
+
+def test_tests_in_a_browser_assert_what_is_seen() -> None:
+    """Playwright's own assertions of text pass for text that is hidden: `tests.web_ui.seen` looks at the screen."""
+    blind = [
+        f"{house.name_of(path)}: {found}"
+        for path in house.python_files("tests")
+        if house.name_of(path) not in {"tests/web_ui/seen.py", "tests/test_house_rules.py"}
+        for text in [path.read_text("utf-8")]
+        if "playwright" in text
+        for found in READS_UNSEEN_TEXT.findall(text)
+    ]
+    assert blind == []
 
 
 def test_imports_stand_at_the_top() -> None:

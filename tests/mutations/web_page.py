@@ -11,6 +11,22 @@ _COOKIE_TESTS = "tests/servers/web/test_cookies.py"
 
 BUGS: list[Bug] = [
     bug(
+        "an answer is seen when it is whole",
+        "a message that begins without a text stays hidden while it grows",
+        "goclaw/web_ui/messages.js",
+        "    this.body.hidden = grows ? !(open || done.some(Boolean)) : !text;",
+        "    if (!grows) this.body.hidden = !text;",
+        "tests/web_ui/test_conversation.py::test_an_answer_is_stopped_and_what_was_said_stays",
+    ),
+    bug(
+        "a diff is one long line",
+        "inline blocks stand side by side, whatever line end is in them",
+        "goclaw/web_ui/app.css",
+        ".line { display: block; width: max-content; min-width: 100%; }",
+        ".line { display: inline-block; min-width: 100%; }",
+        "tests/web_ui/test_conversation.py::test_a_change_is_shown_as_a_coloured_diff",
+    ),
+    bug(
         "a login keeps the device from before",
         "session fixation: the planted cookie stays good",
         f"{_WEB}/devices.py",

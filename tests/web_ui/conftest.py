@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.web_ui.daemon import WebDaemon, running
+from tests.web_ui.seen import register
 from tests.web_ui.shared import shared_daemon
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -49,6 +50,7 @@ def browser() -> Iterator[Browser]:
     # Chromium has no sandbox for root; what is opened is our own page.
     switches = [*SWITCHES, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
     with sync_playwright() as driver:
+        register(driver)
         expect.set_options(timeout=PATIENCE_MS)
         started = driver.chromium.launch(executable_path=program, args=switches)
         yield started

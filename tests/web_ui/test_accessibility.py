@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.web_ui.daemon import WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.seen import announced, seen
 from tests.web_ui.shared import DORA
 
 pytestmark = pytest.mark.browser
@@ -128,6 +129,6 @@ def test_right_to_left_and_finished_answers_are_told(browser: Browser, daemon: W
         here.sign_in(token)
         here.say("שלום עולם")
         said = here.said.last.locator(".prose")
-        expect(said).to_have_text("שלום עולם")
+        seen(said, "שלום עולם", whole=True)
         expect(said).to_have_css("direction", "rtl")
-        expect(here.page.locator("#heard")).to_have_text("GoClaw: All done.")
+        announced(here.page.locator("#heard"), "GoClaw: All done.")

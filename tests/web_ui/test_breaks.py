@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.web_ui.daemon import ANN, WebDaemon, running
 from tests.web_ui.device import Device, device
+from tests.web_ui.seen import seen, unseen
 from tests.web_ui.shared import BREAKS, COUNTED, EVE
 
 pytestmark = [pytest.mark.browser, pytest.mark.promise("P-web-breaks")]
@@ -22,9 +23,12 @@ def mortal(tmp_path: Path) -> Iterator[WebDaemon]:
         yield made
 
 
-def texts(here: Device, whose: str) -> list[str]:
-    """Return the messages of one side, as they stand."""
-    return [text.strip() for text in here.page.locator(f"chat-message.{whose} .prose").all_inner_texts()]
+def expect_messages(here: Device, whose: str, *texts: str) -> None:
+    """One side's messages are seen, these and no others."""
+    messages = here.page.locator(f"chat-message.{whose} .prose")
+    expect(messages).to_have_count(len(texts))
+    for number, text in enumerate(texts):
+        seen(messages.nth(number), text, whole=True)
 
 
 def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, mortal: WebDaemon) -> None:
@@ -34,22 +38,22 @@ def test_a_daemon_that_is_killed_in_mid_answer_costs_no_word(browser: Browser, m
         phone.sign_in(token)
         here.say("Count")
         for each in (here, phone):
-            expect(each.answers.last).to_contain_text("word0")
+            seen(each.answers.last, "word0")
         mortal.kill()
-        expect(here.page.locator("#state")).to_contain_text("Connecting")
+        seen(here.page.locator("#state"), "Connecting")
         here.say("Later")
         expect(here.page.locator("chat-message.waiting")).to_have_count(1)
-        expect(here.page.locator("#doing")).to_contain_text("1 not sent yet")
+        seen(here.page.locator("#doing"), "1 not sent yet")
         mortal.start()
         for each in (here, phone):
             expect(each.answers).to_have_count(2)
-            expect(each.answers.last).to_contain_text("Answer to the later one.")
-            assert texts(each, "answer") == [COUNTED, "Answer to the later one."]
-            assert texts(each, "user") == ["Count", "Later"]
+            seen(each.answers.last, "Answer to the later one.")
+            expect_messages(each, "answer", COUNTED, "Answer to the later one.")
+            expect_messages(each, "user", "Count", "Later")
             each.page.reload()
             expect(each.answers).to_have_count(2)
-            assert texts(each, "answer") == [COUNTED, "Answer to the later one."]
-            assert texts(each, "user") == ["Count", "Later"]
+            expect_messages(each, "answer", COUNTED, "Answer to the later one.")
+            expect_messages(each, "user", "Count", "Later")
 
 
 def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browser: Browser, daemon: WebDaemon) -> None:
@@ -57,9 +61,9 @@ def test_a_connection_that_the_daemon_cannot_open_is_said_and_tried_again(browse
         broken = "() => { window.kept = WebSocket; window.WebSocket = function (to) { return new kept(to + 'x'); }; }"
         here.context.add_init_script(f"({broken})()")
         here.sign_in_broken(daemon.token(EVE))
-        expect(here.page.locator("#state")).to_contain_text("opens no connection")
+        seen(here.page.locator("#state"), "opens no connection")
         here.page.evaluate("() => { window.WebSocket = window.kept; }")
-        expect(here.page.locator("#state")).to_have_text("")
+        unseen(here.page.locator("#state"))
 
 
 def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon: WebDaemon) -> None:
@@ -68,16 +72,16 @@ def test_a_device_that_was_offline_goes_on_where_it_was(browser: Browser, daemon
         here.sign_in(token)
         other.sign_in(token)
         other.say("Count")
-        expect(here.answers.last).to_contain_text("word0")
+        seen(here.answers.last, "word0")
         here.context.set_offline(True)
-        expect(here.page.locator("#state")).to_have_text("Offline")
+        seen(here.page.locator("#state"), "Offline", whole=True)
         here.say("Later")
         other.say("Beside")
-        expect(other.answers.last).to_contain_text("Answer to the one beside.")
+        seen(other.answers.last, "Answer to the one beside.")
         expect(here.page.locator("chat-message.waiting")).to_have_count(1)
         here.context.set_offline(False)
         for each in (here, other):
-            expect(each.answers.last).to_contain_text("Answer to the later one.")
-            assert texts(each, "answer") == [COUNTED, "Answer to the one beside.", "Answer to the later one."]
-            assert texts(each, "user") == ["Count", "Beside", "Later"]
+            seen(each.answers.last, "Answer to the later one.")
+            expect_messages(each, "answer", COUNTED, "Answer to the one beside.", "Answer to the later one.")
+            expect_messages(each, "user", "Count", "Beside", "Later")
         assert here.ran() == []

@@ -5,18 +5,21 @@ from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.web_ui.daemon import WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.seen import READ, seen
 from tests.web_ui.shared import CLEO, EFFECT, WORDS
 
 pytestmark = pytest.mark.browser
 
-LISTEN = """
+LISTEN = f"""
+const read = {READ};
 window.streamed = [];
-new MutationObserver(() => {
+new MutationObserver(() => {{
   const body = document.querySelector('chat-message.streaming .prose');
-  if (body && body.textContent !== streamed.at(-1)) streamed.push(body.textContent);
-}).observe(document.getElementById('messages'), {childList: true, subtree: true, characterData: true});
+  const text = body ? read(body) : '';
+  if (text && text !== streamed.at(-1)) streamed.push(text);
+}}).observe(document.getElementById('messages'), {{childList: true, subtree: true, characterData: true}});
 """
-"""Keeps what a stream showed at each moment."""
+"""Keeps what was seen of a stream at each moment."""
 PASTE = """
 const files = new DataTransfer();
 files.items.add(new File(['pasted words'], 'pasted.txt', {type: 'text/plain'}));
@@ -34,7 +37,7 @@ def test_a_stream_of_two_thousand_pieces_loses_no_word(browser: Browser, daemon:
         here.sign_in(token)
         here.page.evaluate(LISTEN)
         here.say("Tell me much")
-        expect(here.answers.last.locator(".prose")).to_have_text(" ".join(WORDS))
+        seen(here.answers.last.locator(".prose"), " ".join(WORDS), whole=True)
         shown: list[str] = here.page.evaluate("streamed")
         assert len(shown) > 1, "it came at once"
         for words in shown:
@@ -47,11 +50,11 @@ def test_markdown_is_shown_and_thoughts_are_folded(browser: Browser, daemon: Web
     with device(browser, daemon, 360) as here:
         here.sign_in(token)
         here.say("Think")
-        expect(here.answers.last.locator("strong")).to_have_text("Thought")
+        seen(here.answers.last.locator("strong"), "Thought", whole=True)
         thought = here.page.locator("thought-note").last
         expect(thought.locator(".plain")).to_be_hidden()
         thought.locator("summary").tap()
-        expect(thought.locator(".plain")).to_have_text("It wants me to think.")
+        seen(thought.locator(".plain"), "It wants me to think.", whole=True)
 
 
 @pytest.mark.promise("P-web-approval")
@@ -64,12 +67,12 @@ def test_an_approval_is_answered_once_and_closes_on_all_devices(
         desk.say("Act")
         for here in (desk, phone):
             expect(here.button("Allow")).to_be_enabled()
-            expect(here.page.locator("question-card").last).to_contain_text(EFFECT)
+            seen(here.page.locator("question-card").last, EFFECT)
         phone.button("Allow").tap()
         for here in (desk, phone):
-            expect(here.page.locator("question-card").last).to_contain_text("Allowed by you.")
+            seen(here.page.locator("question-card").last, "Allowed by you.")
             expect(here.page.locator("tool-card").last).to_have_attribute("data-state", "done")
-            expect(here.answers.last).to_contain_text("All done.")
+            seen(here.answers.last, "All done.")
         assert (daemon.workspace / "effects.log").read_text() == "done\n"
 
 
@@ -78,12 +81,12 @@ def test_a_question_is_answered_by_an_option_or_in_own_words(browser: Browser, d
         here.sign_in(token)
         here.say("Ask")
         here.button("Blue").click()
-        expect(here.page.locator("question-card").last).to_contain_text("Blue (you)")
+        seen(here.page.locator("question-card").last, "Blue (you)")
         expect(here.page.locator("#doing")).to_be_hidden()
         here.say("Ask")
         here.page.get_by_label("Your answer").fill("Rather green")
         here.button("Answer").click()
-        expect(here.page.locator("question-card").last).to_contain_text("Rather green (you)")
+        seen(here.page.locator("question-card").last, "Rather green (you)")
         expect(here.page.locator("#doing")).to_be_hidden()
 
 
@@ -92,46 +95,48 @@ def test_a_change_is_shown_as_a_coloured_diff(browser: Browser, daemon: WebDaemo
         here.sign_in(token)
         here.say("Change")
         card = here.page.locator("question-card").last
-        expect(card.locator(".hl-gi")).to_contain_text("+Buy oat milk.")
+        seen(card.locator(".hl-gi"), "+Buy oat milk.")
         here.button("Allow").click()
         tool = here.page.locator("tool-card").last
         expect(tool).to_have_attribute("data-state", "done")
         tool.locator("summary").click()
-        expect(tool.locator(".line.removed")).to_have_text("-Buy milk.\n")
-        expect(tool.locator(".line.added")).to_have_text("+Buy oat milk.\n")
+        seen(tool.locator(".line.removed"), "-Buy milk.\n", whole=True)
+        seen(tool.locator(".line.added"), "+Buy oat milk.\n", whole=True)
+        removed, added = (tool.locator(f".line.{kind}").bounding_box() for kind in ("removed", "added"))
+        assert removed and added and removed["y"] + removed["height"] <= added["y"], "lines stand side by side"
 
 
 def test_the_todo_list_stands_above_the_composer(browser: Browser, daemon: WebDaemon, token: str) -> None:
     with device(browser, daemon, 360) as here:
         here.sign_in(token)
         here.say("Plan")
-        expect(here.page.locator("#todos summary")).to_have_text("1 of 2 done · Pack them")
+        seen(here.page.locator("#todos summary"), "1 of 2 done · Pack them", whole=True)
         here.page.reload()
-        expect(here.page.locator("#todos summary")).to_have_text("1 of 2 done · Pack them")
+        seen(here.page.locator("#todos summary"), "1 of 2 done · Pack them", whole=True)
 
 
 def test_an_answer_is_stopped_and_what_was_said_stays(browser: Browser, daemon: WebDaemon, token: str) -> None:
     with device(browser, daemon, 360) as here:
         here.sign_in(token)
         here.say("Take your time")
-        expect(here.answers.last).to_contain_text("so far")
+        seen(here.answers.last, "so far")
         here.button("Stop the answer").tap()
         expect(here.button("Stop the answer")).to_be_hidden()
-        expect(here.messages).to_contain_text("so far")
+        seen(here.messages, "so far")
 
 
 def test_what_a_message_does_during_an_answer_is_chosen(browser: Browser, daemon: WebDaemon, token: str) -> None:
     with device(browser, daemon) as here:
         here.sign_in(token)
         here.say("Take your time")
-        expect(here.answers.last).to_contain_text("so far")
+        seen(here.answers.last, "so far")
         here.page.locator("#queue select").select_option("interrupt")
-        expect(here.messages).to_contain_text("interrupt")
+        seen(here.messages, "interrupt")
         here.say("Rather this")  # at once: the choice counts for it, though its answer may not be here yet
-        expect(here.answers.last).to_contain_text("All done.")
+        seen(here.answers.last, "All done.")
         expect(here.button("Stop the answer")).to_be_hidden()
         here.say("/queue queue")
-        expect(here.page.locator("note-line").last).to_contain_text("queue")
+        seen(here.page.locator("note-line").last, "queue")
 
 
 def test_files_are_chosen_and_pasted(browser: Browser, daemon: WebDaemon, token: str) -> None:
@@ -142,13 +147,13 @@ def test_files_are_chosen_and_pasted(browser: Browser, daemon: WebDaemon, token:
         here.page.evaluate(PASTE)
         chips = here.page.locator("#files .chip")
         expect(chips).to_have_count(2)
-        expect(chips.first).to_contain_text("16 B")
-        expect(chips.last).to_contain_text("12 B")
+        seen(chips.first, "16 B")
+        seen(chips.last, "12 B")
         here.say("Here they are")
         expect(chips).to_have_count(0)
-        expect(here.answers.last).to_contain_text("All done.")
+        seen(here.answers.last, "All done.")
         expect(here.page.locator("chat-message.waiting")).to_have_count(0)
-        expect(here.said.last).to_contain_text("Here they are")
+        seen(here.said.last, "Here they are")
         assert here.ran() == []
 
 
@@ -160,7 +165,7 @@ def test_commands_are_suggested(browser: Browser, daemon: WebDaemon, token: str)
         here.box.press("Tab")
         expect(here.box).to_have_value("/whoami ")
         here.box.press("Enter")
-        expect(here.page.locator("note-line").last).to_contain_text(CLEO)
+        seen(here.page.locator("note-line").last, CLEO)
         here.box.press_sequentially("look at @not")
         expect(here.page.get_by_role("option", name="notes.md")).to_be_visible()
         here.box.press("Escape")

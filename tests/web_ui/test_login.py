@@ -5,6 +5,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.web_ui.daemon import ANN, BOB, WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.seen import seen, seen_texts, unseen
 
 pytestmark = pytest.mark.browser
 
@@ -13,12 +14,12 @@ pytestmark = pytest.mark.browser
 def test_a_token_signs_in_and_signing_out_ends_it(browser: Browser, daemon: WebDaemon) -> None:
     with device(browser, daemon) as here:
         here.sign_in_by_hand(daemon.token(ANN))
-        expect(here.page.locator("#person")).to_have_text("Ann")
+        seen(here.page.locator("#person"), "Ann", whole=True)
         here.page.reload()
         here.expect_ready()
         here.go("devices").get_by_role("article").filter(has_text="this one").get_by_role("button").click()
         here.button("Really?").click()
-        expect(here.page.get_by_text("This browser is signed out.")).to_be_visible()
+        seen(here.page.get_by_text("This browser is signed out."))
         here.page.reload()
         expect(here.button("Show me a code")).to_be_visible()
 
@@ -29,7 +30,7 @@ def test_a_wrong_token_is_refused_in_words(browser: Browser, daemon: WebDaemon) 
         here.page.get_by_text("Sign in with a token").click()
         here.page.get_by_label("Access token").fill("goclaw_wrong")
         here.page.get_by_role("button", name="Sign in").click()
-        expect(here.page.get_by_role("alert")).to_contain_text("not valid")
+        seen(here.page.get_by_role("alert"), "not valid")
 
 
 @pytest.mark.promise("P-web-login")
@@ -43,7 +44,7 @@ def test_a_link_signs_in_once(browser: Browser, daemon: WebDaemon) -> None:
         assert "link" not in here.page.url
     with device(browser, daemon) as elsewhere:
         elsewhere.open(f"#{place}")
-        expect(elsewhere.page.get_by_role("alert")).to_contain_text("link is over")
+        seen(elsewhere.page.get_by_role("alert"), "link is over")
 
 
 @pytest.mark.promise("P-web-login")
@@ -57,9 +58,9 @@ def test_a_link_that_another_person_sent_takes_no_browser_over(browser: Browser,
         expect(here.page.locator("#app")).to_be_hidden()
         here.button("Stay signed in as Bob").click()
         here.expect_ready()
-        expect(here.page.locator("#person")).to_have_text("Bob")
+        seen(here.page.locator("#person"), "Bob", whole=True)
         here.page.reload()
-        expect(here.page.locator("#person")).to_have_text("Bob")
+        seen(here.page.locator("#person"), "Bob", whole=True)
 
 
 @pytest.mark.promise("P-web-login")
@@ -68,13 +69,13 @@ def test_a_code_is_approved_by_a_person_elsewhere_and_by_no_other_page(browser: 
         known.sign_in(daemon.token(BOB))
         new.open()
         new.button("Show me a code").tap()
-        order = new.page.locator(".pairing code").inner_text()
+        (order,) = seen_texts(new.page.locator(".pairing code"))
         known.say(order)
         expect(known.page.locator("note-line").last).to_be_visible()
         expect(new.page.locator("#app")).to_be_hidden()
         daemon.run("send", order)
         new.expect_ready()
-        expect(new.page.locator("#person")).not_to_have_text("Bob")
+        unseen(new.page.locator("#person"), "Bob")
 
 
 @pytest.mark.promise("P-web-devices")
@@ -85,7 +86,7 @@ def test_a_device_that_is_revoked_elsewhere_is_signed_out(browser: Browser, daem
         name: str = second.page.evaluate("fetch('/web/me').then((answer) => answer.json()).then((me) => me.device)")
         first.go("devices").get_by_role("article").filter(has_text=name).get_by_role("button").click()
         first.button("Really?").click()
-        expect(second.page.get_by_text("not signed in any more")).to_be_visible()
+        seen(second.page.get_by_text("not signed in any more"))
 
 
 @pytest.mark.promise("P-web-cookie")
@@ -130,9 +131,9 @@ def test_another_users_session_is_not_there(browser: Browser, daemon: WebDaemon)
         assert here.page.evaluate(status, "/api/v1/sessions/telegram%3A123456/messages") == 404
         assert here.page.evaluate(status, "/api/v1/sessions/tui%3Aann/media/" + "0" * 64) == 404
         here.open("#/s/telegram%3A123456")
-        expect(here.page.locator("#state")).to_contain_text("Not open to you")
-        expect(here.messages).not_to_contain_text("secret")
-        expect(here.go("sessions")).not_to_contain_text("telegram")
+        seen(here.page.locator("#state"), "Not open to you")
+        unseen(here.messages, "secret")
+        unseen(here.go("sessions"), "telegram")
 
 
 @pytest.mark.promise("P-web-devices")
@@ -147,7 +148,7 @@ def test_nothing_of_a_person_is_left_for_the_next_one_in_the_same_tab(browser: B
         )
         here.page.context.request.post(f"{daemon.url}/web/login", data={"token": daemon.token(BOB)})
         here.page.reload()
-        expect(here.page.locator("#person")).to_have_text("Bob")
+        seen(here.page.locator("#person"), "Bob", whole=True)
         here.expect_ready()
         expect(here.box).to_have_value("")
         expect(here.said).to_have_count(0)

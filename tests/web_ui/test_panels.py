@@ -6,6 +6,7 @@ from playwright.sync_api import Browser, FilePayload, Locator, expect
 from goclaw.servers.web.assets import FOLDER
 from tests.web_ui.daemon import BOB, WebDaemon
 from tests.web_ui.device import device
+from tests.web_ui.seen import seen
 from tests.web_ui.shared import FAY
 
 pytestmark = pytest.mark.browser
@@ -23,10 +24,10 @@ def test_memory_is_read_and_searched(browser: Browser, daemon: WebDaemon) -> Non
         here.sign_in(daemon.token(FAY))
         panel = here.go("memory")
         panel.get_by_text("Read the file").tap()
-        expect(panel.locator(".prose strong")).to_have_text("tea")
+        seen(panel.locator(".prose strong"), "tea", whole=True)
         panel.get_by_role("searchbox").fill("what does Ann like")
         panel.get_by_role("button", name="Search").tap()
-        expect(panel.locator(".text").first).to_contain_text("Ann likes")
+        seen(panel.locator(".text").first, "Ann likes")
         assert here.ran() == []
 
 
@@ -38,16 +39,16 @@ def test_other_conversations_are_found_opened_and_followed_live(browser: Browser
         panel = here.go("sessions")
         panel.get_by_role("searchbox").fill("harbour")
         panel.get_by_role("button", name="Search").click()
-        expect(panel.locator(".card").first).to_contain_text("harbour")
+        seen(panel.locator(".card").first, "harbour")
         panel.locator(".card").first.click()
-        expect(here.answers.last).to_contain_text("Answer 6")
+        seen(here.answers.last, "Answer 6")
         other.open("#/s/telegram%3A123456")
         other.say("Anything new?")
-        expect(here.said.last).to_contain_text("Anything new?")
-        expect(here.answers.last).to_contain_text("All done.")
+        seen(here.said.last, "Anything new?")
+        seen(here.answers.last, "All done.")
         here.page.go_back()
         here.page.get_by_role("link", name="Chat", exact=True).click()
-        expect(here.page.locator("#title")).to_have_text("Chat")
+        seen(here.page.locator("#title"), "Chat", whole=True)
         assert here.ran() == []
 
 
@@ -62,12 +63,12 @@ def test_a_schedule_is_added_paused_and_forgotten(browser: Browser, daemon: WebD
         panel.get_by_label("Name", exact=True).fill("tea")
         panel.get_by_role("button", name="Add").tap()
         card = panel.get_by_role("article").filter(has_text="Drink tea")
-        expect(card.locator(".badge")).to_have_text("on")
+        seen(card.locator(".badge"), "on", whole=True)
         card.get_by_role("button", name="Pause").tap()
-        expect(card.locator(".badge")).to_have_text("paused")
+        seen(card.locator(".badge"), "paused", whole=True)
         card.get_by_role("button", name="Forget").tap()
         card.get_by_role("button", name="Really?").tap()
-        expect(panel.get_by_text("No schedules yet")).to_be_visible()
+        seen(panel.get_by_text("No schedules yet"))
         assert here.ran() == []
 
 
@@ -75,14 +76,14 @@ def test_usage_and_status_are_drawn(browser: Browser, daemon: WebDaemon) -> None
     with device(browser, daemon, 768, "dark") as here:
         here.sign_in(daemon.token(FAY))
         here.say("hi")
-        expect(here.answers.last).to_contain_text("All done.")
+        seen(here.answers.last, "All done.")
         panel = here.go("usage")
         expect_drawn(panel.locator(".plot"))
-        expect(panel.locator(".tile").first).to_contain_text("$")
+        seen(panel.locator(".tile").first, "$")
         panel.get_by_label("By", exact=True).select_option("model")
         expect(panel.get_by_role("cell", name="scripted")).to_be_visible()
         panel = here.go("status")
-        expect(panel.locator("pre").first).to_contain_text("Session Status")
+        seen(panel.locator("pre").first, "Session Status")
         for plot in panel.locator(".plot").all():
             expect_drawn(plot)
         expect(panel.locator(".plot")).to_have_count(3)
@@ -95,7 +96,7 @@ def test_people_without_the_right_see_neither_plots_nor_others_of_the_daemon(
     with device(browser, daemon) as here:
         here.sign_in(daemon.token(BOB))
         panel = here.go("status")
-        expect(panel.locator("pre").first).to_contain_text("Session Status")
+        seen(panel.locator("pre").first, "Session Status")
         expect(panel.locator(".plot")).to_have_count(0)
         expect(here.go("usage").get_by_text("Everybody’s")).to_have_count(0)
         assert here.ran() == []
@@ -106,7 +107,7 @@ def test_a_picture_is_shown_in_the_conversation(browser: Browser, daemon: WebDae
         here.sign_in(daemon.token(FAY))
         picture = FilePayload(name="a.png", mimeType="image/png", buffer=(FOLDER / "icon-192.png").read_bytes())
         here.page.locator("#picker").set_input_files(picture)
-        expect(here.page.locator("#files .chip")).to_contain_text("kB")
+        seen(here.page.locator("#files .chip"), "kB")
         here.say("What is this?")
         expect_drawn(here.said.last.locator("img"))
         here.page.reload()
