@@ -28,7 +28,10 @@ SYSTEM = {
     "chromium": "chromium",
     "strace": "strace",
     "sshd": "openssh-server",
+    "promtool": "prometheus",
 }
+SERVERS = frozenset({"sshd", "promtool"})
+"""Programs whose packages start a server under systemd, which the tests do not need."""
 OLDEST_NODE = 20
 SYSTEMD = Path("/run/systemd/system")
 SYSTEM_CAS = Path("/etc/ssl/certs/ca-certificates.crt")
@@ -165,8 +168,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def system_packages(*, may_install: bool) -> list[str]:
     """Install what some tests need where that is allowed; return a note about what is still missing."""
     missing = {program: package for program, package in SYSTEM.items() if not shutil.which(program)}
-    # Under systemd the package of sshd would open this machine to the network; tests only need its program.
-    wanted = [package for program, package in missing.items() if program != "sshd" or not SYSTEMD.exists()]
+    # A server that starts would open this machine to the network; tests only need its program.
+    wanted = [package for program, package in missing.items() if program not in SERVERS or not SYSTEMD.exists()]
     if wanted and may_install and os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"== installing {' '.join(wanted)}", flush=True)
         os.environ["DEBIAN_FRONTEND"] = "noninteractive"

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from types import MethodType
+from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -14,6 +16,11 @@ from markdown_it.rules_block.table import escapedSplit, getLine, table
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
+HAS_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+"""An address that begins with a scheme (RFC 3986, 3.1), which is the first group."""
+WWW = "www."
+WITHIN_ADDRESS = frozenset(".:/\\-_@")
+"""Characters before `www.` that make it a part of another address (as linkify-it's rule for bare domains)."""
 _LINE_END = re.compile(r"\r\n?|\n")
 """The ends of lines as the parser counts them: `str.splitlines` knows ten more."""
 MAX_NESTING = 40
@@ -29,9 +36,28 @@ def markdown_parser() -> MarkdownIt:
 def new_markdown_parser() -> MarkdownIt:
     """Return one more such parser, to which rules may be added."""
     parser = MarkdownIt("gfm-like", {"html": False, "maxNesting": MAX_NESTING}).disable("reference")
+    _link_addresses_only(parser.linkify)
     parser.core.ruler.push("keep_lines", _keep_lines)
     parser.block.ruler.at("table", _whole_table, {"alt": ["paragraph", "reference"]})
     return parser
+
+
+def _link_addresses_only(linkify: Any) -> None:
+    """Link what has a scheme or begins with `www.`, and addresses of e-mail: `README.md`, `run.sh` and `main.rs` end
+    like domains of Moldova, Saint Helena and Serbia."""
+    behind_www = re.compile(linkify.re["src_host_port_strict"] + linkify.re["src_path"], re.IGNORECASE)
+
+    def measure(_: Any, text: str, at: int) -> int:
+        inside = at > len(WWW) and text[at - len(WWW) - 1] in WITHIN_ADDRESS
+        found = None if inside else behind_www.match(text, at)
+        return len(found[0]) if found else 0
+
+    def complete(_: Any, link: Any) -> None:
+        link.url = f"http://{link.url}"
+
+    linkify.set({"fuzzy_link": False})
+    linkify.add("//", None)
+    linkify.add(WWW, {"validate": MethodType(measure, linkify), "normalize": MethodType(complete, linkify)})
 
 
 def _whole_table(state: StateBlock, first: int, end: int, silent: bool) -> bool:

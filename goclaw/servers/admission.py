@@ -1,7 +1,7 @@
 """Admission by access token: one rule for terminals over TCP, programs, MCP clients and the registry.
 
 The token comes in the header `Authorization` only: addresses end up in logs and histories. It identifies a user of
-users.json, whose rights are looked up at every use. An address that shows no valid token too often is told to wait.
+users.json, whose rights are looked up at every use. An address that shows invalid tokens too often has to wait.
 """
 
 import logging
@@ -20,7 +20,8 @@ from goclaw.core.records import BoundedDict, record
 
 log = logging.getLogger(__name__)
 
-BEARER = re.compile(r"Bearer ([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
+BEARER = re.compile(r"(?i:Bearer) +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII)
+"""The scheme has no case (RFC 9110, 11.1)."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 WORDS = "a valid access token is wanted (`goclaw token add`), as `Authorization: Bearer TOKEN`"
 
@@ -110,8 +111,10 @@ class Admission:
         only a device's is valid there, and is so nowhere else.
 
         Raises:
-            NotAdmitted: 401, or 429 after too many failures.
+            NotAdmitted: 401, or 429 after too many failures with a token.
         """
+        if not secret:
+            raise NotAdmitted(HTTPStatus.UNAUTHORIZED, CHALLENGE, WORDS)  # no guess: nothing is counted
         name = await self.tokens.find_new(secret)
         token = self.tokens.get(name)
         if token is None or bool(token.device) is not device:

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.highlight import highlight
 from textual.style import Style
 
-from goclaw.core.markdown import GrowingMarkdown, markdown_parser
+from goclaw.core.markdown import HAS_SCHEME, GrowingMarkdown, markdown_parser
 from goclaw.tui.text import QUIET
 
 NARROWEST = 8
@@ -177,7 +177,8 @@ def _span(node: SyntaxTreeNode) -> Content:
         case "link":
             inside = Content("").join([_span(child) for child in node.children])
             target = str(node.attrs.get("href", ""))
-            shown = inside.stylize(Style(underline=True, link=target))
+            leads = target if HAS_SCHEME.match(target) else None  # a path leads nowhere from a terminal
+            shown = inside.stylize(Style(underline=True, link=leads))
             return shown if inside.plain in target or target in inside.plain else shown + Content(f" ({target})")
         case "image":
             return Content(f"[{node.content}] ({node.attrs.get('src', '')})")

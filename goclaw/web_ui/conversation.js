@@ -254,7 +254,8 @@ export class Conversation {
     const shared = { tag: "chat-message", row: row.row, turn: row.turn, at: row.at, session: this.session };
     if (isUser) {
       const sender = row.sender === this.me ? "" : row.sender;
-      return [{ ...shared, role: "user", text: message.text, html: row.html ?? "", sender, images: message.images }];
+      const { text, images, foreign } = message;
+      return [{ ...shared, role: "user", text, sender, images, foreign }];
     }
     const text = message.text.trim() ? [{ ...shared, role: "answer", text: message.text, html: row.html ?? "" }] : [];
     return [...text, ...this.calls.asked(row)];

@@ -15,7 +15,7 @@ class Entry extends HTMLElement {
   update() {}
 }
 
-/** A message of a person or an answer of the agent: {role, text, html, done, open, sender, at, images, isWaiting}. */
+/** A message of a person or an answer of the agent: {role, text, html, done, open, sender, at, images, foreign, isWaiting}. */
 class ChatMessage extends Entry {
   make() {
     const { item } = this;
@@ -48,7 +48,7 @@ class ChatMessage extends Entry {
     const { text, html } = this.item;
     [this.shown, this.html, this.tail] = [text, html, null];
     if (html) putHtml(this.body, html);
-    else this.body.textContent = text;
+    else this.body.replaceChildren(...folded(text, this.item.foreign ?? []));
   }
 
   /** A stream: finished blocks stay as they are, the unfinished end is replaced. */
@@ -68,6 +68,24 @@ class ChatMessage extends Entry {
     }
     putHtml(this.tail, open);
   }
+}
+
+const SHOWN_ATTACHMENT = 600; // characters, about what a phone shows at once
+
+/** Return a message as it was typed; a long text that came with it, a file's say, is folded to a chip. */
+function folded(text, foreign) {
+  const characters = [...text]; // their places count whole characters
+  const parts = [];
+  let at = 0;
+  for (const { start, end, origin } of foreign) {
+    if (end - start <= SHOWN_ATTACHMENT) continue;
+    const size = bytes(new Blob([characters.slice(start, end).join("")]).size);
+    const chip = el("summary", { class: "chip" }, icon("file"), el("bdi", {}, origin), size);
+    parts.push(characters.slice(at, start).join("").trimEnd());
+    parts.push(el("details", { class: "attached" }, chip, el("div", { class: "plain", dir: "auto" }, characters.slice(start, end).join(""))));
+    at = end;
+  }
+  return [...parts, characters.slice(at).join("").replace(/^\n/, at ? "" : "\n")];
 }
 
 function picture(item, image) {

@@ -56,3 +56,28 @@ def test_cells_beyond_the_header_are_in_the_last_one_of_their_row() -> None:
     text = "> |a|b|\n> |-|-|\n> |1|2|3|four|\n> |5\n> |6|7||\n"
     cells = [token.content for token in markdown_parser().parse(text) if token.type == "inline"]
     assert cells == ["a", "b", "1", "2 | 3 | four", "5", "", "6", "7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "links"),
+    [
+        ("README.md, run.sh and main.rs", []),
+        ("see example.com and //host.org/x", []),
+        ("www.example.com/x, (WWW.b.org)", ["http://www.example.com/x", "http://WWW.b.org"]),
+        (
+            "https://e.org/y <https://z.org> http://localhost:1/a",
+            ["https://e.org/y", "https://z.org", "http://localhost:1/a"],
+        ),
+        ("x.www.com", []),
+        ("write to c@d.com", ["mailto:c@d.com"]),
+        ("`www.code.org`", []),
+    ],
+)
+def test_only_what_has_a_scheme_or_www_is_a_link(text: str, links: list[str]) -> None:
+    found = [
+        child.attrs["href"]
+        for token in markdown_parser().parse(text)
+        for child in token.children or ()
+        if child.type == "link_open"
+    ]
+    assert found == links

@@ -9,6 +9,23 @@ _COUNTED = "tests/servers/metrics/test_counting.py"
 
 BUGS: list[Bug] = [
     bug(
+        "the alert compares failed turns with failed turns",
+        "PromQL matches the labels of both sides: it fires for one of 25,000",
+        "docs/metrics.md",
+        'sum(rate(goclaw_turns_total{outcome="failed"}[15m])) > 0.1 * sum(rate(goclaw_turns_total[15m]))',
+        'rate(goclaw_turns_total{outcome="failed"}[15m]) > 0.1 * rate(goclaw_turns_total[15m])',
+        "tests/servers/metrics/test_families.py"
+        "::test_the_alert_of_the_page_fires_for_a_tenth_of_failed_turns_and_not_for_one_in_25_000",
+    ),
+    bug(
+        "counters begin at the first of their kind",
+        "rate() sees no increase in a series that begins at 1",
+        "goclaw/servers/metrics/families.py",
+        "        turns = {outcome.value: counts.turns[outcome.value] for outcome in Outcome}",
+        "        turns = counts.turns",
+        "tests/servers/metrics/test_families.py::test_counters_begin_at_zero",
+    ),
+    bug(
         "the metrics are for everybody where only this machine is listened to",
         "class trust: a reverse proxy on the same machine",
         _METRICS,

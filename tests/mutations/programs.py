@@ -47,6 +47,14 @@ BUGS: list[Bug] = [
         f"{_TESTS}/test_asking.py::test_a_token_or_a_right_that_is_taken_away_ends_the_stream_and_the_turn",
     ),
     bug(
+        "instructions that no message follows are dropped",
+        "a program that sends a system message alone",
+        _REQUESTS,
+        "    if not instructions:\n        return said\n",
+        "    return said\n",
+        f"{_TESTS}/test_requests_programs.py::test_a_system_message_that_nothing_follows_is_answered",
+    ),
+    bug(
         "a turn goes on when its program is gone",
         "a page that is closed while the model writes",
         _ASKING,

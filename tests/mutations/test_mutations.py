@@ -30,7 +30,8 @@ def test_a_bug_leaves_a_program_that_can_be_read(bug: Bug, tmp_path: Path) -> No
         before = copy.read_text("utf-8")
         patch.apply(tmp_path)
         assert copy.read_text("utf-8") != before
-        ast.parse(copy.read_text("utf-8"))
+        if copy.suffix == ".py":
+            ast.parse(copy.read_text("utf-8"))
 
 
 def test_the_tests_that_should_catch_them_exist() -> None:

@@ -13,6 +13,31 @@ _OF_FILES = "tests/servers/api/test_files.py"
 
 BUGS: list[Bug] = [
     bug(
+        "names of files are links to foreign sites",
+        "README.md ends like a domain of Moldova",
+        "goclaw/core/markdown.py",
+        '    linkify.set({"fuzzy_link": False})\n',
+        "",
+        "tests/core/test_markdown.py::test_only_what_has_a_scheme_or_www_is_a_link",
+        f"{_OF_RENDERING}::test_names_of_files_are_no_links",
+    ),
+    bug(
+        "a person's message is rendered",
+        "what was typed with stars is shown without them",
+        _PRESENTING,
+        '    return str(message["text"]) if message["role"] == "assistant" else ""',
+        '    return str(message["text"]) if message["role"] in ("user", "assistant") else ""',
+        f"{_OF_LIVE}::test_messages_come_with_their_html",
+    ),
+    bug(
+        "code in Hebrew stands the wrong way round",
+        "a direction that is inherited",
+        "goclaw/web_ui/app.css",
+        ".prose :is(.code, pre, code) { direction: ltr;",
+        ".prose :is(.code, pre, code) {",
+        "tests/web_ui/test_conversation.py::test_code_in_right_to_left_text_goes_from_left_to_right",
+    ),
+    bug(
         "another page opens the page's WebSocket",
         "cross-site WebSocket hijacking",
         _LIVE,

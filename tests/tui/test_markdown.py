@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from textual.style import Style
 
 from goclaw.core.redact import MASK, Masking, mask_known, remember
 from goclaw.tui.markdown import Document
@@ -95,6 +96,13 @@ def test_a_table_has_columns() -> None:
 
 def test_a_link_shows_where_it_leads() -> None:
     assert drawn("[docs](https://x.org) https://y.org") == ["docs (https://x.org) https://y.org"]
+
+
+def test_only_an_address_with_a_scheme_can_be_opened() -> None:
+    document = Document()
+    document.append("[notes](notes/tea.md) README.md")
+    spans = [span.style for line in document.lines(60) for span in line.spans]
+    assert [style.link for style in spans if isinstance(style, Style)] == [None]
 
 
 def test_what_begins_like_a_table_stays_with_the_paragraph_before() -> None:

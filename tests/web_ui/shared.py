@@ -36,6 +36,7 @@ ANSWERS: list[Json] = [
     {"when": "Change", "calls": [{"id": "c3", "name": "edit", "input": {"path": "notes.md", "old_string": "milk",
      "new_string": "oat milk"}}]},
     {"when": "Plan", "text": "I plan.", "calls": [{"id": "c4", "name": "todo_write", "input": {"todos": TODOS}}]},
+    {"when": "Hebrew", "text": "להריץ `git push --force` כאן\n\n```\n--force (twice)\n```"},
     {"when": "Take your time", "text": "so far and no further", "seconds": 30},
 ]  # fmt: skip
 ASKS = {"policy": {"stricter": {"medium": "ask", "contained": "ask"}}}

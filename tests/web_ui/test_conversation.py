@@ -1,11 +1,13 @@
 """The chat: streams, tools, questions, files."""
 
+import re
+
 import pytest
 from playwright.sync_api import Browser, FilePayload, expect
 
 from tests.web_ui.daemon import WebDaemon
 from tests.web_ui.device import device
-from tests.web_ui.seen import READ, seen
+from tests.web_ui.seen import READ, seen, unseen
 from tests.web_ui.shared import CLEO, EFFECT, WORDS
 
 pytestmark = pytest.mark.browser
@@ -170,3 +172,44 @@ def test_commands_are_suggested(browser: Browser, daemon: WebDaemon, token: str)
         expect(here.page.get_by_role("option", name="notes.md")).to_be_visible()
         here.box.press("Escape")
         expect(here.page.get_by_role("option")).to_have_count(0)
+
+
+def test_an_own_message_is_shown_as_it_was_typed(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    typed = "Later: **two** `ticks`,\n  README.md and <b>"
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        here.say(typed)
+        seen(here.answers.last, "Answer to the later one.")
+        for _ in range(2):
+            body = here.said.last.locator(".prose")
+            seen(body, typed, whole=True)
+            expect(body.locator("strong, code, a")).to_have_count(0)
+            here.page.reload()
+            seen(here.answers.last)
+
+
+def test_a_long_file_in_a_message_is_folded_to_a_chip(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon, 360) as here:
+        here.sign_in(token)
+        report = FilePayload(name="report.txt", mimeType="text/plain", buffer=("a line 🙂\n" * 200).encode())
+        here.page.locator("#picker").set_input_files(report)
+        expect(here.page.locator("#files .chip")).to_have_count(1)
+        here.say("Here 🙂 it is")
+        message = here.said.last
+        seen(message, re.compile(r"^\S+ \S+ Here 🙂 it is \[Document report\.txt.* the file report\.txt [\d.]+ kB$"))
+        unseen(message, "a line")
+        message.locator("summary").tap()
+        seen(message.locator(".attached .plain"), ("a line 🙂 " * 200).strip(), whole=True)
+        assert here.ran() == []
+
+
+def test_code_in_right_to_left_text_goes_from_left_to_right(browser: Browser, daemon: WebDaemon, token: str) -> None:
+    with device(browser, daemon) as here:
+        here.sign_in(token)
+        here.say("Hebrew")
+        body = here.answers.last.locator(".prose")
+        seen(body, "--force (twice)")
+        expect(body).to_have_css("direction", "rtl")
+        for code in body.locator("code, pre").all():
+            expect(code).to_have_css("direction", "ltr")
+            expect(code).to_have_css("unicode-bidi", "isolate")

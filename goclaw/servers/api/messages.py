@@ -5,7 +5,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from goclaw.core.events import LOCAL, Acceptance, AcceptKind, Address, Inbound, MessageStored
 from goclaw.core.messages import AssistantMessage, UserMessage
@@ -44,6 +44,15 @@ class MessagePage(Response):
 
 class MessageSent(Request):
     """The fields of `sendMessage`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                {"required": ["text"], "properties": {"text": {"pattern": r"\S"}}},
+                {"required": ["files"], "properties": {"files": {"minItems": 1}}},
+            ]
+        }
+    )
 
     session: Key
     id: Annotated[

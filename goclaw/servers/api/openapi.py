@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import TypeAdapter
 
 from goclaw.config.listening import API as PREFIX
-from goclaw.servers.api.operations import EVERYWHERE, JSON, WITH_BODY, Call, Operation, Request
+from goclaw.servers.api.operations import BYTES, EVERYWHERE, JSON, WITH_BODY, Call, Operation, Request
 from goclaw.servers.api.problems import MEDIA_TYPE as PROBLEM
 from goclaw.servers.api.problems import ProblemDetails
 from goclaw.servers.http import HEADERS
@@ -98,12 +98,14 @@ def _entry(operation: Operation[Any], schemas: Mapping[_Key, Any], components: d
             "properties": {name: properties[name] for name in in_body},
             "required": [name for name in in_body if name in required],
             "additionalProperties": False,
+            **({"anyOf": fields["anyOf"]} if "anyOf" in fields else {}),
         }
         entry["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
     if operation.takes_bytes:
         entry["requestBody"] = {
             "required": True,
-            "content": {"*/*": {"schema": _BINARY}},
+            # Makers of clients need a type by its name. Any other is taken as well: the content decides what a file is.
+            "content": {BYTES: {"schema": _BINARY}, "*/*": {"schema": _BINARY}},
         }
     entry["responses"] = dict(_responses(operation, schemas))
     return entry

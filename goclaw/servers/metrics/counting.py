@@ -37,6 +37,7 @@ MAX_TURNS = 10_000
 """Running turns whose time is measured."""
 TOOLS = frozenset([*catalog.TOOLS, *(name for tools in catalog.GATED_TOOLS.values() for name in tools)])
 """Tools that are a label of their own. Names of other tools come from servers, packages and models."""
+TOOL_OUTCOMES = ("ok", "error", "refused", "stopped")
 SECONDS = (0.01, 0.05, 0.25, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0)
 SHORT_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 

@@ -11,10 +11,11 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from goclaw.core.events import Outcome
 from goclaw.core.records import record
 from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskUse
-from goclaw.servers.metrics.counting import Counts, Histogram
+from goclaw.servers.metrics.counting import TOOL_OUTCOMES, Counts, Histogram
 from goclaw.store.replicas import StoreUse
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
@@ -53,7 +54,9 @@ class Families(Collector):
 
     def _of_turns(self) -> Iterator[Metric]:
         counts = self._counts
-        yield _counter("turns", "Turns that ended, by outcome.", ["outcome"], _rows(counts.turns))
+        # `rate` sees no increase in a series that begins at 1.
+        turns = {outcome.value: counts.turns[outcome.value] for outcome in Outcome}
+        yield _counter("turns", "Turns that ended, by outcome.", ["outcome"], _rows(turns))
         yield _histogram("turn_seconds", "Time of a turn.", counts.turn_seconds)
         yield _histogram("queue_wait_seconds", "Time from a message to the start of its turn.", counts.queue_wait)
         yield _histogram(
@@ -62,7 +65,8 @@ class Families(Collector):
 
     def _of_tools(self) -> Iterator[Metric]:
         counts, labels = self._counts, ["tool", "outcome"]
-        yield _counter("tool_calls", "Calls of tools, by outcome.", labels, counts.tool_calls.items())
+        calls = {(tool, outcome): 0 for tool in counts.tool_seconds for outcome in TOOL_OUTCOMES} | counts.tool_calls
+        yield _counter("tool_calls", "Calls of tools, by outcome.", labels, calls.items())
         yield _counter("tool_seconds", "Time of tools at work.", ["tool"], _rows(counts.tool_seconds))
 
     def _of_models(self) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ field whose meaning would be lost is refused by its name.
 import base64
 import binascii
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import orjson
@@ -205,7 +206,7 @@ def _unsupported(param: str, why: str) -> ApiError:
 
 
 def _asked(messages: Sequence[ChatMessage], name: str, instructions: str) -> Asked:
-    said = list(_said(messages, name, instructions))
+    said = _said(messages, name, instructions)
     if not said or said[-1].role != "user" or not (said[-1].text.strip() or said[-1].pictures):
         raise bad_request("the last message should be the user's, with a text", name)
     if sum(len(each.text) for each in said) > MAX_CHARACTERS:
@@ -215,8 +216,9 @@ def _asked(messages: Sequence[ChatMessage], name: str, instructions: str) -> Ask
     return Asked(tuple(said[:-1]), said[-1])
 
 
-def _said(messages: Sequence[ChatMessage], name: str, instructions: str) -> Iterator[Said]:
-    """Yield the messages; instructions stand before the next message of the user, who is answerable for them."""
+def _said(messages: Sequence[ChatMessage], name: str, instructions: str) -> list[Said]:
+    """Return the messages; instructions stand before the next message of the user, who is answerable for them."""
+    said: list[Said] = []
     waiting = [instructions] if instructions.strip() else []
     for number, message in enumerate(messages):
         place = f"{name}[{number}]"
@@ -228,18 +230,31 @@ def _said(messages: Sequence[ChatMessage], name: str, instructions: str) -> Iter
         text = "\n".join(_texts(parts, f"{place}.content"))
         match message.role:
             case "system" | "developer":
-                waiting.append(text)
+                waiting += [text] if text.strip() else []
             case "user":
                 pictures = tuple(_pictures(parts, f"{place}.content"))
-                yield Said("user", "\n\n".join([*filter(str.strip, waiting), text]), pictures)
+                said.append(Said("user", "\n\n".join([*waiting, text]), pictures))
                 waiting = []
             case "assistant":
                 if text.strip():
-                    yield Said("assistant", text)
+                    said.append(Said("assistant", text))
             case "tool" | "function":
                 raise bad_request(_NO_TOOLS.format(f"role: {message.role}"), f"{place}.role")
             case _:
                 raise bad_request("`role` should be one of system, developer, user, assistant", f"{place}.role")
+    return _with_last_instructions(said, "\n\n".join(waiting))
+
+
+def _with_last_instructions(said: list[Said], instructions: str) -> list[Said]:
+    """Add instructions that no message follows to the last one if it is the user's.
+
+    Else they are a message of their own: some programs send nothing but a system message.
+    """
+    if not instructions:
+        return said
+    if said and said[-1].role == "user":
+        return [*said[:-1], replace(said[-1], text=f"{said[-1].text}\n\n{instructions}")]
+    return [*said, Said("user", instructions)]
 
 
 def _texts(parts: Sequence[Part | str], place: str) -> Iterator[str]:

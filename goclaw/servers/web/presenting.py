@@ -181,4 +181,5 @@ def text_before(missed: Sequence[Numbered], text: str) -> str | None:
 
 
 def _shown_text(message: Mapping[str, Any]) -> str:
-    return str(message["text"]) if message["role"] in ("user", "assistant") else ""
+    """Return a message's Markdown: an answer's alone, as a person's message is shown as it was typed."""
+    return str(message["text"]) if message["role"] == "assistant" else ""

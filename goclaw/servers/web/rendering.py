@@ -23,7 +23,7 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from goclaw.core.markdown import MAX_NESTING, GrowingMarkdown, new_markdown_parser
+from goclaw.core.markdown import HAS_SCHEME, MAX_NESTING, GrowingMarkdown, new_markdown_parser
 from goclaw.core.redact import storable
 from goclaw.servers.web.highlighting import CLASSES, highlighted
 
@@ -41,7 +41,6 @@ MAX_TARGET = 200
 """Characters of an address that is shown as text."""
 _STEPS = "steps"
 _SCHEMES = frozenset({"http", "https", "mailto"})
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _LOOKS_LIKE_ADDRESS = re.compile(r"\s*(?:[a-z]+://|www\.|[\w.-]+\.[a-z]{2,}(?:[/:]|\s*$))", re.IGNORECASE)
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,20}", re.ASCII)
 _ALIGNED = {"text-align:right": "right", "text-align:center": "center", "text-align:left": "left"}
@@ -225,7 +224,7 @@ def _opening(tokens: Sequence[Token], end: int) -> int:
 
 
 def _is_web(target: str) -> bool:
-    found = _SCHEME.match(target)
+    found = HAS_SCHEME.match(target)
     return found is not None and found[1].lower() in _SCHEMES
 
 

@@ -46,6 +46,32 @@ def test_its_schemas_are_valid_and_everything_that_is_referred_to_is_there() -> 
         assert name in found["components"]["schemas"]
 
 
+@pytest.mark.parametrize(
+    ("body", "is_valid"),
+    [
+        ({"id": "0"}, False),
+        ({"id": "0", "text": " ", "files": []}, False),
+        ({"id": "0", "text": "hi"}, True),
+        ({"id": "0", "files": ["0" * 32]}, True),
+    ],
+)
+async def test_a_message_without_content_is_refused_by_the_schema_and_the_server(
+    tmp_path: Path, body: dict[str, Any], is_valid: bool
+) -> None:
+    path = "/sessions/{session}/messages"
+    request = json.loads(document())["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert Draft202012Validator(request).is_valid(body) == is_valid
+    world = world_with(tmp_path)
+    async with world.running() as core, service(world, core) as served:
+        answered = await served.post(path.replace("{session}", "tui:ann"), body)
+        assert (answered.status == 400 and "text" in answered.problem["detail"]) is not is_valid
+
+
+def test_an_upload_has_a_named_type() -> None:
+    uploads = json.loads(document())["paths"]["/sessions/{session}/files"]["post"]["requestBody"]["content"]
+    assert "application/octet-stream" in uploads
+
+
 def schemas(found: dict[str, Any]) -> list[Any]:
     """All schemas of the document."""
     inside = [*found["components"]["schemas"].values()]

@@ -3,11 +3,12 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from prometheus_client import REGISTRY
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from goclaw.config.listening import contradictions, listens, route_parts
 from goclaw.config.schema import Config
+from goclaw.core.events import Outcome
 from goclaw.engine.outbox import Outbox
 from goclaw.health.resources import DiskUse, resident_memory
 from goclaw.servers.metrics.counting import MAX_MODELS, TOOLS, Counts
@@ -65,6 +67,46 @@ def families() -> dict[str, set[str]]:
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
+
+
+def test_counters_begin_at_zero() -> None:
+    """`rate` sees no increase in a series that begins at 1."""
+    text = text_of(Counts())
+    for outcome in Outcome:
+        assert f'goclaw_turns_total{{outcome="{outcome.value}"}} 0.0' in text
+    counts = Counts()
+    counts.tool_calls["read", "ok"] += 1
+    counts.tool_seconds["read"] += 1
+    text = text_of(counts)
+    assert 'goclaw_tool_calls_total{outcome="ok",tool="read"} 1.0' in text
+    assert 'goclaw_tool_calls_total{outcome="error",tool="read"} 0.0' in text
+
+
+@pytest.mark.long
+@pytest.mark.promise("P-metrics")
+def test_the_alert_of_the_page_fires_for_a_tenth_of_failed_turns_and_not_for_one_in_25_000(tmp_path: Path) -> None:
+    if not (promtool := shutil.which("promtool")):
+        pytest.skip("promtool is not installed: Debian's package `prometheus` has it")
+    alerts = re.search(r"goclaw-alerts\.yml <<'END'\n(.*?)END\n", PAGE.read_text("utf-8"), re.DOTALL)
+    assert alerts
+    (tmp_path / "alerts.yml").write_text(alerts[1])
+
+    def case(answered: int, failed: int, *, fires: bool) -> dict[str, Any]:
+        series = "goclaw_turns_total{job='goclaw',outcome='%s'}"
+        pace = {"answered": f"0+{answered}x30", "failed": f"0+{failed}x15 {failed * 15}x15", "stopped": "0x30"}
+        told: list[dict[str, Any]] = [{"exp_labels": {}}] if fires else []
+        return {
+            "interval": "1m",
+            "input_series": [{"series": series % outcome, "values": values} for outcome, values in pace.items()],
+            "alert_rule_test": [{"eval_time": "15m", "alertname": "GoClawTurnsFail", "exp_alerts": told}],
+        }
+
+    cases = [case(25_000, 1, fires=False), case(8, 2, fires=True), case(20, 1, fires=False), case(0, 0, fires=False)]
+    (tmp_path / "test.yml").write_text(json.dumps({"rule_files": ["alerts.yml"], "tests": cases}))
+    done = subprocess.run(
+        [promtool, "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.promise("P-metrics")

@@ -71,7 +71,7 @@ class Talker(ScriptedModel):
             for _ in range(self.MOST_WORDS):
                 yield TextDelta("word ")
                 await before_the_next_look()
-            yield Finished(AssistantMessage("word " * self.MOST_WORDS), Stop.END, Usage(), self.spec)
+            yield Finished(AssistantMessage("word " * self.MOST_WORDS), Usage(), Stop.END, self.spec)
         finally:
             self.closed += 1
 

@@ -51,7 +51,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
         ({"messages": [{"role": "user", "content": 5}]}, "messages[0].content"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
         ({"messages": [*HELLO, {"role": "assistant", "content": "Hello."}]}, "messages"),
-        ({"messages": [{"role": "system", "content": "Be brief."}]}, "messages"),
+        ({"messages": [{"role": "system", "content": " "}]}, "messages"),
         ({"messages": [{"role": "tool", "tool_call_id": "c", "content": "x"}, *HELLO]}, "messages[0].role"),
         (
             {"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "exec"}}]}, *HELLO]},

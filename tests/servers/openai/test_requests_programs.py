@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from goclaw.core.messages import UserMessage
 from tests.harness import Answer
 from tests.servers.openai.calling import content, service, streamed, world_with
 
@@ -43,6 +44,26 @@ LIBRECHAT_TITLE: dict[str, Any] = {
         {"role": "user", "content": "Hi"},
     ],
 }
+
+
+@pytest.mark.parametrize(
+    ("messages", "asked"),
+    [
+        ([("system", "Say hello.")], "Say hello."),
+        ([("system", "Be brief."), ("system", "Say hello.")], "Be brief.\n\nSay hello."),
+        ([("user", "Hi"), ("developer", "In French.")], "Hi\n\nIn French."),
+        ([("user", "Hi"), ("assistant", "Hello."), ("system", "Go on.")], "Go on."),
+    ],
+)
+async def test_a_system_message_that_nothing_follows_is_answered(
+    tmp_path: Path, messages: list[tuple[str, str]], asked: str
+) -> None:
+    world = world_with(tmp_path, Answer("A fine answer."))
+    body = {"model": "goclaw", "messages": [{"role": role, "content": text} for role, text in messages]}
+    async with world.running() as core, service(world, core) as served:
+        assert content(await served.send(body, Authorization=f"bearer {served.secret()}")) == "A fine answer."
+    last = world.script.requests[0].messages[-1]
+    assert isinstance(last, UserMessage) and last.text.partition("</context>\n")[2] == asked
 
 
 @pytest.mark.parametrize("body", [*RECORDED.values(), LIBRECHAT, LIBRECHAT_TITLE])

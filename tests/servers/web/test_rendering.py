@@ -77,6 +77,10 @@ def test_links_open_elsewhere_and_pictures_are_not_loaded() -> None:
     assert "img" not in [tag for tag, _ in seen.tags] and not seen.faults
 
 
+def test_names_of_files_are_no_links() -> None:
+    assert "<a" not in rendered("README.md, run.sh and main.rs")
+
+
 def test_an_address_that_is_not_followed_is_shown() -> None:
     assert read_html(rendered("[notes](notes/tea.md)")).text.strip() == "notes (notes/tea.md)"
     assert read_html(rendered("![plan](plan.png)")).text.strip() == "plan (plan.png)"
