@@ -147,7 +147,10 @@ class Manager(StrEnum):
         done = _run(*command)
         if done.returncode != 0:
             words = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-            raise StateError(f"`{' '.join(command)}` failed: {words}")
+            remedy = (
+                f"\nonly root may do that: sudo {' '.join(command)}" if self is Manager.SYSTEM and os.geteuid() else ""
+            )
+            raise StateError(f"`{' '.join(command)}` failed: {words}{remedy}")
 
     def forget(self) -> None:
         """Let systemd forget that our unit failed once, if it did."""
