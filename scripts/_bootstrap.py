@@ -29,9 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PLUGINS = "goclaw.plugins"
 """The entry-point group of plugins."""
 NO_PIP = """\
-GoClaw's set-up needs pip or the venv module, and this Python has neither:
+GoClaw's set-up needs pip, the venv module or uv. This Python has neither of the first two, and uv is not on PATH:
     {python}
-On Debian and Ubuntu this helps:  apt-get install python3-venv"""
+On Debian and Ubuntu this helps:  apt-get install python3-venv
+If you may not install packages, put the program uv into a folder that is on PATH."""
 FIRST_USED = (
     "import goclaw.cli.frame, goclaw.cli.offline, goclaw.cli.serving, goclaw.tui.app, goclaw.channels.telegram.channel"
 )

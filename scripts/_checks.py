@@ -16,8 +16,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+
+from scripts._bootstrap import environment
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.prefix) / "bin"
@@ -135,13 +138,17 @@ def report(results: list[tuple[str, int, float]], notes: list[str]) -> int:
     return int(any(code for _, code, _ in results))
 
 
-def run(command: list[str], folder: Path = ROOT, seconds: float | None = None) -> int:
-    """Run a command without stdin; return its exit code, 124 when it took too long, 127 when there is none.
+def run(
+    command: list[str], folder: Path = ROOT, seconds: float | None = None, env: Mapping[str, str] | None = None
+) -> int:
+    """Run a command without stdin, in this environment or in `env`.
+
+    Returns its exit code, 124 when it took too long, 127 when there is no such program.
 
     At the limit its whole process group gets SIGABRT, at which pytest and its workers print the stacks of all threads.
     """
     try:
-        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, start_new_session=True)
+        process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, start_new_session=True)
     except FileNotFoundError:
         return 127
     try:
@@ -217,7 +224,8 @@ def old_mcp_client() -> list[str]:
     print("== installing tests/mcp_old_client", flush=True)
     making = [uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(folder)]
     filling = [uv, "pip", "sync", "--quiet", "--require-hashes", "--python", str(folder / "bin" / "python"), str(lock)]
-    if run(making, seconds=OLD_CLIENT_SECONDS) or run(filling, seconds=OLD_CLIENT_SECONDS):
+    # As for the set-up: the user's own package index, and the system's certificate authorities.
+    if any(run(command, seconds=OLD_CLIENT_SECONDS, env=environment()) for command in (making, filling)):
         return remember("tests/mcp_old_client could not be installed, its tests are skipped")
     stamp.write_text(wanted)
     return []
