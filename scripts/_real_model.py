@@ -71,9 +71,9 @@ def make() -> str:
     try:
         fetched = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return f"the packages of {LOCK.relative_to(ROOT)} did not come within {SECONDS} s"
+        return f"the packages of {LOCK.name} did not come within {SECONDS} s"
     if fetched.returncode:
-        return f"the packages of {LOCK.relative_to(ROOT)} cannot be had: {fetched.stderr.strip()[-400:]}"
+        return f"the packages of {LOCK.name} cannot be had: {fetched.stderr.strip()[-400:]}"
     shutil.move(packages / SERVER, FOLDER / "bin")
     (FOLDER / "bin" / "llama-server").chmod(0o755)
     (FOLDER / "models").mkdir()

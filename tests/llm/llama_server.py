@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goclaw.config.schema import Config, ModelOptions, ModelsSettings, ProviderSettings
+from goclaw.config.schema import Config, ProviderSettings
 from goclaw.llm.base import ChatModel, ModelPorts
 from goclaw.llm.open import open_model
 from tests.llm.fake_provider import STREAMS, TYPES, FakeProvider, Reply, recorded
@@ -30,10 +30,10 @@ def replays(fake: FakeProvider, *names: str) -> None:
     fake.will(*map(replay, names))
 
 
-def open_llama(fake: FakeProvider, ports: ModelPorts) -> ChatModel:
-    """Return a model on this server, with nothing configured but its address."""
-    providers = {"llamacpp": ProviderSettings(base_url=f"{fake.url}/v1")}
-    return open_model(SPEC, Config(providers=providers, models=ModelsSettings(options={SPEC: ModelOptions()})), ports)
+def open_llama(url: str, ports: ModelPorts) -> ChatModel:
+    """Return a model on the server at this address, with nothing else configured."""
+    providers = {"llamacpp": ProviderSettings(base_url=f"{url}/v1")}
+    return open_model(SPEC, Config(providers=providers), ports)
 
 
 def _path(name: str, ending: str) -> Path:

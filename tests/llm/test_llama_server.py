@@ -22,7 +22,7 @@ async def test_a_recorded_answer_is_read_with_its_end_and_the_cache_that_it_used
     fake: FakeProvider, ports: ModelPorts
 ) -> None:
     replays(fake, "text", "length")
-    model = open_llama(fake, ports)
+    model = open_llama(fake.url, ports)
     answer = (await ask(model, saying("Hi"))).finished
     assert (answer.message.text, answer.stop) == ("The capital of France is Paris.", Stop.END)
     cut = (await ask(model, saying("Hi"))).finished
@@ -32,7 +32,7 @@ async def test_a_recorded_answer_is_read_with_its_end_and_the_cache_that_it_used
 
 async def test_calls_that_the_server_reads_by_its_template_are_calls(fake: FakeProvider, ports: ModelPorts) -> None:
     replays(fake, *CALLS)
-    model = open_llama(fake, ports)
+    model = open_llama(fake.url, ports)
     for name, given in CALLS.values():
         answer = (await ask(model, saying("Do it"))).finished
         assert [(call.name, call.input) for call in answer.message.calls] == [(name, given)]
@@ -41,6 +41,6 @@ async def test_calls_that_the_server_reads_by_its_template_are_calls(fake: FakeP
 
 async def test_what_the_server_refuses_and_a_killed_one_have_their_kinds(fake: FakeProvider, ports: ModelPorts) -> None:
     replays(fake, *FAILURES)
-    model = open_llama(fake, ports)
+    model = open_llama(fake.url, ports)
     for name, kind in FAILURES.items():
         assert (await ask(model, saying("Hi"))).failed.kind is kind, name

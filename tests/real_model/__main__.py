@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.waiting import clock
-from tests.real_model import streams, talk
+from tests.real_model import blows, streams, talk, working
 
-PARTS = ("talk",)
+PARTS = ("tasks", "tasks-structured", "blows", "talk")
 """Without a word of the caller; `streams` writes files of the repository and runs only when it is named."""
 
 
@@ -36,13 +36,24 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             place = folder / f"talk-{window}"
             place.mkdir(parents=True)
             report["talk"].append(await talk.talk(place, window, options.turns))
+    for part, structured in (("tasks", False), ("tasks-structured", True)):
+        if part in options.only:
+            place = folder / part
+            place.mkdir(parents=True)
+            report[part] = await working.work(place, structured=structured)
+    if "blows" in options.only:
+        place = folder / "blows"
+        place.mkdir(parents=True)
+        report["blows"] = await blows.strike(place)
     report["seconds"] = round(clock.monotonic() - began)
     return report
 
 
 def problems_of(report: dict[str, Any]) -> list[str]:
     """Return what failed, one line each."""
-    return [f"talk at {each['window']}: {line}" for each in report.get("talk", ()) for line in each["problems"]]
+    talks = {f"talk at {each['window']}": each for each in report.get("talk", ())}
+    parts = talks | {part: report[part] for part in PARTS if part in report and part != "talk"}
+    return [f"{name}: {line}" for name, part in parts.items() for line in part["problems"]]
 
 
 def main() -> int:

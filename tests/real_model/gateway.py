@@ -63,3 +63,8 @@ def from_cache(exchanges: Sequence[Exchange]) -> float | None:
     counted = [exchange.timings for exchange in exchanges if exchange.timings][1:]
     whole = sum(each["cache_n"] + each["prompt_n"] for each in counted)
     return sum(each["cache_n"] for each in counted) / whole if whole else None
+
+
+def rounded(share: float | None) -> float | None:
+    """Return a share as a report has it."""
+    return None if share is None else round(share, 3)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.waiting import clock
-from tests.real_model.gateway import SHORT_ANSWER, Stage, from_cache, reuse, stage
+from tests.real_model.gateway import SHORT_ANSWER, Stage, from_cache, reuse, rounded, stage
 from tests.real_model.server import CODER, real_server
 
 TURNS = 40
@@ -60,10 +60,6 @@ def _report(play: Stage, window: int, turns: int) -> dict[str, Any]:
         "refusals": [each.answer.decode(errors="replace")[:300] for each in play.line.invalid],
         "compactions": play.compactions(),
         "longest_prompt": max(whole, default=0),
-        "prefix_kept": _rounded(reuse(chats)),
-        "from_cache": _rounded(from_cache(chats)),
+        "prefix_kept": rounded(reuse(chats)),
+        "from_cache": rounded(from_cache(chats)),
     }
-
-
-def _rounded(share: float | None) -> float | None:
-    return None if share is None else round(share, 3)
