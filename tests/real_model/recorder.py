@@ -133,7 +133,9 @@ class Recorder:
 async def recorder(target: str) -> AsyncIterator[Recorder]:
     """Listen on a free port in front of `target`, an address without a path."""
     made = Recorder(target)
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+    # A connection for each request: llama-server closes those that it has kept open, also when one is on its way.
+    connector, timeout = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
 
         async def serve(request: web.Request) -> web.StreamResponse:
             return await made.serve(request, session)
