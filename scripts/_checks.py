@@ -2,6 +2,7 @@
 
     _checks.py            the short lane: lint, types, layers, tests; for every commit
     _checks.py --long     the long lane (`_long.py`): what takes too long for every commit; by hand before a release
+    _checks.py --model    the lane with a real language model behind the gateway, which the long one includes
     _checks.py --store postgres   every test that opens a database, on Postgres; `postgres-oldest`: on the oldest major
     _checks.py ARGUMENTS  only pytest, with them
 
@@ -76,12 +77,12 @@ def main(arguments: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if tuple(arguments) in (ON_POSTGRES, ON_OLDEST_POSTGRES):
         return run(tests(*arguments, *ON_THE_STORE))
-    only_pytest = bool(arguments) and arguments != ["--long"]
+    only_pytest = bool(arguments) and arguments not in (["--long"], ["--model"])
     notes = [*system_packages(may_install=not only_pytest), *node_programs(), *old_mcp_client()]
     if only_pytest:
         return run([sys.executable, "-m", "pytest", *arguments])
     if arguments:
-        return run([sys.executable, "-m", "scripts._long"])
+        return run([sys.executable, "-m", "scripts._long", *arguments])
     results = []
     with subprocess.Popen(warm_up(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL):
         results += [(name, *timed(name, command)) for name, command in static_checks()]

@@ -1,5 +1,8 @@
 """Run the long lane of tests and keep its report in benchmarks/results (see `scripts/test --long`).
 
+    _long.py             everything
+    _long.py --model     only the part with a real language model
+
 What is marked `long` or `deep` with its full number of repetitions, every planted bug, hundreds of kills, millions of
 exchanged names: about an hour on two cores. Each part that has a report of its own writes it beside `long-<date>.json`.
 Runs inside .venv-dev as `python -m scripts._long`, started by `_checks.py`. Exits 0 when nothing failed, else 1.
@@ -26,8 +29,11 @@ def main() -> int:
     """Run the parts, write the report, return the exit code."""
     today = datetime.now(UTC).date().isoformat()
     os.environ["TESTS_LONG"] = "1"
-    notes = embedding_python()
-    results = [(name, *timed(name, command, SECONDS)) for name, command in parts(today)]
+    notes, with_model = real_model(today)
+    if sys.argv[1:] == ["--model"]:
+        return report([(name, *timed(name, command, SECONDS)) for name, command in with_model], notes) or bool(notes)
+    notes += embedding_python()
+    results = [(name, *timed(name, command, SECONDS)) for name, command in [*parts(today), *with_model]]
     kept = {
         "made": today,
         "revision": revision(),
@@ -58,6 +64,17 @@ def parts(today: str) -> list[tuple[str, list[str]]]:
         ("races", [*python, "tests.workspace.races", *races]),
         ("planted bugs", [*python, "tests.mutations", *planted]),
     ]
+
+
+def real_model(today: str) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Make the real server and its models and name them to the tests; return the part that uses them, or a note."""
+    command = [sys.executable, str(ROOT / "scripts" / "_real_model.py")]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        return remember(f"the lane with a real model is left out: {made.stderr.strip()}"), []
+    os.environ.setdefault("REAL_MODEL", made.stdout.strip())
+    output = str(RESULTS / f"model-{today}.json")
+    return [], [("a real model", [sys.executable, "-m", "tests.real_model", "--output", output])]
 
 
 def tried(junit: Path) -> list[dict[str, object]]:

@@ -357,4 +357,20 @@ BUGS: list[Bug] = [
         "tests/turns/test_agents_exported.py::"
         "test_a_call_that_was_handed_on_writes_its_intent_and_changes_nothing_of_the_conversation",
     ),
+    bug(
+        "reading a folder does not tell what is in it",
+        "Qwen2.5-Coder 1.5B on llama-server: it gave up at the bare refusal",
+        "goclaw/tools/read.py",
+        "            raise await _with_names(ctx, path, error) from error\n",
+        "            raise\n",
+        "tests/tools/test_read.py",
+    ),
+    bug(
+        "a text to replace that differs in blanks only is just not found",
+        "Qwen2.5-Coder 1.5B on llama-server: `port = 8080` for `port=8080`, and no second try",
+        "goclaw/tools/replacing.py",
+        "if len(alike) == 1 else",
+        "if len(alike) == 99 else",
+        "tests/tools/test_edit.py::test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means",
+    ),
 ]

@@ -61,6 +61,24 @@ async def test_line_ends_and_marks_are_kept(
 @pytest.mark.parametrize(
     ("old", "words"),
     [
+        ("port = 8080", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        (" port =8080\n", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        ("port = 80", r"^old_string not found in a\.txt \(line 2 is: port=8080\)$"),
+        ("a = 1", r"^old_string not found in a\.txt$"),
+        ("p", r"^old_string is not unique"),
+    ],
+)
+async def test_a_text_that_differs_in_blanks_only_is_told_the_line_that_it_means(
+    old: str, words: str, around: Surroundings
+) -> None:
+    around.write("a.txt", "[server]\nport=8080\na=1\na=1\nname=p\n")
+    with pytest.raises(ToolError, match=words):
+        await change(around, old, "port=9090")
+
+
+@pytest.mark.parametrize(
+    ("old", "words"),
+    [
         ("", r"^old_string cannot be empty$"),
         ("nine", r"^old_string not found in a\.txt$"),
         ("  two  ", r"^old_string not found in a\.txt \(line 2 has it with other whitespace around\)$"),
