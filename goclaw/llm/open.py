@@ -102,7 +102,8 @@ def open_chain(
     Raises:
         ConfigError: one of them cannot be opened.
     """
-    return ModelChain([open_model(spec, config, ports) for spec in specs], ports.clock, notice)
+    models = [open_model(spec, config, ports) for spec in specs]
+    return ModelChain(models, ports.clock, notice, local_wait=ports.local_wait)
 
 
 def cost(spec: str, usage: Usage, config: Config, at: float) -> float | None:

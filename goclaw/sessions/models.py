@@ -62,6 +62,8 @@ class Models:
         """The same, with nothing behind them."""
         self._refused: dict[str, str] = {}
         """Why a model that was chosen cannot be opened (any more)."""
+        self.served = ports.served
+        """What servers say of their models."""
         self.sentence = "Model: still being selected."
         """Which model answers, why, and how to change it: for people."""
         self.summary_specs: tuple[str, ...] = ()
@@ -223,7 +225,7 @@ class Models:
         return self._chains[specs]
 
     def _chained(self, models: Sequence[ChatModel]) -> ModelChain:
-        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches)
+        return ModelChain(models, self._ports.clock, self._notice, self._ports.watches, self._ports.local_wait)
 
     async def _open(self, specs: Sequence[str]) -> list[ChatModel]:
         """Return the models of `specs`, each opened once, with their known properties.

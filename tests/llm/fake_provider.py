@@ -68,6 +68,8 @@ class FakeProvider:
         return [received for received in self.received if received.path not in self.routes]
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET" and request.path not in self.routes:
+            return web.Response(status=404)  # a question about the server, which it does not know
         received = Received(request.path, dict(request.headers), await request.read())
         self.received.append(received)
         self.connections.add(request.transport)

@@ -70,7 +70,7 @@ async def test_interleaved_calls_are_put_together(fake: FakeProvider, ports: Mod
     [
         ("stop", Stop.END),
         ("length", Stop.LENGTH),
-        ("content_filter", Stop.REFUSAL),
+        ("content_filter", Stop.FILTERED),
         ("function_call", Stop.TOOLS),
         ("invented_tomorrow", Stop.END),
     ],
