@@ -22,7 +22,7 @@ import aiohttp
 import orjson
 
 from goclaw.config.schema import ModelOptions, ProviderSettings
-from goclaw.config.servers import SERVERS, KnownServer
+from goclaw.config.servers import SERVERS, KnownServer, full_address
 from goclaw.core.messages import AssistantMessage, Image, Message, Native, ToolCall, ToolResult
 from goclaw.errors import ConfigError, ModelError, ModelErrorKind
 from goclaw.llm.base import (
@@ -54,6 +54,7 @@ from goclaw.llm.encoded import (
     with_conversation,
 )
 from goclaw.llm.failures import error_in, fail, flagged, from_object, piece_of_text, reading, unframed
+from goclaw.llm.finish_reasons import FAILED, stop_of
 from goclaw.llm.http_streams import UNFRAMED, ServerEvent, joined, post, read_events, settle
 from goclaw.llm.refused_fields import LIMIT_FIELDS, amend, no_tools
 from goclaw.llm.served import ServedModel, WindowOrigin
@@ -73,25 +74,6 @@ OF_MISTRAL = re.compile(r"(mis|minis|magis|codes|devs|mix|pix)tral", re.IGNORECA
 """Their models keep to their own order of roles wherever they are served."""
 
 NATIVE_SCHEMA = 1
-STOPS = {
-    "stop": Stop.END,
-    "eos": Stop.END,
-    "tool_calls": Stop.TOOLS,
-    "function_call": Stop.TOOLS,
-    "length": Stop.LENGTH,
-    "model_length": Stop.LENGTH,
-}
-"""Reasons of OpenAI, and `eos` (Together) and `model_length` (Mistral)."""
-OTHER_STOPS = (
-    (re.compile(r"malformed|unexpected_tool_call", re.IGNORECASE), Stop.MALFORMED),
-    (re.compile(r"filter|safety|prohibited|recitation|blocklist|spii|sensitive", re.IGNORECASE), Stop.FILTERED),
-    (re.compile(r"refusal", re.IGNORECASE), Stop.REFUSAL),
-    (re.compile(r"context.*(window|length|exceeded)", re.IGNORECASE), Stop.WINDOW),
-)
-"""Reasons by what they have in common: `function_call_filter: MALFORMED_FUNCTION_CALL` (Gemini), `content_filter`,
-`sensitive` and `model_context_window_exceeded` (Z.ai). All others count as the end."""
-FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
-"""The reasons that OpenRouter, Z.ai and DeepSeek give when the server behind them failed."""
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 TEXT_FIELDS = frozenset({"role", "content"})
 """Fields of a delta that is a piece of text and nothing else, as nearly all are."""
@@ -298,11 +280,6 @@ def encode_tools(tools: Sequence[ToolSpec]) -> bytes:
     )
 
 
-def stop_of(reason: str) -> Stop:
-    """Return the meaning of a finish reason; a server that gives none has ended as the protocol says."""
-    return STOPS.get(reason) or next((stop for pattern, stop in OTHER_STOPS if pattern.search(reason)), Stop.END)
-
-
 def open_openai_chat(
     spec: str, settings: ProviderSettings, options: ModelOptions, ports: ModelPorts
 ) -> OpenAIChatModel:
@@ -318,7 +295,10 @@ def open_openai_chat(
         key = os.environ.get(server.key_variable)
     if not key and server.key_variable and not settings.base_url:
         raise ConfigError(f"{spec}: no key; set {server.key_variable} or providers.{name}.api_key")
-    return OpenAIChatModel(spec, server, settings.base_url or server.base_url, key, options, ports)
+    base_url = full_address(settings.base_url or server.base_url, server)
+    if not base_url:
+        raise ConfigError(f"{spec}: no address; set providers.{name}.base_url (http://host:port/v1)")
+    return OpenAIChatModel(spec, server, base_url, key, options, ports)
 
 
 PROVIDER = Provider("openai-chat", open_openai_chat)

@@ -21,8 +21,6 @@ class WindowOrigin(StrEnum):
     """A server refused a request that was too long, and named the window."""
     MEMORY = "memory"
     """Chosen for the memory that is free."""
-    DATA = "data"
-    """The model data, or the usual window of such a provider."""
 
 
 ORIGIN_WORDS = {
@@ -30,8 +28,13 @@ ORIGIN_WORDS = {
     WindowOrigin.SERVER: "as the server says",
     WindowOrigin.REFUSAL: "as the server said when it refused a longer request",
     WindowOrigin.MEMORY: "chosen for the free memory",
-    WindowOrigin.DATA: "assumed",
 }
+
+
+NO_TOOLS = (
+    "{spec} cannot call tools, so it only talks: it reads no files and runs no commands. Choose another model for that."
+)
+"""For people, where the server says so or has refused a request with tools."""
 
 
 @record
@@ -49,6 +52,13 @@ class ServedModel:
     """Whether the model can call tools; None: unknown."""
     answered: bool = False
     """Whether the server has answered a request."""
+
+    def window_words(self, shown: int) -> str:
+        """Return where the window of `shown` tokens comes from, for people; empty: its server said nothing."""
+        if self.window is None:
+            return ""
+        origin = self.origin if self.window == shown else WindowOrigin.CONFIGURED
+        return f"{shown:,} tokens, {ORIGIN_WORDS[origin]}"
 
 
 UNKNOWN = ServedModel()

@@ -22,6 +22,7 @@ from goclaw.llm.open import (
     pick_default,
     pick_summary,
     prepare,
+    server_finder,
     unplaceable,
 )
 from goclaw.store.settings import Settings
@@ -142,7 +143,11 @@ class Models:
 
     async def choices(self) -> tuple[Sequence[AvailableModel], Sequence[str]]:
         """Return the models that could answer, current ones first, and providers with a key but no obvious model."""
-        found = await find_models(self._config, ollama_finder(self._config, self._ports))
+        found = await find_models(
+            self._config,
+            ollama_finder(self._config, self._ports),
+            find_servers=server_finder(self._config, self._ports),
+        )
         main = [model.spec for model in self._agent.result().models] if self.main else []
         configured = self._config.models.agent or self._config.agents.main.model
         why = "in the configuration" if configured else "found by itself"

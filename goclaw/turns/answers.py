@@ -18,6 +18,7 @@ from goclaw.core.messages import ToolCall
 from goclaw.core.redact import Masking, storable
 from goclaw.engine.base import Turn
 from goclaw.engine.outbox import Outbox
+from goclaw.errors import ModelError, ModelErrorKind
 from goclaw.llm.base import Emptiness, Finished, ModelEvent, Restarted, Stop, TextDelta, ThinkingDelta
 from goclaw.store.database import BoundStatement
 
@@ -176,3 +177,23 @@ def cut_line(done: Finished) -> str:
         f"[The answer stops here: it reached the model's output limit (models.options.{done.spec}.max_output) or what "
         'its window has room for. Say "go on" for the rest.]'
     )
+
+
+BAD_REQUEST = 400
+"""The HTTP status of requests that are wrong for any reason."""
+UNKNOWN_SHARE = 4
+"""A request for an unknown reason refused may have been too long from this part of the window on."""
+
+
+def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool:
+    """Whether to make room and ask once more.
+
+    Args:
+        error: why the request failed.
+        tokens: of its prompt.
+        context_window: of the model, as far as it is known.
+    """
+    if error.kind is ModelErrorKind.OVERFLOW:
+        return True
+    unknown = error.kind is ModelErrorKind.REJECTED and error.status == BAD_REQUEST
+    return unknown and UNKNOWN_SHARE * tokens > context_window

@@ -22,6 +22,7 @@ from goclaw.core.messages import Artifact, UserMessage
 from goclaw.core.records import record
 from goclaw.engine.base import PreparedStep, Turn
 from goclaw.errors import AccessDenied, ConfigError, GoclawError, LimitReached, MessageDenied, StateError
+from goclaw.llm.served import NO_TOOLS
 from goclaw.sessions.pausing import Pauses
 from goclaw.sessions.state import Session
 from goclaw.turns.agent_run import AgentRun, SharedRun
@@ -33,6 +34,8 @@ from goclaw.turns.turn_context import TurnContext
 
 log = logging.getLogger(__name__)
 
+TOLD_NO_TOOLS = "told no tools"
+"""A session's setting: the model of which people know that it calls no tools."""
 SERVED = "served_models"
 """The stored facts about models from their servers; behind a ":" the model and its server's address."""
 SCALES = "token_scales"
@@ -184,6 +187,7 @@ class Sessions:
         if run.withheld:
             return Outcome.STOPPED, WITHHELD
         await self._tell_of_room(turn, session, kind)
+        await self._tell_of_tools(turn, session, kind)
         if not text.strip():
             text = "" if run.said else empty_sentence(run.empty)
         return Outcome.CUT if run.cut else Outcome.ANSWERED, text
@@ -202,6 +206,19 @@ class Sessions:
         if words := await self.shortage.at_first_answer(session, turn.inbound.actor, kind):
             self.context.ports.bus.publish(Notice(session.key, words, turn.id))
             await self._tell(turn, "room", words)
+
+    async def _tell_of_tools(self, turn: Turn, session: Session, kind: Kind) -> None:
+        """Say once in a conversation that its model cannot call tools."""
+        spec = (await self.context.agents_for.model(session.key, kind)).spec
+        if self.context.ports.models.served.of(spec).tools is not False:
+            return
+        settings = self.context.ports.settings
+        if (await settings.of_session(session.key)).get(TOLD_NO_TOOLS) == spec:
+            return
+        words = NO_TOOLS.format(spec=spec)
+        self.context.ports.bus.publish(Notice(session.key, words, turn.id))
+        await self._tell(turn, "tools", words)
+        await settings.set(session.key, TOLD_NO_TOOLS, spec)
 
     async def _who_answers(self, turn: Turn) -> tuple[Kind, GoclawError | None]:
         """Return the agent that answers; where none may, the main agent and the error to report instead."""

@@ -37,7 +37,7 @@ from goclaw.toolkit.dispatcher import error_text, outcome_unknown
 from goclaw.toolkit.scheduling import Slot, slots
 from goclaw.toolkit.scope import CallScope
 from goclaw.turns.agent_services import AgentServices, Opening
-from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked, may_continue
+from goclaw.turns.answers import cut_line, figures_of, is_cut, log_answer, masked, may_be_too_long, may_continue
 from goclaw.turns.given import EARLIER_TURN, messages_of, pieces_of
 from goclaw.turns.hooking import context_of
 
@@ -59,8 +59,6 @@ STOPPED_HERE = "[stopped here]"
 GO_ON = "[Your answer was cut by the output limit. Go on exactly where it stopped, without repeating anything.]"
 STOPPED = "Stopped."
 LOADING = "The model is loading."
-BAD_REQUEST = 400
-"""The HTTP status of requests that are wrong for any reason."""
 
 
 class TurnRun:
@@ -472,24 +470,6 @@ class TurnRun:
 
     def _origin(self, step: str, inbound: Inbound | None = None, message: Message | None = None) -> Origin:
         return Origin(self._session, self._turn.id, step, self._services.now(), *_speaker(inbound, message))
-
-
-UNKNOWN_SHARE = 4
-"""A request for an unknown reason refused may have been too long from this part of the window on."""
-
-
-def may_be_too_long(error: ModelError, tokens: int, context_window: int) -> bool:
-    """Whether to make room and ask once more.
-
-    Args:
-        error: why the request failed.
-        tokens: of its prompt.
-        context_window: of the model, as far as it is known.
-    """
-    if error.kind is ModelErrorKind.OVERFLOW:
-        return True
-    unknown = error.kind is ModelErrorKind.REJECTED and error.status == BAD_REQUEST
-    return unknown and UNKNOWN_SHARE * tokens > context_window
 
 
 def plain_message(inbound: Inbound, transcripts: Transcripts, at: float) -> PreparedStep[UserMessage]:
