@@ -163,7 +163,8 @@ class OpenAIChatModel(KnownModel):
     def _refused(self, error: ModelError) -> None:
         """Note what an error shows; a local server that has answered before and is away now is starting anew."""
         self.hear(error)
-        if error.kind is ModelErrorKind.NETWORK and self._served.facts.answered:
+        refused = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+        if error.kind is ModelErrorKind.NETWORK and refused and self._served.facts.answered:
             error.kind = ModelErrorKind.LOADING
         if error.kind is ModelErrorKind.LOADING:
             self._has_looked = False  # it may have another window then
